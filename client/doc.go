@@ -1,0 +1,2 @@
+// Package client is how a crawler listens.
+package client

@@ -1,0 +1,57 @@
+package protocol
+
+import "time"
+
+// An Op says what happened to a URL.
+type Op string
+
+// The steps that a URL can take. A reader that meets another word treats it
+// as Update: the URL is worth looking at.
+const (
+	Create Op = "create" // the URL is offered for the first time, or again
+	Update Op = "update" // its bytes changed
+	Delete Op = "delete" // it is no longer offered
+	Move   Op = "move"   // the bytes of From are offered here now, and From is gone
+)
+
+// A Change is one step of one URL. Numbered by a journal, it is told with the
+// same value however and whenever it is told.
+type Change struct {
+	Seq uint64    // place in the epoch, from 1; 0 while not numbered
+	At  time.Time // when the journal took it in, UTC
+	Op  Op
+
+	// Item is the URL after the step. After Delete only its URL is set.
+	Item Item
+
+	// From is the URL that the bytes had before a Move, else empty.
+	From string
+
+	// Prev is the digest before the step, where it is known.
+	Prev Digest
+}
+
+// A Tombstone says of a URL that it is gone: what a Manifest keeps of a
+// Delete, or of the old name in a Move, as long as the site remembers.
+type Tombstone struct {
+	URL  string
+	At   time.Time // when it was said to be gone
+	Seq  uint64    // the change that said so
+	Prev Digest    // the last digest, where it is known
+	To   string    // where its bytes are now, after a Move; else empty
+}
+
+// Tombstone returns what a manifest keeps of the change, and false if the
+// change leaves nothing behind.
+func (c Change) Tombstone() (Tombstone, bool) {
+	t := Tombstone{At: c.At, Seq: c.Seq, Prev: c.Prev}
+	switch c.Op {
+	case Delete:
+		t.URL = c.Item.URL
+	case Move:
+		t.URL, t.To = c.From, c.Item.URL
+	default:
+		return Tombstone{}, false
+	}
+	return t, true
+}

@@ -1,0 +1,2 @@
+// Package protocol is what Parley says.
+package protocol

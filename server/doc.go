@@ -1,0 +1,2 @@
+// Package server is how a site says it.
+package server

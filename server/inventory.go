@@ -1,0 +1,81 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// An Inventory tells what a site offers now: a walk over a docroot, a list of
+// URLs, a content management system. [Site] is the first of them.
+//
+// A Publisher calls its methods from one goroutine at a time, Watch apart.
+type Inventory interface {
+	// Look yields an Offer for everything that stands in the given scopes,
+	// ordered as protocol.Compare orders URLs, each URL once; no scopes means
+	// everything. It reads no content. What rules leave out is yielded too,
+	// with the reason. An error of type *UnseenError says that a part could
+	// not be looked at, and the walk goes on; any other error ends it, and
+	// then nothing may be concluded from what was not yielded.
+	Look(ctx context.Context, scopes []Scope) iter.Seq2[Offer, error]
+
+	// Read reads the content of what Look offered and returns the offer with
+	// Digest, Length, Modified and Stamp of one consistent reading.
+	// An error wrapping fs.ErrNotExist means that it has vanished since.
+	Read(ctx context.Context, o Offer) (Offer, error)
+
+	// Watch blocks until ctx ends, calling dirty with scopes that may have
+	// changed once they have settled; no scopes means everything. It says
+	// where to look, never what is there. dirty does not block.
+	Watch(ctx context.Context, dirty func([]Scope)) error
+
+	// Public reports whether the present rules let url be told to anybody.
+	Public(url string) bool
+}
+
+// A Scope is a part of a site: the URLs that begin with Prefix, which ends in
+// "/". A scope that is not Deep holds only those of Prefix's own depth.
+type Scope struct {
+	Prefix string
+	Deep   bool
+}
+
+// An Offer is one thing that an Inventory has.
+type Offer struct {
+	URL   string
+	Place string // where it stands, for people: a path below the docroot
+
+	// LeftOut is why a rule keeps it from being published, such as "robots.txt"
+	// or "hidden". Empty means that it is offered. The URL of what was left
+	// out may be empty where it can have none.
+	LeftOut string
+
+	// Unsettled says that it is being changed at this moment: what is known of
+	// it stays, until it is looked at again.
+	Unsettled bool
+
+	// Stamp equal to the stamp of the last reading means that the content is
+	// the same. An empty stamp is equal to nothing.
+	Stamp []byte
+
+	Modified time.Time       // when the content claims to have changed; zero if unknown
+	Length   int64           // bytes; -1 if unknown
+	Type     string          // media type
+	Title    string          // empty if unknown
+	Digest   protocol.Digest // zero until Read, where the content must be read for it
+}
+
+// An UnseenError says that what lies below Prefix could not be looked at, so
+// that nothing is known of it.
+type UnseenError struct {
+	Prefix string
+	Err    error
+}
+
+func (e *UnseenError) Error() string { return fmt.Sprintf("look at %s: %v", e.Prefix, e.Err) }
+
+// Unwrap returns the cause.
+func (e *UnseenError) Unwrap() error { return e.Err }
