@@ -1,0 +1,158 @@
+package parley_test
+
+import (
+	"encoding/json"
+	"io"
+	"os/exec"
+	"path"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/parleyweb/parley"
+
+// ours says which of our packages a package may import: a statement of
+// policy, so that the picture in ARCHITECTURE.md stays true. What is not
+// listed may import none. Tests are free, but for server and client below.
+var ours = map[string][]string{
+	"protocol":          {"internal/xmlpull"},
+	"internal/xmlpull":  {},
+	"internal/robots":   {},
+	"internal/wsconn":   {},
+	"internal/command":  {},
+	"internal/journal":  {"protocol"},
+	"internal/sitetest": {"protocol", "server"},
+	"server":            {"protocol", "internal/journal", "internal/robots", "internal/wsconn"},
+	"client":            {"protocol", "internal/wsconn", "internal/robots", "internal/xmlpull"},
+	"client/collection": {"protocol", "client"},
+	"client/mirror":     {"protocol", "client", "client/collection", "internal/robots"},
+}
+
+// theirs says where each third-party package has its home.
+var theirs = map[string][]string{
+	"github.com/beevik/etree":             {"protocol"},
+	"github.com/fsnotify/fsnotify":        {"server"},
+	"github.com/gorilla/websocket":        {"internal/wsconn"},
+	"go.etcd.io/bbolt":                    {"internal/journal", "client/collection"},
+	"github.com/bmatcuk/doublestar/v4":    {"server"},
+	"github.com/peterbourgon/ff/v3":       {"internal/command"},
+	"github.com/schollz/progressbar/v3":   {"internal/command"},
+	"golang.org/x/term":                   {"internal/command"},
+	"github.com/prometheus/client_golang": {"cmd/notifier"},
+	"github.com/klauspost/compress":       {},
+	"github.com/mmcdole/gofeed":           {},
+	"golang.org/x/net":                    {},
+}
+
+// free packages may import anything of ours: they are wiring, programs to read, or measurements.
+func free(pkg string) bool {
+	return strings.HasPrefix(pkg, "cmd/") || strings.HasPrefix(pkg, "examples/") || strings.HasPrefix(pkg, "bench/")
+}
+
+type goPackage struct {
+	ImportPath                string
+	Imports                   []string
+	TestImports, XTestImports []string
+	Deps                      []string
+}
+
+func goList(t *testing.T, args ...string) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps"}, args...)...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var list []goPackage
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		if err := d.Decode(&p); err == io.EOF {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+}
+
+func TestImportRules(t *testing.T) {
+	for _, p := range goList(t, "./...") {
+		pkg := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		for _, imp := range p.Imports {
+			if rel, ok := strings.CutPrefix(imp, module+"/"); ok {
+				if !free(pkg) && !contains(ours[pkg], rel) {
+					t.Errorf("%s imports %s: not in the table of this test", pkg, rel)
+				}
+				continue
+			}
+			if home, ok := homeOf(imp); ok && !contains(home, pkg) {
+				t.Errorf("%s imports %s, whose home is %v", pkg, imp, home)
+			} else if !ok && strings.Contains(strings.SplitN(imp, "/", 2)[0], ".") && !standardExtension(imp, pkg) {
+				t.Errorf("%s imports %s, which has no home in the table of this test", pkg, imp)
+			}
+		}
+	}
+}
+
+// standardExtension allows golang.org/x/sys where a package speaks to the operating system.
+func standardExtension(imp, pkg string) bool {
+	return strings.HasPrefix(imp, "golang.org/x/sys/") && (pkg == "server" || free(pkg))
+}
+
+func homeOf(imp string) ([]string, bool) {
+	for p := imp; p != "."; p = path.Dir(p) {
+		if home, ok := theirs[p]; ok {
+			return home, true
+		}
+	}
+	return nil, false
+}
+
+func TestServerAndClientNeverMeet(t *testing.T) {
+	for _, p := range goList(t, "./server", "./client/...") {
+		pkg := strings.TrimPrefix(p.ImportPath, module+"/")
+		other := module + "/server"
+		if pkg == "server" {
+			other = module + "/client"
+		}
+		for _, imp := range append(append(p.Deps, p.TestImports...), p.XTestImports...) {
+			if imp == other || strings.HasPrefix(imp, other+"/") {
+				t.Errorf("%s imports %s", pkg, imp)
+			}
+		}
+	}
+}
+
+// The SDK must stay light: whoever follows a site gets no database with it,
+// and a site gets no HTML parser and no charts.
+func TestLightDependencies(t *testing.T) {
+	for _, c := range []struct {
+		pkg       string
+		forbidden []string
+	}{
+		{"./client", []string{"go.etcd.io/bbolt", "github.com/prometheus", "github.com/fsnotify"}},
+		{"./protocol", []string{"net/http", "os/exec", "go.etcd.io/bbolt"}},
+		{"./server", []string{"golang.org/x/net/html", "github.com/prometheus", "html/template"}},
+	} {
+		for _, p := range goList(t, c.pkg) {
+			for _, dep := range p.Deps {
+				for _, f := range c.forbidden {
+					if dep == f || strings.HasPrefix(dep, f+"/") {
+						t.Errorf("%s depends on %s", c.pkg, dep)
+					}
+				}
+			}
+		}
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
