@@ -1,0 +1,189 @@
+package xmlpull
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// Content, on a Start token, moves to its End and appends all text directly in
+// it to dst; child elements are passed over. More than Limits.Text bytes of it
+// is an error.
+func (r *Reader) Content(dst []byte) ([]byte, error) {
+	if r.err != nil {
+		return dst, r.err
+	}
+	if r.kind != Start {
+		return dst, fmt.Errorf("content: %w", errNotStart)
+	}
+	depth, total := len(r.stack), 0
+	for {
+		k, err := r.Next()
+		if err != nil {
+			return dst, err
+		}
+		if len(r.stack) != depth {
+			continue
+		}
+		switch k {
+		case End:
+			return dst, nil
+		case Text:
+			if total += len(r.text); total > r.lim.Text {
+				return dst, r.over("bytes of text", int64(r.lim.Text))
+			}
+			dst = append(dst, r.text...)
+		}
+	}
+}
+
+// Skip, on a Start token, moves to its End.
+func (r *Reader) Skip() error {
+	if r.err != nil {
+		return r.err
+	}
+	if r.kind != Start {
+		return fmt.Errorf("skip: %w", errNotStart)
+	}
+	depth := len(r.stack)
+	for {
+		k, err := r.Next()
+		if err != nil {
+			return err
+		}
+		if k == End && len(r.stack) == depth {
+			return nil
+		}
+	}
+}
+
+// A rendered is a namespace declaration that Element has written.
+type rendered struct {
+	prefix []byte
+	space  []byte
+	depth  int
+}
+
+// Element, on a Start token, moves to its End and appends the element to dst as
+// a document of its own, with the namespaces declared that the names of its
+// elements and attributes need; a prefix that only a value uses is not. More
+// than max bytes is an error wrapping ErrLimit; dst is then as it was, and the
+// reader can go on after the End.
+func (r *Reader) Element(dst []byte, max int) ([]byte, error) {
+	if r.err != nil {
+		return dst, r.err
+	}
+	if r.kind != Start {
+		return dst, fmt.Errorf("element: %w", errNotStart)
+	}
+	defer func() {
+		clear(r.written)
+		r.written = r.written[:0]
+	}()
+	depth, before, fits := len(r.stack), len(dst), true
+	k := Start
+	for {
+		if fits {
+			dst = r.appendToken(dst, k)
+			if len(dst)-before > max {
+				dst = dst[:before]
+				fits = false
+			}
+		}
+		if k == End && len(r.stack) == depth {
+			break
+		}
+		var err error
+		if k, err = r.Next(); err != nil {
+			return dst[:before], err
+		}
+	}
+	if !fits {
+		return dst, fmt.Errorf("element: more than %d bytes: %w", max, ErrLimit)
+	}
+	return dst, nil
+}
+
+// appendToken appends the present token as XML.
+func (r *Reader) appendToken(dst []byte, k Kind) []byte {
+	f := &r.stack[len(r.stack)-1]
+	name := r.names[f.name:f.end]
+	switch k {
+	case Text:
+		return appendEscaped(dst, r.text, false)
+	case End:
+		n := len(r.written)
+		for n > 0 && r.written[n-1].depth == len(r.stack) {
+			n--
+		}
+		r.written = r.written[:n]
+		return append(append(append(dst, "</"...), name...), '>')
+	}
+	dst = append(append(dst, '<'), name...)
+	dst = r.declare(dst, name[:f.prefix], f.space)
+	for i := range r.attrs {
+		a := &r.attrs[i]
+		if len(a.prefix) > 0 {
+			dst = r.declare(dst, a.prefix, a.space)
+		}
+	}
+	for i := range r.attrs {
+		a := &r.attrs[i]
+		dst = append(dst, ' ')
+		if len(a.prefix) > 0 {
+			dst = append(append(dst, a.prefix...), ':')
+		}
+		dst = append(append(dst, a.local...), '=', '"')
+		dst = append(appendEscaped(dst, a.value, true), '"')
+	}
+	return append(dst, '>')
+}
+
+// declare appends a namespace declaration unless what was written has it.
+func (r *Reader) declare(dst, prefix, space []byte) []byte {
+	if string(prefix) == "xml" {
+		return dst
+	}
+	had := []byte(nil)
+	for i := len(r.written) - 1; i >= 0; i-- {
+		if w := &r.written[i]; bytes.Equal(w.prefix, prefix) {
+			had = w.space
+			break
+		}
+	}
+	if bytes.Equal(had, space) {
+		return dst // as declared, or no namespace where none is declared
+	}
+	// Copies: an attribute's prefix is in the window, which moves on.
+	r.written = append(r.written, rendered{bytes.Clone(prefix), bytes.Clone(space), len(r.stack)})
+	dst = append(dst, " xmlns"...)
+	if len(prefix) > 0 {
+		dst = append(append(dst, ':'), prefix...)
+	}
+	dst = append(dst, '=', '"')
+	return append(appendEscaped(dst, space, true), '"')
+}
+
+// appendEscaped appends a text or a value so that it is read back the same.
+func appendEscaped(dst, b []byte, value bool) []byte {
+	for _, c := range b {
+		switch {
+		case c == '&':
+			dst = append(dst, "&amp;"...)
+		case c == '<':
+			dst = append(dst, "&lt;"...)
+		case c == '>':
+			dst = append(dst, "&gt;"...)
+		case c == '\r':
+			dst = append(dst, "&#13;"...)
+		case value && c == '"':
+			dst = append(dst, "&quot;"...)
+		case value && c == '\n':
+			dst = append(dst, "&#10;"...)
+		case value && c == '\t':
+			dst = append(dst, "&#9;"...)
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}

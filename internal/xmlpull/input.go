@@ -1,0 +1,149 @@
+package xmlpull
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+const (
+	bufferSize = 64 << 10 // at first; it grows for a tag that is longer, and for nothing else
+	emptyReads = 100      // in a row, before the reader below is given up
+)
+
+// An input is a window on the document: buf[pos:end] is read and not consumed.
+type input struct {
+	src     io.Reader
+	buf     []byte
+	pos     int
+	end     int
+	base    int64 // bytes of the document before buf
+	lines   int   // line feeds in them
+	left    int64 // bytes that may still be read
+	readErr error // final, from src
+}
+
+// window is what is read and not consumed.
+func (in *input) window() []byte { return in.buf[in.pos:in.end] }
+
+// half reports that the window is so full that a text should be handed out
+// rather than more be read. It keeps fill from moving much and from growing.
+func (in *input) half() bool { return in.end-in.pos > len(in.buf)/2 }
+
+// fill reads more into the window, and moves it: slices of it end here. It
+// returns false when nothing more comes, and readErr says why.
+func (in *input) fill() bool {
+	if in.readErr != nil {
+		return false
+	}
+	if in.end == len(in.buf) {
+		to := in.buf
+		if in.half() {
+			to = make([]byte, 2*len(in.buf))
+		}
+		in.base += int64(in.pos)
+		in.lines += bytes.Count(in.buf[:in.pos], []byte{'\n'})
+		in.end = copy(to, in.buf[in.pos:in.end])
+		in.pos = 0
+		in.buf = to
+	}
+	for range emptyReads {
+		n, err := in.src.Read(in.buf[in.end:])
+		if n < 0 || n > len(in.buf)-in.end {
+			in.readErr = errors.New("reader returned an impossible count")
+			return false
+		}
+		if int64(n) > in.left {
+			// What is within the limit is still read, the rest never.
+			err = fmt.Errorf("document too long: %w", ErrLimit)
+			n = int(in.left)
+		}
+		in.end += n
+		in.left -= int64(n)
+		in.readErr = err
+		if n > 0 {
+			return true
+		}
+		if err != nil {
+			return false
+		}
+	}
+	in.readErr = io.ErrNoProgress
+	return false
+}
+
+// need fills the window to n bytes, and reports whether they are there.
+func (in *input) need(n int) bool {
+	for in.end-in.pos < n {
+		if !in.fill() {
+			return false
+		}
+	}
+	return true
+}
+
+// follows reports whether s comes next, reading no further than it must.
+func (in *input) follows(s string) bool {
+	for i := range len(s) {
+		if !in.need(i+1) || in.buf[in.pos+i] != s[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// partly reports that nothing comes any more after what is the beginning of s.
+func (in *input) partly(s string) bool {
+	return in.readErr != nil && strings.HasPrefix(s, string(in.window()))
+}
+
+// until fills the window until it has one of chars at i or later, and returns
+// where; -1 if it is not within max bytes or the document ends.
+func (in *input) until(i int, chars string, max int) int {
+	for {
+		b := in.window()
+		if i < len(b) {
+			if j := bytes.IndexAny(b[i:], chars); j >= 0 {
+				return i + j
+			}
+			i = len(b)
+		}
+		if len(b) > max || !in.fill() {
+			return -1
+		}
+	}
+}
+
+// piece consumes and returns the next part of a section that ends with term,
+// which is consumed too with the last part. It never ends within a character
+// or after a carriage return that is not the last byte. It returns false if
+// the document ends first.
+func (in *input) piece(term string) (p []byte, last, ok bool) {
+	from := 0
+	for {
+		b := in.window()
+		if i := bytes.Index(b[from:], []byte(term)); i >= 0 {
+			p = b[:from+i]
+			in.pos += len(p) + len(term)
+			return p, true, true
+		}
+		from = max(0, len(b)-len(term)+1)
+		if in.half() {
+			p = whole(b[:from])
+			in.pos += len(p)
+			return p, false, true
+		}
+		if !in.fill() {
+			return nil, false, false
+		}
+	}
+}
+
+// Offset is the number of bytes consumed.
+func (in *input) Offset() int64 { return in.base + int64(in.pos) }
+
+// Line is the present line, from 1. It counts line feeds from the buffer's
+// beginning, so it is for errors and not for every token.
+func (in *input) Line() int { return in.lines + bytes.Count(in.buf[:in.pos], []byte{'\n'}) + 1 }

@@ -1,0 +1,104 @@
+package xmlpull
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrLimit is wrapped by errors that say that a document went beyond a limit.
+var ErrLimit = errors.New("over the limit")
+
+// errNotStart is the answer to a call that needs a Start token as the present one.
+var errNotStart = errors.New("not at the start of an element")
+
+// Limits bound a document. A zero field means its default.
+type Limits struct {
+	Bytes int64 // of the document; default 4 GiB
+	Depth int   // of nested elements; default 64
+	Tag   int   // bytes of one tag, attributes included; default 64 KiB
+	Attrs int   // attributes in one tag, namespace declarations included; default 64
+	Text  int   // bytes of text between two tags, of what Content returns, of one comment or instruction; default 1 MiB
+	Names int   // namespace declarations in force at once; default 64
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Bytes <= 0 {
+		l.Bytes = 4 << 30
+	}
+	for _, f := range []struct {
+		limit *int
+		value int
+	}{
+		{&l.Depth, 64},
+		{&l.Tag, 64 << 10},
+		{&l.Attrs, 64},
+		{&l.Text, 1 << 20},
+		{&l.Names, 64},
+	} {
+		if *f.limit <= 0 {
+			*f.limit = f.value
+		}
+	}
+	return l
+}
+
+// A SyntaxError says what is not well-formed, and where. That of a document
+// that ends too early wraps io.ErrUnexpectedEOF.
+type SyntaxError struct {
+	Line   int   // from 1, counted in line feeds
+	Offset int64 // bytes before the fault
+	Msg    string
+
+	truncated bool
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("line %d: %s", e.Line, e.Msg)
+}
+
+func (e *SyntaxError) Unwrap() error {
+	if e.truncated {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+// fail ends the reading with a fault at the present position plus i bytes.
+func (r *Reader) fail(i int, msg string) error {
+	r.pos = min(r.pos+i, r.end)
+	return r.stop(&SyntaxError{Line: r.Line(), Offset: r.Offset(), Msg: msg})
+}
+
+// failName is fail with a name or value of the document in the message.
+func (r *Reader) failName(i int, msg string, name []byte) error {
+	const most = 60 // what a document says must not fill a log
+	if len(name) > most {
+		name = name[:most]
+	}
+	return r.fail(i, fmt.Sprintf("%s %q", msg, name))
+}
+
+// ended ends the reading because no more bytes came where some had to: the
+// document is truncated, or the reader below failed.
+func (r *Reader) ended(where string) error {
+	if r.readErr != io.EOF {
+		return r.stop(r.readErr)
+	}
+	r.pos = r.end
+	return r.stop(&SyntaxError{Line: r.Line(), Offset: r.Offset(), Msg: "document ends " + where, truncated: true})
+}
+
+// over ends the reading because of a limit.
+func (r *Reader) over(what string, limit int64) error {
+	return r.stop(fmt.Errorf("line %d: more than %d %s: %w", r.Line(), limit, what, ErrLimit))
+}
+
+// stop makes err final.
+func (r *Reader) stop(err error) error {
+	r.err = err
+	r.kind = 0
+	r.text = nil
+	r.attrs = r.attrs[:0]
+	return err
+}

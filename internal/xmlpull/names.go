@@ -1,0 +1,99 @@
+package xmlpull
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+const (
+	xmlSpace   = "http://www.w3.org/XML/1998/namespace"
+	xmlnsSpace = "http://www.w3.org/2000/xmlns/"
+)
+
+// A binding is a namespace declaration in force. The default namespace has
+// the prefix "".
+type binding struct {
+	prefix []byte
+	space  []byte
+}
+
+// scanName returns where the name without colon that begins at b[i] ends, i
+// if there is none. What b ends with must not be part of a name.
+func scanName(b []byte, i int) int {
+	start := i
+	if class[b[i]]&isFirst == 0 && b[i] < utf8.RuneSelf {
+		return i
+	}
+	for {
+		for class[b[i]]&isName != 0 {
+			i++
+		}
+		if b[i] < utf8.RuneSelf {
+			return i
+		}
+		c, n := utf8.DecodeRune(b[i:])
+		if c == utf8.RuneError && n == 1 || !nameRune(c, i == start) {
+			return i
+		}
+		i += n
+	}
+}
+
+// nameRune reports whether the non-ASCII character c may stand in a name, or
+// begin one: productions 4 and 4a of XML 1.0, fifth edition.
+func nameRune(c rune, first bool) bool {
+	switch {
+	case c == 0xB7 || 0x300 <= c && c <= 0x36F || 0x203F <= c && c <= 0x2040:
+		return !first
+	case c < 0xC0 || c == 0xD7 || c == 0xF7 || c == 0x37E:
+		return false
+	}
+	return c <= 0x1FFF ||
+		0x200C <= c && c <= 0x200D ||
+		0x2070 <= c && c <= 0x218F ||
+		0x2C00 <= c && c <= 0x2FEF ||
+		0x3001 <= c && c <= 0xD7FF ||
+		0xF900 <= c && c <= 0xFDCF ||
+		0xFDF0 <= c && c <= 0xFFFD ||
+		0x10000 <= c && c <= 0xEFFFF
+}
+
+// lookup returns the namespace that prefix stands for.
+func (r *Reader) lookup(prefix []byte) (space []byte, ok bool) {
+	for i := len(r.bound) - 1; i >= 0; i-- {
+		if b := &r.bound[i]; string(b.prefix) == string(prefix) {
+			return b.space, true
+		}
+	}
+	return nil, len(prefix) == 0
+}
+
+// bind takes in a namespace declaration of the tag whose own declarations
+// begin at r.bound[mark]. at is where it stands, for an error.
+func (r *Reader) bind(mark, at int, prefix, space []byte) error {
+	for i := mark; i < len(r.bound); i++ {
+		if bytes.Equal(r.bound[i].prefix, prefix) {
+			return r.failName(at, "namespace prefix declared twice", prefix)
+		}
+	}
+	switch {
+	case string(prefix) == "xmlns":
+		return r.fail(at, "prefix xmlns declared")
+	case (string(prefix) == "xml") != (string(space) == xmlSpace):
+		return r.fail(at, "prefix xml and its namespace belong to each other")
+	case string(space) == xmlnsSpace:
+		return r.fail(at, "namespace of xmlns declared")
+	case len(space) == 0 && len(prefix) > 0:
+		return r.failName(at, "empty namespace for prefix", prefix)
+	case len(r.bound) > r.lim.Names: // the prefix xml is one more
+		return r.over("namespace declarations in force", int64(r.lim.Names))
+	}
+	// Copies: the window moves on. A reallocation leaves older slices on the
+	// array before, which nobody writes to any more.
+	n := len(r.uris)
+	r.uris = append(r.uris, prefix...)
+	r.uris = append(r.uris, space...)
+	p := r.uris[n : n+len(prefix) : n+len(prefix)]
+	r.bound = append(r.bound, binding{prefix: p, space: r.uris[n+len(prefix):]})
+	return nil
+}

@@ -1,0 +1,300 @@
+package xmlpull
+
+import (
+	"bytes"
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+// What a byte of a document may be. A text is classified as a whole first:
+// most have nothing in them that needs a closer look.
+const (
+	isBad     = 1 << iota // never in a document
+	isHigh                // part of a non-ASCII character
+	isAmp                 // &
+	isCR                  // carriage return
+	isLF                  // line feed or tab
+	isLess                // <
+	isBracket             // ]
+	isFirst               // begins a name
+	isName                // part of a name
+)
+
+// class tells for every byte what it may be.
+var class = func() (t [256]uint16) {
+	for c := range t {
+		switch {
+		case c < ' ':
+			t[c] = isBad
+		case c >= utf8.RuneSelf:
+			t[c] = isHigh
+		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z':
+			t[c] = isFirst | isName
+		case '0' <= c && c <= '9':
+			t[c] = isName
+		}
+	}
+	t['_'] = isFirst | isName
+	t['-'], t['.'] = isName, isName
+	t['&'], t['<'], t[']'] = isAmp, isLess, isBracket
+	t['\r'], t['\n'], t['\t'] = isCR, isLF, isLF
+	return t
+}()
+
+// classify returns the classes of all bytes of b together.
+func classify(b []byte) (all uint16) {
+	const every = 0x0101010101010101
+	for len(b) >= 8 {
+		// The top bit of a byte of found is set if that byte is high, below
+		// the space, or one of the three. A borrow may add a byte above such
+		// a one, which only costs the closer look.
+		x := binary.LittleEndian.Uint64(b)
+		found := x | (x - ' '*every) | ((x ^ '&'*every) - every) | ((x ^ '<'*every) - every) | ((x ^ ']'*every) - every)
+		if found&(0x80*every) != 0 {
+			for _, c := range b[:8] {
+				all |= class[c]
+			}
+		}
+		b = b[8:]
+	}
+	for _, c := range b {
+		all |= class[c]
+	}
+	return all
+}
+
+// check refuses characters that may not stand in a document. back is how far
+// behind the present position b begins.
+func (r *Reader) check(b []byte, classes uint16, back int) error {
+	if classes&(isBad|isHigh) == 0 {
+		return nil
+	}
+	// U+FFFE and U+FFFF are all that valid UTF-8 has too much.
+	if classes&isBad == 0 && !r.ascii && utf8.Valid(b) && !bytes.Contains(b, []byte("\xEF\xBF")) {
+		return nil
+	}
+	for i := 0; i < len(b); {
+		c := b[i]
+		if c < utf8.RuneSelf {
+			if class[c]&isBad != 0 {
+				return r.fail(i-back, "control character")
+			}
+			i++
+			continue
+		}
+		if r.ascii {
+			return r.fail(i-back, "byte beyond US-ASCII")
+		}
+		v, n := utf8.DecodeRune(b[i:])
+		if v == utf8.RuneError && n == 1 {
+			return r.fail(i-back, "invalid UTF-8")
+		}
+		if v == 0xFFFE || v == 0xFFFF {
+			return r.fail(i-back, "not a character")
+		}
+		i += n
+	}
+	return nil
+}
+
+// charData reads a piece of text up to the next tag, or as much as is at hand.
+func (r *Reader) charData() error {
+	var b []byte
+	for seen := 0; ; {
+		b = r.window()
+		if i := bytes.IndexByte(b[seen:], '<'); i >= 0 {
+			b = b[:seen+i]
+			break
+		}
+		seen = len(b)
+		if r.half() {
+			if b = uncut(b); len(b) == 0 {
+				return r.fail(0, "reference does not end")
+			}
+			break
+		}
+		if !r.fill() {
+			return r.ended("inside an element")
+		}
+	}
+	classes := classify(b)
+	if err := r.check(b, classes, 0); err != nil {
+		return err
+	}
+	if classes&isBracket != 0 {
+		if i := bytes.Index(b, []byte("]]>")); i >= 0 {
+			return r.fail(i, "]]> in text")
+		}
+	}
+	if r.run += len(b); r.run > r.lim.Text {
+		return r.over("bytes of text", int64(r.lim.Text))
+	}
+	if classes&(isAmp|isCR) != 0 {
+		text, i, fault := expand(r.scratch[:0], b, false)
+		if fault != "" {
+			return r.fail(i, fault)
+		}
+		r.scratch = text
+		r.text = text
+	} else {
+		r.text = b
+	}
+	r.pos += len(b)
+	r.kind = Text
+	r.attrs = r.attrs[:0]
+	return nil
+}
+
+// uncut shortens a text that goes on to where it can be handed out: not
+// within a reference, nor "]]>", nor a line's end, nor a character.
+func uncut(b []byte) []byte {
+	if i := bytes.LastIndexByte(b, '&'); i >= 0 && bytes.IndexByte(b[i:], ';') < 0 {
+		return b[:i]
+	}
+	for n := 2; n > 0 && b[len(b)-1] == ']'; n-- {
+		b = b[:len(b)-1]
+	}
+	return whole(b)
+}
+
+// whole shortens a text that goes on to whole characters and lines' ends.
+func whole(b []byte) []byte {
+	n := len(b)
+	if n > 0 && b[n-1] == '\r' {
+		return b[:n-1]
+	}
+	for i := n - 1; i >= 0 && i >= n-utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return b[:i]
+			}
+			break
+		}
+	}
+	return b
+}
+
+// attrValue checks and normalises the value b, which is at tag[at].
+func (r *Reader) attrValue(b []byte, at int) ([]byte, error) {
+	classes := classify(b)
+	if classes&(isBad|isHigh|isLess|isAmp|isCR|isLF) == 0 {
+		return b, nil
+	}
+	if err := r.check(b, classes, -at); err != nil {
+		return nil, err
+	}
+	if classes&isLess != 0 {
+		return nil, r.fail(at+bytes.IndexByte(b, '<'), "< in an attribute's value")
+	}
+	if classes&(isAmp|isCR|isLF) == 0 {
+		return b, nil
+	}
+	// A reallocation leaves earlier values on the array before.
+	n := len(r.scratch)
+	out, i, fault := expand(r.scratch, b, true)
+	if fault != "" {
+		return nil, r.fail(at+i, fault)
+	}
+	r.scratch = out
+	return out[n:], nil
+}
+
+// expand appends b to dst with references resolved and lines' ends made line
+// feeds, or in a value all white space made spaces. A fault is told with its
+// place in b.
+func expand(dst, b []byte, value bool) (out []byte, at int, fault string) {
+	special := uint16(isAmp | isCR)
+	if value {
+		special |= isLF
+	}
+	done := 0
+	for i := 0; i < len(b); {
+		c := b[i]
+		if class[c]&special == 0 {
+			i++
+			continue
+		}
+		dst = append(dst, b[done:i]...)
+		switch c {
+		case '&':
+			n := bytes.IndexByte(b[i:], ';')
+			if n < 0 {
+				return nil, i, "& that begins no reference"
+			}
+			v := reference(b[i+1 : i+n])
+			if v < 0 {
+				return nil, i, "unknown or bad reference"
+			}
+			dst = utf8.AppendRune(dst, v)
+			i += n + 1
+		case '\r':
+			i++
+			if i < len(b) && b[i] == '\n' {
+				i++
+			}
+			if value {
+				dst = append(dst, ' ')
+			} else {
+				dst = append(dst, '\n')
+			}
+		default:
+			dst = append(dst, ' ')
+			i++
+		}
+		done = i
+	}
+	return append(dst, b[done:]...), 0, ""
+}
+
+// reference returns the character that &b; stands for, -1 for none.
+func reference(b []byte) rune {
+	if len(b) < 2 {
+		return -1
+	}
+	if b[0] != '#' {
+		switch string(b) {
+		case "lt":
+			return '<'
+		case "gt":
+			return '>'
+		case "amp":
+			return '&'
+		case "quot":
+			return '"'
+		case "apos":
+			return '\''
+		}
+		return -1
+	}
+	base := rune(10)
+	if b = b[1:]; b[0] == 'x' {
+		base = 16
+		b = b[1:]
+	}
+	if len(b) == 0 {
+		return -1
+	}
+	v := rune(0)
+	for _, c := range b {
+		var d rune
+		switch {
+		case '0' <= c && c <= '9':
+			d = rune(c - '0')
+		case base == 16 && 'a' <= c && c <= 'f':
+			d = rune(c-'a') + 10
+		case base == 16 && 'A' <= c && c <= 'F':
+			d = rune(c-'A') + 10
+		default:
+			return -1
+		}
+		if v = v*base + d; v > utf8.MaxRune {
+			return -1
+		}
+	}
+	switch {
+	case v < ' ' && v != '\t' && v != '\n' && v != '\r',
+		0xD800 <= v && v <= 0xDFFF, v == 0xFFFE, v == 0xFFFF:
+		return -1
+	}
+	return v
+}
