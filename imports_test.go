@@ -20,6 +20,8 @@ var ours = map[string][]string{
 	"internal/robots":   {},
 	"internal/wsconn":   {},
 	"internal/command":  {},
+	"internal/front":    {},
+	"internal/endtoend": {},
 	"internal/journal":  {"protocol"},
 	"internal/sitetest": {"protocol", "server"},
 	"server":            {"protocol", "internal/journal", "internal/robots", "internal/wsconn"},

@@ -32,6 +32,10 @@ type Step struct {
 	// Door is how the step came.
 	Door Door
 
+	// Skipped counts what was left out of Changes: URLs of another origin,
+	// and what is no URL.
+	Skipped int
+
 	// Reset begins a snapshot: everything offered is about to be named. It
 	// replaces a snapshot that has begun and not ended.
 	Reset bool

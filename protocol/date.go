@@ -12,60 +12,210 @@ type Date struct {
 	Span time.Duration
 }
 
-// dateForms are the W3CDTF granularities, coarsest first. A year and a month
-// take their Span from the calendar.
-var dateForms = []struct {
-	layout string
-	span   time.Duration
-}{
-	{"2006", -1},
-	{"2006-01", -1},
-	{"2006-01-02", 24 * time.Hour},
-	{"2006-01-02T15:04Z07:00", time.Minute},
-	{"2006-01-02T15:04:05Z07:00", 0},
-}
-
 // ParseDate reads a W3CDTF date of any granularity: year, month, day, minute,
 // second, or fraction of a second. The zone is honoured; a date without a
 // time of day is read as UTC. Fractions are cut to the millisecond.
+//
+// The dates that can be told are those after the first instant of the year 1,
+// which stands for "unknown" in Go and elsewhere, and before the year 10000.
 func ParseDate(s string) (Date, error) {
-	if len(s) <= 64 { // the longest form has 25 bytes and a fraction
-		for _, f := range dateForms {
-			t, err := time.Parse(f.layout, s)
-			if err != nil {
-				continue
-			}
-			t = t.UTC().Truncate(time.Millisecond)
-			span := f.span
-			switch f.layout {
-			case "2006":
-				span = t.AddDate(1, 0, 0).Sub(t)
-			case "2006-01":
-				span = t.AddDate(0, 1, 0).Sub(t)
-			}
-			return Date{t, span}, nil
+	d, ok := parseDate(s)
+	if !ok {
+		return Date{}, fmt.Errorf("parse date %.80q: not W3CDTF", s)
+	}
+	return d, nil
+}
+
+// parseDate is ParseDate for whoever has bytes and makes his own error; what
+// is no date is the zero Date.
+func parseDate[S string | []byte](s S) (Date, bool) {
+	p := dateScanner[S]{rest: s}
+	if d, ok := p.scan(); ok {
+		return d, true
+	}
+	return Date{}, false
+}
+
+// A dateScanner reads a date. It is written by hand because a manifest has
+// two dates an item, and because time.Parse takes more than W3CDTF allows.
+type dateScanner[S string | []byte] struct {
+	rest S
+	bad  bool
+}
+
+func (p *dateScanner[S]) scan() (Date, bool) {
+	year, month, day := p.digits(4), 1, 1
+	if p.end() {
+		return p.date(year, 1, 1, 1, 0, 0)
+	}
+	p.expect('-')
+	month = p.digits(2)
+	if p.end() {
+		return p.date(year, month, 1, 0, 1, 0)
+	}
+	p.expect('-')
+	day = p.digits(2)
+	if p.end() {
+		return p.date(year, month, day, 0, 0, 24*time.Hour)
+	}
+	p.expect('T')
+	hour := p.digits(2)
+	p.expect(':')
+	minute, second, milli, span := p.digits(2), 0, 0, time.Minute
+	if p.accept(':') {
+		second, span = p.digits(2), 0
+		if p.accept('.') {
+			milli = p.fraction()
 		}
 	}
-	return Date{}, fmt.Errorf("parse date %.80q: not W3CDTF", s)
+	zone := p.zone()
+	if !p.end() || hour > 23 || minute > 59 || second > 59 {
+		return Date{}, false
+	}
+	d, ok := p.date(year, month, day, 0, 0, span)
+	d.Time = d.Time.Add(time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute +
+		time.Duration(second)*time.Second + time.Duration(milli)*time.Millisecond - zone)
+	return d, ok && tellable(d.Time)
+}
+
+// tellable reports whether a time can be written, and is not the one that stands for unknown.
+func tellable(t time.Time) bool {
+	y := t.Year()
+	return y >= 1 && y <= 9999 && !t.IsZero()
+}
+
+// end reports whether all is read, or nothing more can be.
+func (p *dateScanner[S]) end() bool { return p.bad || len(p.rest) == 0 }
+
+func (p *dateScanner[S]) accept(c byte) bool {
+	if p.end() || p.rest[0] != c {
+		return false
+	}
+	p.rest = p.rest[1:]
+	return true
+}
+
+func (p *dateScanner[S]) expect(c byte) { p.bad = !p.accept(c) }
+
+func (p *dateScanner[S]) digits(n int) (v int) {
+	if p.bad || len(p.rest) < n {
+		p.bad = true
+		return 0
+	}
+	for i := range n {
+		c := p.rest[i] - '0'
+		if c > 9 {
+			p.bad = true
+			return 0
+		}
+		v = 10*v + int(c)
+	}
+	p.rest = p.rest[n:]
+	return v
+}
+
+// fraction reads one to thirty digits and returns the first three.
+func (p *dateScanner[S]) fraction() (milli int) {
+	n, unit := 0, 100
+	for ; n < len(p.rest) && n <= 30 && p.rest[n]-'0' <= 9; n++ {
+		milli += unit * int(p.rest[n]-'0')
+		unit /= 10
+	}
+	if n == 0 || n > 30 {
+		p.bad = true
+		return 0
+	}
+	p.rest = p.rest[n:]
+	return milli
+}
+
+func (p *dateScanner[S]) zone() time.Duration {
+	if p.accept('Z') {
+		return 0
+	}
+	sign := time.Duration(1)
+	if !p.accept('+') {
+		p.expect('-')
+		sign = -1
+	}
+	hour := p.digits(2)
+	p.expect(':')
+	minute := p.digits(2)
+	p.bad = p.bad || hour > 23 || minute > 59
+	return sign * (time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
+}
+
+// date returns the date if its day exists; spanYears and spanMonths are spans that the calendar measures.
+func (p *dateScanner[S]) date(year, month, day, spanYears, spanMonths int, span time.Duration) (Date, bool) {
+	if p.bad || month < 1 || month > 12 || day < 1 {
+		return Date{}, false
+	}
+	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	if t.Day() != day {
+		return Date{}, false
+	}
+	if spanYears+spanMonths > 0 {
+		span = t.AddDate(spanYears, spanMonths, 0).Sub(t)
+	}
+	// A time of day and a zone are yet to be added to a date with a smaller span than a day.
+	return Date{t, span}, span < 24*time.Hour || tellable(t)
+}
+
+// String writes the date as coarse as it is known, so that ParseDate returns
+// it unchanged. A Span that is no W3CDTF granularity is lost. A time that
+// cannot be told is the empty string.
+func (d Date) String() string { return string(d.Append(nil)) }
+
+// Append appends what [Date.String] returns.
+func (d Date) Append(b []byte) []byte {
+	t := d.Time.UTC()
+	if d.Span <= 0 || !tellable(t) {
+		return AppendDate(b, t)
+	}
+	h, m, s := t.Clock()
+	switch midnight := h == 0 && m == 0 && s == 0 && t.Nanosecond() == 0; {
+	case d.Span == time.Minute && s == 0 && t.Nanosecond() == 0:
+		b = AppendDate(b, t)
+		return append(b[:len(b)-len(":00Z")], 'Z')
+	case midnight && d.Span == 24*time.Hour:
+		return AppendDate(b, t)[:len(b)+len("2006-01-02")]
+	case midnight && t.Day() == 1 && d.Span == t.AddDate(0, 1, 0).Sub(t):
+		return AppendDate(b, t)[:len(b)+len("2006-01")]
+	case midnight && t.YearDay() == 1 && d.Span == t.AddDate(1, 0, 0).Sub(t):
+		return AppendDate(b, t)[:len(b)+len("2006")]
+	}
+	return AppendDate(b, t)
 }
 
 // FormatDate writes a time in UTC as W3CDTF, to the second, or to the
-// millisecond where that says more. The zero time is the empty string.
-func FormatDate(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return string(AppendDate(nil, t))
-}
+// millisecond where that says more. The zero time is the empty string, and
+// so is one outside the years 1 to 9999.
+func FormatDate(t time.Time) string { return string(AppendDate(nil, t)) }
 
 // AppendDate appends what [FormatDate] returns.
 func AppendDate(b []byte, t time.Time) []byte {
-	if t.IsZero() {
+	t = t.UTC()
+	ms := t.Nanosecond() / 1e6
+	if !tellable(t.Truncate(time.Millisecond)) {
 		return b
 	}
-	t = t.UTC().Truncate(time.Millisecond)
-	if t.Nanosecond() == 0 {
-		return t.AppendFormat(b, "2006-01-02T15:04:05Z")
+	b = t.AppendFormat(b, time.RFC3339) // cuts to the second; the standard library is quick at this layout
+	if ms == 0 {
+		return b
 	}
-	return t.AppendFormat(b, "2006-01-02T15:04:05.000Z")
+	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
+}
+
+// SaneModified judges a modification time that somebody else states, whether
+// a manifest, a pushed change or an HTTP header: one before 1993 or more than
+// 24 hours in the future is of no use and returns false; one up to 24 hours
+// in the future is taken to be now (P13).
+func SaneModified(t, now time.Time) (time.Time, bool) {
+	switch {
+	case t.Before(time.Date(1993, 1, 1, 0, 0, 0, 0, time.UTC)), t.After(now.Add(24 * time.Hour)):
+		return time.Time{}, false
+	case t.After(now):
+		return now, true
+	}
+	return t, true
 }

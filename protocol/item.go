@@ -58,34 +58,51 @@ func (d Digest) IsZero() bool { return d == Digest{} }
 
 const digestPrefix, digestSuffix = "sha-256=:", ":"
 
+// digestLen is the length of a written digest in bytes.
+const digestLen = len(digestPrefix) + (sha256.Size+2)/3*4 + len(digestSuffix)
+
+// digestCoding refuses bits that say nothing, so that a digest has one spelling.
+var digestCoding = base64.StdEncoding.Strict()
+
 // String returns the digest as RFC 9530 writes it: "sha-256=:BASE64:".
 // The zero Digest is the empty string.
-func (d Digest) String() string {
+func (d Digest) String() string { return string(d.append(nil)) }
+
+func (d Digest) append(b []byte) []byte {
 	if d.IsZero() {
-		return ""
+		return b
 	}
-	return digestPrefix + base64.StdEncoding.EncodeToString(d[:]) + digestSuffix
+	b = append(b, digestPrefix...)
+	b = digestCoding.AppendEncode(b, d[:])
+	return append(b, digestSuffix...)
 }
 
-// ParseDigest reads what [Digest.String] writes; the empty string is the zero Digest.
+// ParseDigest reads what [Digest.String] writes; the empty string is the zero
+// Digest. Any other algorithm is an error, which a reader of a message or a
+// manifest takes as a digest that is unknown.
 func ParseDigest(s string) (Digest, error) {
-	var d Digest
-	if s == "" {
-		return d, nil
+	d, ok := parseDigest(s)
+	if !ok {
+		return Digest{}, fmt.Errorf("parse digest %.80q: want sha-256=:BASE64: of 32 bytes", s)
 	}
-	b64, ok := strings.CutPrefix(s, digestPrefix)
-	if ok {
-		b64, ok = strings.CutSuffix(b64, digestSuffix)
-	}
-	if !ok || len(b64) != base64.StdEncoding.EncodedLen(len(d)) {
-		return d, fmt.Errorf("parse digest %.80q: want sha-256=:BASE64:", s)
-	}
-	b, err := base64.StdEncoding.Strict().DecodeString(b64)
-	if err != nil || len(b) != len(d) {
-		return d, fmt.Errorf("parse digest %.80q: want the base64 of 32 bytes", s)
-	}
-	copy(d[:], b)
 	return d, nil
+}
+
+func parseDigest[S string | []byte](s S) (d Digest, ok bool) {
+	if len(s) == 0 {
+		return d, true
+	}
+	if len(s) != digestLen || string(s[:len(digestPrefix)]) != digestPrefix || s[digestLen-1] != digestSuffix[0] {
+		return d, false
+	}
+	var in [digestLen]byte
+	copy(in[:], s)
+	var out [sha256.Size + 1]byte // the decoder wants room for the padding
+	n, err := digestCoding.Decode(out[:], in[len(digestPrefix):digestLen-1])
+	if err != nil || n != sha256.Size {
+		return d, false
+	}
+	return Digest(out[:sha256.Size]), true
 }
 
 // MarshalText writes the digest for JSON, as String does.
@@ -97,6 +114,28 @@ func (d *Digest) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
+// mediaType returns a media type in lower case and without parameters, and
+// the empty string for what is none.
+func mediaType(s string) string {
+	if i := strings.IndexByte(s, ';'); i >= 0 {
+		s = s[:i]
+	}
+	s = strings.ToLower(strings.TrimSpace(s))
+	slash := strings.IndexByte(s, '/')
+	if len(s) > 127 || slash <= 0 || slash == len(s)-1 {
+		return ""
+	}
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', i == slash:
+		case strings.IndexByte("!#$&-^_.+*'%|~`", c) >= 0:
+		default:
+			return ""
+		}
+	}
+	return s
+}
+
 // Depth returns the level of a URL in its site: the number of slashes in its
 // path, so that everything in one directory has one depth. A URL without a
 // path has the depth of the home page, 1.
@@ -104,8 +143,10 @@ func Depth(url string) int {
 	if i := strings.Index(url, "://"); i >= 0 {
 		url = url[i+3:]
 	}
-	if i := strings.IndexAny(url, "?#"); i >= 0 {
-		url = url[:i]
+	for _, end := range []byte{'#', '?'} {
+		if i := strings.IndexByte(url, end); i >= 0 {
+			url = url[:i]
+		}
 	}
 	return max(1, strings.Count(url, "/"))
 }

@@ -1,7 +1,9 @@
 package protocol
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -64,21 +66,21 @@ const (
 
 // wireMessage is every message but Ev in JSON.
 type wireMessage struct {
-	T        Kind         `json:"t"`
-	V        int          `json:"v,omitempty"`
-	From     *Cursor      `json:"from,omitempty"`
-	To       *Cursor      `json:"to,omitempty"`
-	Head     *Cursor      `json:"head,omitempty"`
-	Floor    *Cursor      `json:"floor,omitempty"`
-	Resume   *Cursor      `json:"resume,omitempty"`
-	At       string       `json:"at,omitempty"`
-	HB       int64        `json:"hb,omitempty"`
-	N        *int         `json:"n,omitempty"`
-	Ev       []wireChange `json:"ev,omitempty"`
-	Code     int          `json:"code,omitempty"`
-	Reason   string       `json:"reason,omitempty"`
-	RetryMS  int64        `json:"retry_ms,omitempty"`
-	Manifest string       `json:"manifest,omitempty"`
+	T        Kind        `json:"t"`
+	V        int         `json:"v,omitempty"`
+	From     *Cursor     `json:"from,omitempty"`
+	To       *Cursor     `json:"to,omitempty"`
+	Head     *Cursor     `json:"head,omitempty"`
+	Floor    *Cursor     `json:"floor,omitempty"`
+	Resume   *Cursor     `json:"resume,omitempty"`
+	At       string      `json:"at,omitempty"`
+	HB       int64       `json:"hb,omitempty"`
+	N        *int        `json:"n,omitempty"`
+	Ev       wireChanges `json:"ev,omitempty"`
+	Code     int         `json:"code,omitempty"`
+	Reason   string      `json:"reason,omitempty"`
+	RetryMS  int64       `json:"retry_ms,omitempty"`
+	Manifest string      `json:"manifest,omitempty"`
 }
 
 // wireEv is an Ev message: the members of its change stand in the message itself.
@@ -90,15 +92,39 @@ type wireEv struct {
 
 type wireChange struct {
 	Seq  uint64 `json:"seq"`
-	At   string `json:"at"`
+	At   string `json:"at,omitempty"`
 	Op   Op     `json:"op"`
 	URL  string `json:"url"`
 	From string `json:"from,omitempty"`
 	Mod  string `json:"mod,omitempty"`
 	Len  *int64 `json:"len,omitempty"`
 	Type string `json:"type,omitempty"`
-	Hash Digest `json:"hash,omitzero"`
-	Prev Digest `json:"prev,omitzero"`
+	Hash string `json:"hash,omitempty"`
+	Prev string `json:"prev,omitempty"`
+}
+
+// wireChanges is the changes of a batch. It stops reading at MaxBatch, so that
+// a message of many empty objects does not become a hundred times its size.
+type wireChanges []wireChange
+
+func (w *wireChanges) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	if t, err := d.Token(); t == nil || err != nil {
+		return err // null is none
+	} else if t != json.Delim('[') {
+		return errors.New("ev is not a list")
+	}
+	for d.More() {
+		if len(*w) == MaxBatch {
+			return fmt.Errorf("batch of more than %d changes", MaxBatch)
+		}
+		var c wireChange
+		if err := d.Decode(&c); err != nil {
+			return err
+		}
+		*w = append(*w, c)
+	}
+	return nil
 }
 
 // version is the version of the stream that Hello names.
@@ -116,7 +142,7 @@ func (m Message) Encode() []byte {
 			At: FormatDate(m.At), HB: int64(m.Heartbeat / time.Second), Manifest: m.Manifest}
 	case Batch:
 		n := len(m.Changes)
-		w := wireMessage{T: Batch, From: &m.From, To: &m.To, N: &n, Ev: make([]wireChange, n)}
+		w := wireMessage{T: Batch, From: &m.From, To: &m.To, N: &n, Ev: make(wireChanges, n)}
 		if !m.Head.IsZero() {
 			w.Head = &m.Head
 		}
@@ -133,17 +159,33 @@ func (m Message) Encode() []byte {
 	default:
 		panic("protocol: encode message of unknown kind " + string(m.Kind))
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // URLs stay readable
+	if err := e.Encode(v); err != nil {
 		panic("protocol: encode message: " + err.Error()) // plain values always encode
 	}
-	return b
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// Fit returns how many of the changes, from the first, surely fit in one Batch:
+// at least one, unless there is none, and at most MaxBatch.
+func Fit(changes []Change) int {
+	const fixed, escaped = 512, 6 // bytes of the rest; bytes that one byte of a string can take
+	size := fixed
+	for i, c := range changes {
+		size += fixed + escaped*(len(c.Item.URL)+len(c.From)+len(c.Item.Type))
+		if i == MaxBatch || i > 0 && size > MaxMessage {
+			return i
+		}
+	}
+	return len(changes)
 }
 
 func toWire(c Change) wireChange {
-	w := wireChange{Seq: c.Seq, At: FormatDate(c.At), Op: c.Op, URL: c.Item.URL, From: c.From, Prev: c.Prev}
+	w := wireChange{Seq: c.Seq, At: FormatDate(c.At), Op: c.Op, URL: c.Item.URL, From: c.From, Prev: c.Prev.String()}
 	if c.Op != Delete {
-		w.Mod, w.Type, w.Hash = FormatDate(c.Item.Modified), c.Item.Type, c.Item.Digest
+		w.Mod, w.Type, w.Hash = Date{c.Item.Modified, c.Item.Span}.String(), c.Item.Type, c.Item.Digest.String()
 		if c.Item.Length >= 0 {
 			w.Len = &c.Item.Length
 		}
@@ -154,8 +196,11 @@ func toWire(c Change) wireChange {
 // ParseMessage reads one message. Members it does not know are ignored; so is
 // the content of a message whose Kind it does not know, which the caller sees
 // by its Kind. A message that breaks the protocol is an error: changes out of
-// order or outside (From, To], a missing watermark, a malformed cursor.
-// ParseMessage refuses more than MaxMessage bytes or MaxBatch changes.
+// order or outside (From, To], a missing watermark, a malformed cursor, a batch
+// of another number of changes than it says. What merely describes a resource
+// and cannot be understood, such as a date or the digest of an algorithm to
+// come, is unknown. ParseMessage refuses more than MaxMessage bytes or
+// MaxBatch changes.
 //
 // URLs are not judged: whoever takes a change in resolves its URL against the
 // site and refuses another origin.
@@ -190,37 +235,45 @@ func parseMessage(b []byte) (Message, error) {
 	if err := json.Unmarshal(b, &w); err != nil {
 		return Message{}, err
 	}
-	m := Message{Kind: w.T, Code: w.Code, Reason: w.Reason, Manifest: w.Manifest}
-	for _, f := range []struct {
-		dst *Cursor
-		src *Cursor
-	}{{&m.To, w.To}, {&m.From, w.From}, {&m.Head, w.Head}, {&m.Floor, w.Floor}} {
-		if f.src != nil {
-			*f.dst = *f.src
-		}
-	}
-	if w.Resume != nil {
-		m.From = *w.Resume
-	}
-	if w.To == nil && (w.T == Batch || w.T == Mark || w.T == Gap) {
-		return Message{}, fmt.Errorf("%s without its watermark to", w.T)
+	at, err := parseInstant(w.At)
+	if err != nil {
+		return Message{}, err
 	}
 	if w.HB < 0 || w.HB > 86400 || w.RetryMS < 0 || w.RetryMS > 86400_000 {
 		return Message{}, fmt.Errorf("%s with a time out of range", w.T)
 	}
-	m.Heartbeat, m.Retry = time.Duration(w.HB)*time.Second, time.Duration(w.RetryMS)*time.Millisecond
-	var err error
-	if m.At, err = parseInstant(w.At); err != nil {
-		return Message{}, err
+	if w.To == nil && (w.T == Batch || w.T == Mark || w.T == Gap) {
+		return Message{}, fmt.Errorf("%s without its watermark to", w.T)
 	}
-	if w.T != Batch {
-		return m, nil
+	switch w.T { // what a kind does not have is not taken from it
+	case Hello:
+		return Message{Kind: Hello, From: orZero(w.From), Head: orZero(w.Head), Floor: orZero(w.Floor),
+			At: at, Heartbeat: time.Duration(w.HB) * time.Second, Manifest: w.Manifest}, nil
+	case Mark:
+		return Message{Kind: Mark, To: *w.To, Head: orZero(w.Head), At: at}, nil
+	case Gap:
+		return Message{Kind: Gap, From: orZero(w.From), To: *w.To, Reason: w.Reason, Manifest: w.Manifest}, nil
+	case Bye:
+		return Message{Kind: Bye, From: orZero(w.Resume), Code: w.Code, Reason: w.Reason,
+			Retry: time.Duration(w.RetryMS) * time.Millisecond}, nil
 	}
-	if len(w.Ev) > MaxBatch {
-		return Message{}, fmt.Errorf("batch of %d changes, more than %d", len(w.Ev), MaxBatch)
+	return parseBatch(w)
+}
+
+func orZero(c *Cursor) Cursor {
+	if c == nil {
+		return Cursor{}
 	}
+	return *c
+}
+
+func parseBatch(w wireMessage) (Message, error) {
+	m := Message{Kind: Batch, From: orZero(w.From), To: *w.To, Head: orZero(w.Head)}
 	if w.From == nil || m.From.Epoch != m.To.Epoch || m.From.Seq > m.To.Seq {
 		return Message{}, fmt.Errorf("batch from %v to %v", m.From, m.To)
+	}
+	if w.N == nil || *w.N != len(w.Ev) {
+		return Message{}, fmt.Errorf("batch from %v to %v holds another number of changes than it says", m.From, m.To)
 	}
 	last := m.From.Seq
 	for _, e := range w.Ev {
@@ -256,34 +309,32 @@ func parseEv(b []byte) (Message, error) {
 }
 
 func fromWire(w wireChange) (Change, error) {
-	c := Change{Seq: w.Seq, Op: w.Op, From: w.From, Prev: w.Prev,
-		Item: Item{URL: w.URL, Length: -1, Type: w.Type, Digest: w.Hash}}
+	c := Change{Seq: w.Seq, Op: w.Op, From: w.From, Item: Item{URL: w.URL, Length: -1}}
 	if w.Seq == 0 || w.URL == "" || w.Op == "" {
 		return Change{}, fmt.Errorf("change %d lacks its seq, op or url", w.Seq)
 	}
-	if (w.Op == Move) != (w.From != "") {
-		return Change{}, fmt.Errorf("change %d: %s with from %.200q", w.Seq, w.Op, w.From)
-	}
-	if w.Len != nil {
-		c.Item.Length = max(-1, *w.Len)
+	switch w.Op {
+	case Create, Update, Delete, Move:
+		if (w.Op == Move) != (w.From != "") {
+			return Change{}, fmt.Errorf("change %d: %s with from %.200q", w.Seq, w.Op, w.From)
+		}
+	default:
+		c.Op, c.From = Update, ""
 	}
 	var err error
 	if c.At, err = parseInstant(w.At); err != nil {
 		return Change{}, err
 	}
-	if w.Mod != "" {
-		d, err := ParseDate(w.Mod)
-		if err != nil {
-			return Change{}, err
-		}
-		c.Item.Modified, c.Item.Span = d.Time, d.Span
+	c.Prev, _ = parseDigest(w.Prev)
+	if c.Op == Delete {
+		return c, nil
 	}
-	switch w.Op {
-	case Create, Update, Move:
-	case Delete:
-		c.Item = Item{URL: w.URL, Length: -1}
-	default:
-		c.Op = Update
+	d, _ := parseDate(w.Mod)
+	c.Item.Modified, c.Item.Span = d.Time, d.Span
+	c.Item.Type = mediaType(w.Type)
+	c.Item.Digest, _ = parseDigest(w.Hash)
+	if w.Len != nil {
+		c.Item.Length = max(-1, *w.Len)
 	}
 	return c, nil
 }

@@ -1,2 +1,23 @@
-// Package server is how a site says it.
+// Package server is how a site says what it has and what changed.
+//
+// A [Site] is a document root published at a base URL. It is an [Inventory]:
+// it tells what is offered now, and where to look again. A [Publisher]
+// compares that with the site's [Journal], takes the differences in as
+// changes, and writes the manifest, robots.rdf, through a [Snapshot]. A
+// [Notifier] is the http.Handler with the doors at which crawlers knock: the
+// manifest, the list of changes, the stream. A [Holder] lets other processes
+// of the same machine ask the one that has the journal.
+//
+//	journal, err := server.OpenJournal(ctx, "/var/lib/parley/state", server.JournalOptions{Base: base, Published: out})
+//	...
+//	defer journal.Close()
+//	snapshot := &server.Snapshot{Path: out, Manifest: server.Describe(base), Public: site.Public}
+//	publisher := &server.Publisher{Inventory: site, Journal: journal, Snapshot: snapshot}
+//	notifier := &server.Notifier{Log: journal, Snapshot: snapshot, Base: base, Public: site.Public}
+//	go publisher.Run(ctx)
+//	http.ListenAndServe("127.0.0.1:8100", notifier)
+//
+// Nothing in this package starts a goroutine before Run or a request asks for
+// it, and whoever started one waits for it. Times come from the Now fields,
+// messages for people go to the Log fields; both may be nil.
 package server

@@ -7,10 +7,13 @@
 package journal
 
 import (
-	"context"
 	"errors"
-	"iter"
+	"fmt"
+	"io/fs"
+	"sync"
 	"time"
+
+	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/protocol"
 )
@@ -18,10 +21,18 @@ import (
 // ErrHeld is returned by Open when another process has the file.
 var ErrHeld = errors.New("journal is held by another process")
 
+// ErrDamaged is wrapped by every error that says that the file is not what a
+// journal wrote. What it still holds cannot be trusted: the cure is to move it
+// away, and to begin a new epoch.
+var ErrDamaged = errors.New("damaged")
+
+// errClosed is what a closed journal answers.
+var errClosed = fmt.Errorf("journal is closed: %w", fs.ErrClosed)
+
 // Options says how a journal is kept. The zero value is a useful one.
 type Options struct {
 	// Retention is how long changes, and so tombstones, are kept after they
-	// were taken in. Zero means 90 days.
+	// were taken in. Zero means 90 days. Old changes go when new ones come.
 	Retention time.Duration
 
 	// MaxChanges bounds how many changes are kept, whatever their age. Zero means 1,000,000.
@@ -37,7 +48,25 @@ type Options struct {
 	Now func() time.Time
 }
 
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.Retention <= 0 {
+		d.Retention = 90 * 24 * time.Hour
+	}
+	if d.MaxChanges <= 0 {
+		d.MaxChanges = 1_000_000
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	return d
+}
+
 // An Entry is what the journal holds of one present URL.
+// Its times are kept in UTC, to the millisecond.
 type Entry struct {
 	Item protocol.Item
 
@@ -58,77 +87,83 @@ type Step struct {
 }
 
 // A Journal is safe for use by many goroutines. It implements [protocol.Log].
-type Journal struct{}
+type Journal struct {
+	path string
+	opts Options
+	db   *bbolt.DB
+
+	turn   sync.Mutex // one of Append, Settle and Renew at a time
+	broken error      // guarded by turn: nothing may be written any more
+
+	// commit is held for writing while a transaction is made durable, and for
+	// reading while one begins: bbolt shows a commit before the disk has it,
+	// and what is told must not be forgotten when the power fails.
+	commit sync.RWMutex
+
+	mu     sync.Mutex    // guards what follows
+	state  meta          // as last made durable
+	wake   chan struct{} // closed and replaced when state has something new to tell
+	closed bool
+}
 
 var _ protocol.Log = (*Journal)(nil)
 
-// Open opens or creates the journal at path. A new journal has an epoch but
-// is not whole: steps are taken in without being numbered until Settle.
-func Open(path string, opts *Options) (*Journal, error) { panic("unwritten") }
+// Open opens or creates the journal at path, and the directory that it is in.
+// A new journal has an epoch but is not whole: steps are taken in without
+// being numbered until Settle. What a killed process left unfinished is
+// dropped. A file that is no journal is refused, and stays as it is; one that
+// is damaged is an error wrapping ErrDamaged.
+func Open(path string, opts *Options) (*Journal, error) {
+	j := &Journal{path: path, opts: opts.withDefaults(), wake: make(chan struct{})}
+	if err := j.open(); err != nil {
+		return nil, j.fail("open", err)
+	}
+	return j, nil
+}
 
-// Close closes the file. Wait returns an error from then on.
-func (j *Journal) Close() error { panic("unwritten") }
+// Close closes the file, once every View is closed. Wait returns an error from
+// then on, and so does everything that needs the file.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	was := j.closed
+	j.closed = true
+	if !was {
+		close(j.wake)
+	}
+	j.mu.Unlock()
+	if was {
+		return nil
+	}
+	if err := j.db.Close(); err != nil {
+		return j.fail("close", err)
+	}
+	return nil
+}
+
+// current returns the state as last made durable, a channel that is closed
+// when it changes, and whether the journal is closed.
+func (j *Journal) current() (meta, <-chan struct{}, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state, j.wake, j.closed
+}
 
 // Whole reports whether the first description is complete.
-func (j *Journal) Whole() bool { panic("unwritten") }
-
-// Settle declares the first description complete: Head becomes EPOCH:0.
-// On a whole journal it does nothing.
-func (j *Journal) Settle() error { panic("unwritten") }
-
-// Append takes steps in, in order, in one durable transaction, and wakes
-// whoever waits. It returns the head after them. Numbers and times are the
-// journal's; a Step that cannot be (an Update or a Delete of what is not
-// present, a Create of what is) is corrected to what it amounts to, or to nothing.
-// At most protocol.MaxBatch steps a call: callers bound their transactions.
-func (j *Journal) Append(ctx context.Context, steps []Step) (protocol.Cursor, error) {
-	panic("unwritten")
+func (j *Journal) Whole() bool {
+	m, _, _ := j.current()
+	return m.whole
 }
-
-// Renew begins a new epoch: the changes told so far are forgotten, what is
-// present stays. If items is not nil it replaces what is present (ordered as
-// protocol.Compare orders), keeping the stamp of every URL whose digest is
-// the same. The new epoch is whole if the old one was and items is nil; else
-// it is whole at the next Settle. A Renew that is cut short leaves the old epoch.
-func (j *Journal) Renew(ctx context.Context, items iter.Seq2[protocol.Item, error]) error {
-	panic("unwritten")
-}
-
-func (j *Journal) Head() protocol.Cursor  { panic("unwritten") }
-func (j *Journal) Floor() protocol.Cursor { panic("unwritten") }
-func (j *Journal) Read(ctx context.Context, after protocol.Cursor, max int) ([]protocol.Change, error) {
-	panic("unwritten")
-}
-func (j *Journal) Wait(ctx context.Context, after protocol.Cursor) error { panic("unwritten") }
 
 // Len returns the number of present items, held ones included.
-func (j *Journal) Len() int { panic("unwritten") }
+func (j *Journal) Len() int {
+	m, _, _ := j.current()
+	return int(m.items)
+}
 
-// Get returns what is present at url, and whether anything is.
-func (j *Journal) Get(url string) (Entry, bool, error) { panic("unwritten") }
-
-// A View is the journal at one moment. Close it soon: it keeps old pages of the file alive.
-type View struct{}
-
-// View opens a view.
-func (j *Journal) View() (*View, error) { panic("unwritten") }
-
-func (v *View) Close()                {}
-func (v *View) Head() protocol.Cursor { panic("unwritten") }
-func (v *View) Len() int              { panic("unwritten") }
-
-// Modified is when the newest change was taken in, or the newest Modified of the items if there is none.
-func (v *View) Modified() time.Time { panic("unwritten") }
-
-// Entries yields what is present, as protocol.Compare orders it. It may be ranged over again.
-func (v *View) Entries() iter.Seq2[Entry, error] { panic("unwritten") }
-
-// Under yields the entries whose URL begins with prefix, which ends in "/":
-// those of its own depth only, or all below it when deep.
-func (v *View) Under(prefix string, deep bool) iter.Seq2[Entry, error] { panic("unwritten") }
-
-// Held yields the entries that are held.
-func (v *View) Held() iter.Seq2[Entry, error] { panic("unwritten") }
-
-// Tombstones yields what is gone and remembered, newest first, each URL once and only if it is not present again.
-func (v *View) Tombstones() iter.Seq2[protocol.Tombstone, error] { panic("unwritten") }
+// fail says at the boundary what was being done with which journal.
+func (j *Journal) fail(op string, err error) error {
+	if errors.Is(err, ErrDamaged) {
+		return fmt.Errorf("%s journal %s: %w; move the file away to begin a new epoch", op, j.path, err)
+	}
+	return fmt.Errorf("%s journal %s: %w", op, j.path, err)
+}

@@ -1,32 +1,256 @@
 // Package robots reads robots.txt as RFC 9309 says. Both sides use it: a site
 // for what it must not publish, a crawler for its manners.
+//
+// Where the RFC leaves a choice, a file is read as the most used parser reads
+// it, so that what a webmaster has tried elsewhere holds here: common
+// misspellings of a name, a colon forgotten between two words, part of a byte
+// order mark, and Allow of index.html, which allows its directory as well.
+// Beyond that, Disallow of a path without its first slash is taken to have one.
 package robots
 
-import "time"
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // MaxBytes is how much of a file is read (RFC 9309, 2.5): 500 KiB.
 const MaxBytes = 500 << 10
 
+// MaxCrawlDelay is the longest delay that a file can ask for. A site that
+// wants more wants no crawler, and has Disallow to say so.
+const MaxCrawlDelay = time.Hour
+
+// maxLine is how much of a line is read, in bytes: many times the longest
+// path in use, and as much as others read of it.
+const maxLine = 8*2083 - 1
+
 // A File is a parsed robots.txt. The zero File allows everything. It is
 // immutable and safe for concurrent use.
-type File struct{}
+type File struct {
+	deny   bool                // nothing is allowed: the file could not be had
+	agents map[string][]member // by product token in lower case, or "*"
+	lines  map[string][]string // what belongs to no group, by name in lower case
+}
 
-// Parse reads a file of any content: what cannot be understood is passed over. It reads at most MaxBytes.
-func Parse(b []byte) *File { panic("unwritten") }
+// A group is what the lines between two runs of User-agent lines say.
+type group struct {
+	rules  []rule
+	delays []time.Duration
+}
+
+// A member is an agent's share in a group: all rules, and the delays from
+// the given one on. For Crawl-delay does not end a run of User-agent lines, and
+// must not slow down an agent that is only named after it.
+type member struct {
+	group *group
+	delay int
+}
+
+// Parse reads a file of any content: what cannot be understood is passed over.
+// It reads at most MaxBytes, and no line that this limit cuts.
+func Parse(b []byte) *File {
+	if len(b) > MaxBytes {
+		b = b[:MaxBytes]
+		b = b[:bytes.LastIndexAny(b, "\r\n")+1]
+	}
+	for _, mark := range []byte("\uFEFF") {
+		if len(b) == 0 || b[0] != mark {
+			break
+		}
+		b = b[1:]
+	}
+	p := parser{file: &File{agents: map[string][]member{}, lines: map[string][]string{}}}
+	for len(b) > 0 {
+		line := b
+		// A CRLF is two ends, with an empty line between.
+		if end := bytes.IndexAny(b, "\r\n"); end >= 0 {
+			line, b = b[:end], b[end+1:]
+		} else {
+			b = nil
+		}
+		if name, value, ok := split(string(line[:min(len(line), maxLine)])); ok {
+			p.line(name, value)
+		}
+	}
+	return p.file
+}
+
+// blank is what is trimmed around names and values.
+const blank = " \t\v\f\x00"
+
+// split takes a line apart. Where the colon was forgotten, two words are a name and its value.
+func split(line string) (name, value string, ok bool) {
+	line, _, _ = strings.Cut(line, "#")
+	line = strings.Trim(line, blank)
+	if name, value, ok = strings.Cut(line, ":"); !ok {
+		i := strings.IndexAny(line, blank)
+		if i < 0 {
+			return "", "", false
+		}
+		name, value = line[:i], strings.TrimLeft(line[i:], blank)
+		if strings.ContainsAny(value, blank) {
+			return "", "", false
+		}
+	}
+	name, value = strings.ToLower(strings.TrimRight(name, blank)), strings.TrimLeft(value, blank)
+	return name, value, name != ""
+}
+
+type parser struct {
+	file  *File
+	group *group // nil before the first User-agent line
+	ruled bool   // the group has a rule, so that the next User-agent line begins another
+}
+
+func (p *parser) line(name, value string) {
+	switch name {
+	case "user-agent", "useragent", "user agent":
+		if p.group == nil || p.ruled {
+			p.group, p.ruled = new(group), false
+		}
+		p.agent(agentNamed(value))
+	case "allow":
+		p.rule(value, true)
+	case "disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw":
+		p.rule(value, false)
+	case "crawl-delay", "crawldelay":
+		if d, ok := parseDelay(value); ok && p.group != nil {
+			p.group.delays = append(p.group.delays, d)
+		}
+	case "site-map":
+		p.line("sitemap", value)
+	default:
+		p.file.lines[name] = append(p.file.lines[name], value)
+	}
+}
+
+// agent makes the agent a member of the current group, once. A group may
+// belong to nobody: the empty token.
+func (p *parser) agent(token string) {
+	list := p.file.agents[token]
+	if token == "" || len(list) > 0 && list[len(list)-1].group == p.group {
+		return
+	}
+	p.file.agents[token] = append(list, member{p.group, len(p.group.delays)})
+}
+
+// rule adds a rule to the current group; outside of groups it says nothing,
+// and an empty one only ends the run of User-agent lines.
+func (p *parser) rule(pattern string, allow bool) {
+	if p.group == nil {
+		return
+	}
+	p.ruled = true
+	if pattern == "" {
+		return
+	}
+	if !allow && strings.IndexByte("/*$", pattern[0]) < 0 {
+		pattern = "/" + pattern
+	}
+	p.group.rules = append(p.group.rules, newRule(pattern, allow))
+	if i := strings.LastIndexByte(pattern, '/'); allow && i >= 0 && strings.HasPrefix(pattern[i:], "/index.htm") {
+		p.group.rules = append(p.group.rules, newRule(pattern[:i+1]+"$", true))
+	}
+}
+
+// agentNamed returns whom a User-agent line means: "*", or a product token.
+func agentNamed(value string) string {
+	if rest, ok := strings.CutPrefix(value, "*"); ok && (rest == "" || strings.IndexByte(blank, rest[0]) >= 0) {
+		return "*"
+	}
+	return token(value)
+}
+
+// token returns the product token at the beginning of s, in lower case.
+func token(s string) string {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '-', c == '_':
+		default:
+			return strings.ToLower(s[:i])
+		}
+	}
+	return strings.ToLower(s)
+}
+
+// parseDelay reads seconds, with a fraction or without, and passes over a unit.
+func parseDelay(s string) (time.Duration, bool) {
+	end := 0
+	for end < len(s) && ('0' <= s[end] && s[end] <= '9' || s[end] == '.') {
+		end++
+	}
+	seconds, err := strconv.ParseFloat(s[:end], 64)
+	if seconds >= MaxCrawlDelay.Seconds() { // infinity too, which is an error
+		return MaxCrawlDelay, true
+	}
+	return time.Duration(seconds * float64(time.Second)), err == nil
+}
 
 // ForStatus is what a crawler must assume after asking for robots.txt: the
 // parsed body after 2xx, everything allowed after 3xx (redirects followed too
-// far) and 4xx, nothing allowed after 5xx and where there was no answer (status 0).
-func ForStatus(status int, body []byte) *File { panic("unwritten") }
+// far) and 4xx, nothing allowed after 5xx and where there was no answer
+// (status 0). Nothing is allowed after 429 either: it says "not now".
+func ForStatus(status int, body []byte) *File {
+	switch {
+	case 200 <= status && status < 300:
+		return Parse(body)
+	case 300 <= status && status < 500 && status != 429:
+		return &File{}
+	}
+	return &File{deny: true}
+}
 
 // Allowed reports whether agent (a product token such as "parley") may fetch
 // path, which begins with "/" and has its query if any, percent-encoded or not.
+// What follows the token in agent, such as a version, does not matter; an agent
+// without a token, such as "*", is whoever is not named in the file.
 // /robots.txt itself is always allowed.
-func (f *File) Allowed(agent, path string) bool { panic("unwritten") }
+//
+// It takes time linear in the size of the agent's rules, times the length of path.
+func (f *File) Allowed(agent, path string) bool {
+	target := newTarget(path)
+	if target.path == "/robots.txt" {
+		return true
+	}
+	if f.deny {
+		return false
+	}
+	var best *rule
+	for _, m := range f.members(agent) {
+		for i := range m.group.rules {
+			if r := &m.group.rules[i]; r.outranks(best) && r.matches(target) {
+				best = r
+			}
+		}
+	}
+	return best == nil || best.allow
+}
 
 // CrawlDelay returns the Crawl-delay of agent's group, 0 if there is none.
-func (f *File) CrawlDelay(agent string) time.Duration { panic("unwritten") }
+// Of several the longest counts; none is longer than MaxCrawlDelay.
+func (f *File) CrawlDelay(agent string) time.Duration {
+	var longest time.Duration
+	for _, m := range f.members(agent) {
+		for _, d := range m.group.delays[m.delay:] {
+			longest = max(longest, d)
+		}
+	}
+	return longest
+}
+
+// members returns the groups of agent, else those of everybody.
+func (f *File) members(agent string) []member {
+	if list, ok := f.agents[token(agent)]; ok {
+		return list
+	}
+	return f.agents["*"]
+}
 
 // Lines returns the values of all lines outside of groups with the given
-// name, such as "sitemap" or "manifest", in order, whatever their case.
-func (f *File) Lines(name string) []string { panic("unwritten") }
+// name, such as "sitemap" or "manifest", in order, whatever their case. Such
+// lines belong to no group wherever they stand: they neither begin nor end one.
+func (f *File) Lines(name string) []string {
+	return append([]string(nil), f.lines[strings.ToLower(name)]...)
+}

@@ -5,58 +5,310 @@ package wsconn
 
 import (
 	"context"
-	"net/http"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
+
+	"github.com/gorilla/websocket"
 )
 
 // Options of a connection, the same on both sides. Zero values are useful.
 type Options struct {
-	Subprotocol string        // offered by Dial, required by Accept; empty means none
+	Subprotocol string        // offered by Dial, required by both; empty means none
 	MaxMessage  int64         // largest message read, in bytes; 0 means 64 KiB
 	WriteWait   time.Duration // longest a write may take; 0 means 10 s
 	Handshake   time.Duration // longest the handshake may take; 0 means 10 s
 	Ping        time.Duration // interval of pings; a peer silent for two of them is gone; 0 means none
 }
 
-// A Conn is one connection. Read and Write may be called at the same time,
-// each by one goroutine; Close by any.
-type Conn struct{}
+func (o Options) withDefaults() Options {
+	if o.MaxMessage <= 0 {
+		o.MaxMessage = 64 << 10
+	}
+	if o.WriteWait <= 0 {
+		o.WriteWait = 10 * time.Second
+	}
+	if o.Handshake <= 0 {
+		o.Handshake = 10 * time.Second
+	}
+	return o
+}
 
-// A CloseError is returned by Read when the peer has closed with a code.
+// closeWait is how long Close tries to get its last frame out.
+const closeWait = time.Second
+
+// Close codes of RFC 6455, 7.4.1, that this package sends by itself. gorilla
+// sends 1002 for a broken frame and 1009 for a message beyond the limit.
+const (
+	codeUnsupported = 1003 // a binary message
+	codeInvalid     = 1007 // a text message that is not UTF-8
+)
+
+// A Conn is one connection. Read may be called by one goroutine at a time,
+// beside any number of writers; Close by any, at any time. Whoever has a Conn
+// must Close it, whatever Read and Write returned.
+type Conn struct {
+	ws   *websocket.Conn
+	o    Options
+	turn chan struct{} // holds one token: the right to write a message
+
+	readErr error // of the reader: what ended the reading, for good
+
+	closing  sync.Once
+	closeErr error
+
+	mu      sync.Mutex
+	closed  bool
+	pinger  *time.Timer    // nil without pings
+	pinging sync.WaitGroup // one, until there will be no further ping
+}
+
+func newConn(ws *websocket.Conn, o Options) *Conn {
+	c := &Conn{ws: ws, o: o, turn: make(chan struct{}, 1)}
+	c.turn <- struct{}{}
+	ws.SetReadLimit(o.MaxMessage)
+	pong := ws.PingHandler()
+	ws.SetPingHandler(func(s string) error {
+		c.heard()
+		pong(s) // where it cannot be sent, what the peer has sent can still be read
+		return nil
+	})
+	ws.SetPongHandler(func(string) error {
+		c.heard()
+		return nil
+	})
+	if o.Ping <= 0 {
+		return c
+	}
+	c.mu.Lock() // the first ping may come before the timer is stored
+	defer c.mu.Unlock()
+	c.pinging.Add(1)
+	c.pinger = time.AfterFunc(o.Ping, c.ping)
+	return c
+}
+
+// A CloseError is returned by Read when the peer has closed with a code. A
+// peer that gave none is told by 1005. One that vanished without closing gives
+// an error wrapping io.ErrUnexpectedEOF instead.
 type CloseError struct {
 	Code   int
 	Reason string
 }
 
-func (e *CloseError) Error() string { panic("unwritten") }
+func (e *CloseError) Error() string {
+	if e.Reason == "" {
+		return fmt.Sprintf("closed by the peer with code %d", e.Code)
+	}
+	return fmt.Sprintf("closed by the peer with code %d: %.125q", e.Code, e.Reason)
+}
+
+// Read returns the next message. Its errors are final: *CloseError when the
+// peer has closed, net.ErrClosed after Close, os.ErrDeadlineExceeded where the
+// peer was silent for two pings. When ctx ends first the connection is cut and
+// the error is that of ctx.
+func (c *Conn) Read(ctx context.Context) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if c.readErr != nil {
+		return nil, c.readErr
+	}
+	release := context.AfterFunc(ctx, c.cut)
+	text, err := c.read()
+	if !release() {
+		c.readErr = net.ErrClosed
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		c.readErr = fmt.Errorf("read message: %w", c.explain(err))
+	}
+	return text, c.readErr
+}
+
+func (c *Conn) read() ([]byte, error) {
+	c.heard() // nobody listened while the caller was busy: silence counts from now
+	kind, r, err := c.ws.NextReader()
+	if err != nil {
+		return nil, err
+	}
+	if kind != websocket.TextMessage {
+		return nil, c.refuse(codeUnsupported, "binary message")
+	}
+	text, err := io.ReadAll(hearing{c, r})
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.Valid(text) {
+		return nil, c.refuse(codeInvalid, "text is not UTF-8")
+	}
+	return text, nil
+}
+
+// refuse tells the peer what it did wrong.
+func (c *Conn) refuse(code int, reason string) error {
+	c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(closeWait))
+	return errors.New(reason)
+}
+
+// heard says that the peer lives, in the reader's goroutine.
+func (c *Conn) heard() {
+	if c.o.Ping > 0 {
+		c.ws.SetReadDeadline(time.Now().Add(2 * c.o.Ping))
+	}
+}
+
+// hearing is the reader of one message: a long message on a slow line is no silence.
+type hearing struct {
+	c *Conn
+	r io.Reader
+}
+
+func (h hearing) Read(b []byte) (int, error) {
+	n, err := h.r.Read(b)
+	if n > 0 {
+		h.c.heard()
+	}
+	return n, err
+}
+
+// explain says what a failed read means.
+func (c *Conn) explain(err error) error {
+	var bye *websocket.CloseError
+	switch {
+	case errors.As(err, &bye) && bye.Code == websocket.CloseAbnormalClosure:
+		return io.ErrUnexpectedEOF // gorilla's word for a connection that just ended
+	case errors.As(err, &bye):
+		return &CloseError{Code: bye.Code, Reason: bye.Text}
+	case c.isClosed():
+		return net.ErrClosed
+	case errors.Is(err, websocket.ErrReadLimit):
+		return fmt.Errorf("more than %d bytes", c.o.MaxMessage)
+	case isTimeout(err):
+		return fmt.Errorf("peer silent for %v: %w", 2*c.o.Ping, os.ErrDeadlineExceeded)
+	}
+	return err
+}
+
+// isTimeout is needed because gorilla does not keep the cause of a timeout.
+func isTimeout(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) && e.Timeout()
+}
+
+// Write sends one text message, which must be UTF-8. Many may call it at
+// once. A write that fails, takes longer than WriteWait, or is cut short by
+// ctx, ends the connection: half a message cannot be taken back.
+func (c *Conn) Write(ctx context.Context, text []byte) error {
+	return c.write(ctx, func() error { return c.ws.WriteMessage(websocket.TextMessage, text) })
+}
 
 // A Prepared is a message framed once and written to many connections.
-type Prepared struct{}
+type Prepared struct{ m *websocket.PreparedMessage }
 
-func Prepare(text []byte) (*Prepared, error) { panic("unwritten") }
-
-// Accept upgrades a request. On error it has answered the request.
-func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) { panic("unwritten") }
-
-// Dial opens ws:// or wss:// (http and https are taken for them). When the
-// server answers with anything but 101 the error is a *StatusError.
-func Dial(ctx context.Context, url string, h http.Header, c *http.Client, o Options) (*Conn, error) {
-	panic("unwritten")
+// Prepare frames a text message, which must be UTF-8.
+func Prepare(text []byte) (*Prepared, error) {
+	m, err := websocket.NewPreparedMessage(websocket.TextMessage, text)
+	if err != nil {
+		return nil, fmt.Errorf("prepare message: %w", err)
+	}
+	return &Prepared{m}, nil
 }
 
-// A StatusError is a handshake that the server answered with another status.
-// Body holds at most its first 64 KiB.
-type StatusError struct {
-	Status int
-	Header http.Header
-	Body   []byte
+// WritePrepared is Write of a prepared message.
+func (c *Conn) WritePrepared(ctx context.Context, p *Prepared) error {
+	return c.write(ctx, func() error { return c.ws.WritePreparedMessage(p.m) })
 }
 
-func (e *StatusError) Error() string { panic("unwritten") }
+func (c *Conn) write(ctx context.Context, send func() error) error {
+	select {
+	case <-c.turn:
+		defer func() { c.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return ctx.Err() // nothing was written: the connection is whole
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	release := context.AfterFunc(ctx, c.cut)
+	c.ws.SetWriteDeadline(time.Now().Add(c.o.WriteWait))
+	err := send()
+	if !release() {
+		return ctx.Err()
+	}
+	if err == nil {
+		return nil
+	}
+	c.cut()
+	switch {
+	case c.isClosed():
+		err = net.ErrClosed
+	case isTimeout(err):
+		err = fmt.Errorf("peer did not read for %v: %w", c.o.WriteWait, os.ErrDeadlineExceeded)
+	}
+	return fmt.Errorf("write message: %w", err)
+}
 
-func (c *Conn) Read(ctx context.Context) ([]byte, error)             { panic("unwritten") }
-func (c *Conn) Write(ctx context.Context, text []byte) error         { panic("unwritten") }
-func (c *Conn) WritePrepared(ctx context.Context, p *Prepared) error { panic("unwritten") }
+// cut ends the connection without a word.
+func (c *Conn) cut() { c.ws.NetConn().Close() }
 
-// Close says goodbye with a code and closes. It does not wait for the peer.
-func (c *Conn) Close(code int, reason string) error { panic("unwritten") }
+func (c *Conn) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// ping runs in the timer's goroutine.
+func (c *Conn) ping() {
+	err := c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(c.o.WriteWait))
+	if isTimeout(err) {
+		err = nil // a long write is under way; if it fails, it says so itself
+	}
+	if err != nil {
+		c.cut()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || err != nil {
+		c.pinger = nil
+		c.pinging.Done()
+		return
+	}
+	c.pinger.Reset(c.o.Ping)
+}
+
+// Close says goodbye with a code and closes. It does not wait for the peer,
+// and takes a second at most. After it, nothing of the connection runs. Only
+// the first call says anything.
+func (c *Conn) Close(code int, reason string) error {
+	c.closing.Do(func() {
+		c.mu.Lock()
+		c.closed = true
+		if c.pinger != nil && c.pinger.Stop() {
+			c.pinging.Done()
+		}
+		c.mu.Unlock()
+		frame := websocket.FormatCloseMessage(code, cutText(reason, 123)) // RFC 6455, 5.5: 125 bytes in all
+		c.ws.WriteControl(websocket.CloseMessage, frame, time.Now().Add(closeWait))
+		if err := c.ws.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			c.closeErr = fmt.Errorf("close connection: %w", err)
+		}
+		c.pinging.Wait()
+	})
+	return c.closeErr
+}
+
+// cutText cuts s to at most max bytes of valid UTF-8.
+func cutText(s string, max int) string {
+	s = strings.ToValidUTF8(s, "?")
+	for len(s) > max {
+		_, n := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-n]
+	}
+	return s
+}

@@ -1,0 +1,154 @@
+// Manifest measures how fast a manifest is written and read, beside
+// encoding/xml on the same content in the same run, and how much memory that
+// takes.
+//
+//	go run ./bench/manifest            # one million items
+//	go run ./bench/manifest -n 100000  # a shorter run
+//
+// Rounds are interleaved, so that a busy machine slows both sides; ratios are
+// of medians. Peak memory is that of processes that do nothing else.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "manifest:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("manifest", flag.ContinueOnError)
+	n := flags.Int("n", 1_000_000, "items")
+	rounds := flags.Int("rounds", 3, "rounds of each measurement")
+	only := flags.String("only", "", "measure the memory of one side alone: read or write; for the program itself")
+	file := flags.String("file", "", "what -only reads")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *n < 1 || *rounds < 1 {
+		return errors.New("-n and -rounds must be at least 1")
+	}
+	if *only != "" {
+		return alone(*only, *file, *n, out)
+	}
+	return compare(*n, *rounds, out)
+}
+
+// A contest is two ways to do the same.
+type contest struct {
+	name         string
+	ours, theirs func() error
+	times        [2][]time.Duration
+}
+
+func compare(n, rounds int, out io.Writer) error {
+	f, err := os.CreateTemp("", "parley-bench-*.rdf")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	w := bufio.NewWriterSize(f, 1<<20)
+	if err := writeOurs(w, n); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	size, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d items, %.1f MB, %.0f bytes an item; %s, %d CPUs\n\n",
+		n, float64(size)/1e6, float64(size)/float64(n), runtime.Version(), runtime.NumCPU())
+
+	contests := []*contest{
+		{name: "write",
+			ours:   func() error { return writeOurs(io.Discard, n) },
+			theirs: func() error { return writeTheirs(io.Discard, n) }},
+		{name: "read",
+			ours:   func() error { return readFile(f.Name(), n, readOurs) },
+			theirs: func() error { return readFile(f.Name(), n, readTheirs) }},
+	}
+	for range rounds {
+		for _, c := range contests {
+			for side, f := range []func() error{c.ours, c.theirs} {
+				runtime.GC()
+				start := time.Now()
+				if err := f(); err != nil {
+					return err
+				}
+				c.times[side] = append(c.times[side], time.Since(start))
+			}
+		}
+	}
+	fmt.Fprintf(out, "%-6s %-24s %10s %8s %8s\n", "", "", "items/s", "MB/s", "ratio")
+	for _, c := range contests {
+		ours, theirs := median(c.times[0]), median(c.times[1])
+		row := func(what string, d time.Duration, ratio string) {
+			fmt.Fprintf(out, "%-6s %-24s %10.0f %8.1f %8s\n", c.name, what,
+				float64(n)/d.Seconds(), float64(size)/1e6/d.Seconds(), ratio)
+		}
+		peer := "encoding/xml Encoder"
+		if c.name == "read" {
+			peer = "encoding/xml Token"
+		}
+		row("protocol", ours, fmt.Sprintf("%.1fx", theirs.Seconds()/ours.Seconds()))
+		row(peer, theirs, "")
+	}
+
+	fmt.Fprintln(out)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for _, side := range []string{"write", "read"} {
+		cmd := exec.Command(self, "-only", side, "-n", fmt.Sprint(n), "-file", f.Name())
+		cmd.Stderr = os.Stderr
+		said, err := cmd.Output()
+		if err != nil {
+			return fmt.Errorf("%s alone: %w", side, err)
+		}
+		fmt.Fprintf(out, "%-6s alone: %s\n", side, strings.TrimSpace(string(said)))
+	}
+	return nil
+}
+
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+// readFile streams the file through read, which returns how many items it saw.
+func readFile(name string, n int, read func(io.Reader) (int, error)) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	got, err := read(f)
+	if err != nil {
+		return err
+	}
+	if got != n {
+		return fmt.Errorf("read %d items, not %d", got, n)
+	}
+	return nil
+}

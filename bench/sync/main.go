@@ -1,0 +1,172 @@
+// Sync measures the first copy of a site: the real notifier describes a
+// docroot, the real crawler copies it, and both are asked to end.
+//
+//	go run ./bench/sync DOCROOT [DOCROOT ...]
+//
+// It prints times and the peak memory of each program, and fails unless the
+// mirror is byte-identical to the site.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/front"
+)
+
+func main() {
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	for _, docroot := range flag.Args() {
+		if err := run(ctx, docroot); err != nil {
+			fmt.Fprintln(os.Stderr, "sync:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+func run(ctx context.Context, docroot string) error {
+	tmp, err := os.MkdirTemp("", "parley-sync-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	build := exec.CommandContext(ctx, "go", "build", "-o", tmp+string(filepath.Separator),
+		"github.com/parleyweb/parley/cmd/notifier", "github.com/parleyweb/parley/cmd/crawler")
+	if msg, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, msg)
+	}
+	web, err := front.Serve(docroot)
+	if err != nil {
+		return err
+	}
+	defer web.Close()
+	mirror := filepath.Join(tmp, "mirror")
+
+	began := time.Now()
+	notifier, err := start(ctx, filepath.Join(tmp, "notifier"), "--docroot", docroot, "--base", web.Base,
+		"--listen", web.Sidecar, "--state", filepath.Join(tmp, "state.db"))
+	if err != nil {
+		return err
+	}
+	defer notifier.end()
+	if err := until(ctx, notifier, func() bool {
+		resp, err := http.Get(web.Base + "robots.rdf")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	}); err != nil {
+		return err
+	}
+	described := time.Since(began)
+
+	began = time.Now()
+	crawler, err := start(ctx, filepath.Join(tmp, "crawler"), "follow", web.Base, "--into", mirror)
+	if err != nil {
+		return err
+	}
+	defer crawler.end()
+	pages, size, err := pagesBelow(docroot)
+	if err != nil {
+		return err
+	}
+	if err := until(ctx, crawler, func() bool { return web.Crawler().Requests >= len(pages) && identical(docroot, mirror, pages) }); err != nil {
+		return fmt.Errorf("%w; asked for %d of %d pages", err, web.Crawler().Requests, len(pages))
+	}
+	copied := time.Since(began)
+	cost := web.Crawler()
+	fmt.Printf("%s: %d pages, %d MB; described in %.1f s, copied in %.1f s with %d requests for pages; peak memory notifier %d MB, crawler %d MB\n",
+		docroot, len(pages), size>>20, described.Seconds(), copied.Seconds(), cost.Requests, notifier.end(), crawler.end())
+	return nil
+}
+
+// A program is one of ours, running.
+type program struct {
+	cmd  *exec.Cmd
+	said bytes.Buffer
+	done bool
+}
+
+func start(ctx context.Context, name string, args ...string) (*program, error) {
+	p := &program{cmd: exec.CommandContext(ctx, name, args...)}
+	p.cmd.Stderr = &p.said
+	return p, p.cmd.Start()
+}
+
+// end asks the program to end, waits, and returns its peak memory in MB, as
+// Linux tells it: pages of mapped files included.
+func (p *program) end() (peak int) {
+	if p.done {
+		return 0
+	}
+	p.done = true
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if _, rest, ok := strings.Cut(string(status), "VmHWM:"); ok {
+		fmt.Sscan(rest, &peak)
+	}
+	p.cmd.Process.Signal(os.Interrupt)
+	p.cmd.Wait()
+	return peak >> 10
+}
+
+func until(ctx context.Context, p *program, cond func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, 9*time.Minute)
+	defer cancel()
+	for !cond() {
+		select {
+		case <-ctx.Done():
+			p.end()
+			return fmt.Errorf("waited in vain: %s", p.said.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// pagesBelow lists the pages that are published by default, symbolic links to them included.
+func pagesBelow(root string) (list []string, size int64, err error) {
+	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !slices.Contains([]string{".htm", ".html", ".xhtml", ".pdf"}, strings.ToLower(filepath.Ext(p))) {
+			return err
+		}
+		st, err := os.Stat(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a link that leads nowhere
+		} else if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, p)
+		list, size = append(list, rel), size+st.Size()
+		return err
+	})
+	return list, size, err
+}
+
+func identical(root, mirror string, pages []string) bool {
+	for _, p := range pages {
+		a, err := os.ReadFile(filepath.Join(root, p))
+		if err != nil {
+			return false
+		}
+		b, err := os.ReadFile(filepath.Join(mirror, p))
+		if err != nil || !bytes.Equal(a, b) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,121 @@
+package collection_test
+
+import (
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/protocol"
+)
+
+func TestNaturalName(t *testing.T) {
+	long := strings.Repeat("x", 255)
+	for _, c := range []struct{ url, mediaType, plain, portable string }{
+		{"", "", "index.html", "index.html"},
+		{"a.html", "text/html", "a.html", "a.html"},
+		{"a/b/", "text/html", "a/b/index.html", "a/b/index.html"},
+		{"a", "text/html", "a.html", "a.html"},
+		{"a", "", "a", "a"},
+		{"v1.2", "text/html", "v1.2", "v1.2"},
+		{"a%20b+c.html", "", "a b+c.html", "a b+c.html"},
+		{"%C3%A9", "", "é", "é"},
+		{"%FF%fe.html", "", "\xff\xfe.html", "\xff\xfe.html"},
+		{"100%25.html", "", "100%.html", "100%.html"},
+		{"a%2Fb", "", "a%2Fb", "a%2Fb"},
+		{"a%2F..%2Fb", "", "a%2F..%2Fb", "a%2F..%2Fb"},
+		{"a%5Cb%3A%2A%3F%22%3C%3E%7C", "", `a\b:*?"<>|`, "a%5Cb%3A%2A%3F%22%3C%3E%7C"},
+		{"a?b=c/../d&e=%2F", "", "a%3Fb=c%2F..%2Fd&e=%2F", "a%3Fb=c%2F..%2Fd&e=%2F"},
+		{"?q", "", "index.html%3Fq", "index.html%3Fq"},
+		{"a#frag?ment", "", "a", "a"},
+		{".htaccess", "", "%2Ehtaccess", "%2Ehtaccess"},
+		{"%2Eparley/tmp/1", "", "%2Eparley/tmp/1", "%2Eparley/tmp/1"},
+		{"...", "", "%2E..", "%2E.%2E"},
+		{"a%00b%0Ac%7F", "", "a%00b%0Ac%7F", "a%00b%0Ac%7F"},
+		{"CON", "", "CON", "%43ON"},
+		{"con.html", "", "con.html", "%63on.html"},
+		{"lpt1.a.b", "", "lpt1.a.b", "%6Cpt1.a.b"},
+		{"console", "", "console", "console"},
+		{"com", "", "com", "com"},
+		{"a./b ", "", "a./b ", "a%2E/b%20"},
+		{long, "", long, ""},
+		{long + "x", "", "", ""},
+		{strings.Repeat("y/", 1501), "", "", ""},
+		{"..", "", "", ""},
+		{"a/../b", "", "", ""},
+		{"%2e%2E/b", "", "", ""},
+		{"./a", "", "", ""},
+		{"a//b", "", "", ""},
+		{"/a", "", "", ""},
+		{"a%zz", "", "", ""},
+	} {
+		for portable, want := range map[bool]string{false: c.plain, true: c.portable} {
+			got, ok := collection.NaturalName(base, base+c.url, c.mediaType, portable)
+			if !ok {
+				got = ""
+			}
+			if got != want {
+				t.Errorf("name of %.60q, portable %v: %.60q, want %.60q", c.url, portable, got, want)
+			}
+		}
+	}
+	if name, ok := collection.NaturalName("http://site.test/docs/", "http://site.test/other", "", false); ok {
+		t.Errorf("a URL outside of the base is called %q", name)
+	}
+}
+
+func TestOtherName(t *testing.T) {
+	a, b := collection.OtherName(base+"a//b.HTML?x"), collection.OtherName(base+"a//c.HTML?x")
+	if a == b || path.Ext(a) != ".HTML" || path.Dir(a) != ".parley/other" {
+		t.Errorf("%q, %q", a, b)
+	}
+	if s := collection.OtherName(base + "a.%2F%2F"); path.Ext(s) != "" {
+		t.Errorf("%q", s)
+	}
+}
+
+// A name never leads out of the directory, nor to what is the collection's own.
+func FuzzNaturalName(f *testing.F) {
+	for _, s := range []string{"", "a/b.html", "../x", "%2e%2e/x", "a/%2F../b", ".parley/site", "a?../..", "a\\..\\b", "CON", "%ff", "a%00", "x/./y", "C:/x"} {
+		f.Add(s, "text/html", true)
+		f.Add(s, "", false)
+	}
+	f.Fuzz(func(t *testing.T, rest, mediaType string, portable bool) {
+		name, ok := collection.NaturalName(base, base+rest, mediaType, portable)
+		if !ok {
+			return
+		}
+		if path.Clean(name) != name || path.IsAbs(name) || len(name) > 3000 {
+			t.Fatalf("%q is called %q", rest, name)
+		}
+		for _, s := range strings.Split(name, "/") {
+			if s == "" || s[0] == '.' || len(s) > 255 || strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+				t.Fatalf("%q is called %q", rest, name)
+			}
+			if portable && (strings.ContainsAny(s, `\:*?"<>|`) || strings.HasSuffix(s, ".") || strings.HasSuffix(s, " ")) {
+				t.Fatalf("%q is called %q where Windows must take it", rest, name)
+			}
+		}
+	})
+}
+
+func FuzzPage(f *testing.F) {
+	p := collection.Page{
+		Item: protocol.Item{URL: "u", Modified: time.UnixMilli(1e12).UTC(), Span: time.Hour, Length: -1, Type: "text/html", Digest: protocol.Sum(nil)},
+		Held: protocol.Sum([]byte("x")), Length: 1, Path: "a/b", ETag: `"e"`, LastModified: "then", Status: 200,
+		Fetched: time.UnixMilli(2e12).UTC(), Due: collection.Parked,
+	}
+	f.Add(collection.AppendPage(nil, &p))
+	f.Add(collection.AppendPage(nil, &collection.Page{}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := collection.ParsePage("u", b)
+		if err != nil {
+			return
+		}
+		q, err := collection.ParsePage("u", collection.AppendPage(nil, p))
+		if err != nil || *q != *p {
+			t.Fatalf("%+v came back as %+v: %v", p, q, err)
+		}
+	})
+}

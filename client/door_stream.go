@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/parleyweb/parley/internal/wsconn"
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	helloWait      = 30 * time.Second // until the first message
+	defaultBeat    = 25 * time.Second // where hello names no heartbeat
+	longestBeat    = 10 * time.Minute // no site is believed to be silent for longer
+	silenceSlack   = 10 * time.Second // beside two heartbeats
+	closeNormal    = 1000             // RFC 6455, 7.4.1
+	streamPatience = 30 * time.Second // for the handshake
+)
+
+// A byeError is a stream that the site has ended on purpose.
+type byeError struct {
+	code   int
+	reason string
+	retry  time.Duration
+}
+
+func (e *byeError) Error() string {
+	return fmt.Sprintf("the site says goodbye with code %d: %.200q", e.code, e.reason)
+}
+
+// takeStream is told what comes after the cursor, until the stream ends.
+func (f *follower) takeStream(ctx context.Context) error {
+	u, err := withQuery(f.stream.url, "after", f.cursor.String())
+	if err != nil {
+		return err
+	}
+	conn, err := wsconn.Dial(ctx, u, f.header(), f.client, wsconn.Options{
+		Subprotocol: protocol.Subprotocol, MaxMessage: protocol.MaxMessage, Handshake: streamPatience,
+	})
+	if err != nil {
+		return cursorError(err, f.stream.url)
+	}
+	defer conn.Close(closeNormal, "")
+
+	m, err := receive(ctx, conn, helloWait)
+	if err != nil {
+		return err
+	}
+	if m.Kind == protocol.Bye {
+		return &byeError{m.Code, m.Reason, m.Retry}
+	}
+	if m.Kind != protocol.Hello || m.From != f.cursor {
+		return fmt.Errorf("stream begins with %s at %v, not with hello at %v", m.Kind, m.From, f.cursor)
+	}
+	beat := m.Heartbeat
+	if beat <= 0 {
+		beat = defaultBeat
+	}
+	silence := 2*min(beat, longestBeat) + silenceSlack
+	for {
+		m, err := receive(ctx, conn, silence)
+		if err != nil {
+			return err
+		}
+		switch m.Kind {
+		case protocol.Batch:
+			if m.From != f.cursor {
+				return fmt.Errorf("batch after %v, not %v", m.From, f.cursor)
+			}
+			err = f.advance(Stream, m.To, m.Changes)
+		case protocol.Ev, protocol.Mark:
+			err = f.advance(Stream, m.To, m.Changes)
+		case protocol.Gap:
+			return fmt.Errorf("gap from %v to %v (%.200q): %w", m.From, m.To, m.Reason, protocol.ErrTooOld)
+		case protocol.Bye:
+			return &byeError{m.Code, m.Reason, m.Retry}
+		case protocol.Hello:
+			return errors.New("hello in the middle of the stream")
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// receive returns the next message. A peer that is silent for too long is
+// taken to be dead, whatever its connection looks like.
+func receive(ctx context.Context, conn *wsconn.Conn, silence time.Duration) (protocol.Message, error) {
+	limited, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	text, err := conn.Read(limited)
+	var closed *wsconn.CloseError
+	switch {
+	case err == nil:
+		return protocol.ParseMessage(text)
+	case errors.As(err, &closed) && closed.Code >= 4000 && closed.Code < 5000:
+		err = &byeError{code: closed.Code, reason: closed.Reason}
+	case limited.Err() != nil && ctx.Err() == nil:
+		err = fmt.Errorf("nothing was said for %v", silence)
+	}
+	return protocol.Message{}, err
+}

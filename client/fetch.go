@@ -1,0 +1,234 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/parleyweb/parley/internal/wsconn"
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	stall        = 30 * time.Second // the longest that an answer may give no byte
+	longestRead  = 6 * time.Hour    // the longest that an answer may take
+	maxRedirects = 5
+	maxSmall     = 64 << 10  // bytes of an answer that is read for what it says of itself
+	maxHint      = time.Hour // the longest that a site may ask us to stay away
+)
+
+// A StatusError is an answer with another status than the one that was asked for.
+// It wraps protocol.ErrEpoch or protocol.ErrTooOld where the site refuses a cursor.
+type StatusError struct {
+	URL        string
+	Status     int
+	Title      string        // what the site says about it (RFC 9457), or empty
+	RetryAfter time.Duration // at most an hour; 0 if the site does not say
+
+	cursor bool            // it answers a cursor
+	head   protocol.Cursor // where the site says that it stands, if so
+}
+
+func (e *StatusError) Error() string {
+	s := fmt.Sprintf("%s answered %d %s", e.URL, e.Status, http.StatusText(e.Status))
+	if e.Title != "" {
+		s += fmt.Sprintf(": %.200q", e.Title)
+	}
+	return s
+}
+
+// Unwrap returns what the status means for a cursor.
+func (e *StatusError) Unwrap() error {
+	switch {
+	case e.cursor && e.Status == http.StatusConflict:
+		return protocol.ErrEpoch
+	case e.cursor && e.Status == http.StatusGone:
+		return protocol.ErrTooOld
+	}
+	return nil
+}
+
+func statusError(u string, status int, h http.Header, body []byte) *StatusError {
+	e := &StatusError{URL: u, Status: status, RetryAfter: retryAfter(h.Get("Retry-After"))}
+	if t, _, _ := mime.ParseMediaType(h.Get("Content-Type")); t == "application/problem+json" {
+		var problem struct {
+			Title, Detail string
+			Head          protocol.Cursor
+		}
+		if json.Unmarshal(body, &problem) == nil {
+			e.Title, e.head = cmp.Or(problem.Detail, problem.Title), problem.Head
+		}
+	}
+	return e
+}
+
+// cursorError is err as the answer of the door u to a cursor.
+func cursorError(err error, u string) error {
+	var refused *wsconn.StatusError
+	if errors.As(err, &refused) {
+		err = statusError(u, refused.Status, refused.Header, refused.Body)
+	}
+	var e *StatusError
+	if errors.As(err, &e) {
+		e.URL, e.cursor = u, true
+	}
+	return err
+}
+
+// retryAfter reads the header, which is seconds or a date.
+func retryAfter(s string) time.Duration {
+	if n, err := strconv.ParseUint(s, 10, 32); err == nil {
+		return min(time.Duration(n)*time.Second, maxHint)
+	}
+	if t, err := http.ParseTime(s); err == nil {
+		return min(max(0, time.Until(t)), maxHint)
+	}
+	return 0
+}
+
+// A fetcher asks one origin.
+type fetcher struct {
+	client *http.Client
+	agent  string
+	own    bool // the client's connections are nobody else's
+}
+
+func newFetcher(s *Source, origin string) *fetcher {
+	f := &fetcher{client: new(http.Client), agent: cmp.Or(s.UserAgent, defaultAgent)}
+	if s.HTTP != nil {
+		*f.client = *s.HTTP
+	} else {
+		f.own = true
+		t := &http.Transport{Proxy: http.ProxyFromEnvironment}
+		if d, ok := http.DefaultTransport.(*http.Transport); ok {
+			t = d.Clone()
+		}
+		t.MaxResponseHeaderBytes = 256 << 10
+		f.client.Transport = t
+	}
+	next := f.client.CheckRedirect
+	f.client.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		if protocol.Origin(r.URL.String()) != origin {
+			return fmt.Errorf("redirects to another origin, %.200s", r.URL)
+		}
+		if len(via) >= maxRedirects {
+			return fmt.Errorf("more than %d redirects", maxRedirects)
+		}
+		if next != nil {
+			return next(r, via)
+		}
+		return nil
+	}
+	return f
+}
+
+func (f *fetcher) close() {
+	if f.own {
+		f.client.CloseIdleConnections()
+	}
+}
+
+func (f *fetcher) header() http.Header { return http.Header{"User-Agent": {f.agent}} }
+
+var errStalled = errors.New("no byte for too long")
+
+// get asks for u and returns an answer with status 200, or 304 if the header
+// has a condition; anything else is an error. The headers must have come
+// within the given time; then no part of the body may take longer than stall.
+// The body must be closed.
+func (f *fetcher) get(ctx context.Context, u string, h http.Header, patience time.Duration) (*http.Response, error) {
+	ctx, end := context.WithTimeout(ctx, longestRead)
+	ctx, cancel := context.WithCancelCause(ctx)
+	b := &body{ctx: ctx, cancel: func() { cancel(nil); end() }}
+	b.timer = time.AfterFunc(patience, func() { cancel(errStalled) })
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	if err != nil {
+		b.timer.Stop()
+		b.cancel()
+		return nil, err
+	}
+	r.Header = h
+	resp, err := f.client.Do(r)
+	b.timer.Stop()
+	if err != nil {
+		err = b.explain(err)
+		b.cancel()
+		return nil, err
+	}
+	b.ReadCloser, resp.Body = resp.Body, b
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNotModified && (h.Get("If-None-Match") != "" || h.Get("If-Modified-Since") != "") {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxSmall)) // an answer cut short still has its status
+	return nil, statusError(u, resp.StatusCode, resp.Header, text)
+}
+
+// A typeError is an answer of another media type: a page where a door was expected.
+type typeError struct{ url, got string }
+
+func (e *typeError) Error() string { return fmt.Sprintf("%s answered %.80q, not JSON", e.url, e.got) }
+
+// getJSON returns the body of an answer of at most max bytes.
+func (f *fetcher) getJSON(ctx context.Context, u string, patience time.Duration, max int64) ([]byte, error) {
+	h := f.header()
+	h.Set("Accept", "application/json")
+	resp, err := f.get(ctx, u, h, patience)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != "application/json" {
+		return nil, &typeError{u, resp.Header.Get("Content-Type")}
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, max+1))
+	if err != nil {
+		return nil, &url.Error{Op: "Get", URL: u, Err: err}
+	}
+	if int64(len(b)) > max {
+		return nil, fmt.Errorf("%s answered more than %d bytes", u, max)
+	}
+	return b, nil
+}
+
+// A body is an answer's, given up when it gives nothing.
+type body struct {
+	io.ReadCloser
+	ctx    context.Context // of the request, for its cause
+	cancel func()
+	timer  *time.Timer
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	b.timer.Reset(stall)
+	n, err := b.ReadCloser.Read(p)
+	b.timer.Stop()
+	if err != nil && err != io.EOF {
+		err = b.explain(err)
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	b.cancel()
+	return b.ReadCloser.Close()
+}
+
+func (b *body) explain(err error) error {
+	if context.Cause(b.ctx) != errStalled {
+		return err
+	}
+	var e *url.Error
+	if errors.As(err, &e) {
+		return &url.Error{Op: e.Op, URL: e.URL, Err: errStalled}
+	}
+	return errStalled
+}

@@ -1,0 +1,315 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/parleyweb/parley/internal/wsconn"
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	firstWait   = 500 * time.Millisecond // after the first failure in a row
+	longestWait = time.Minute            // after many
+	retryDoor   = 5 * time.Minute        // until a door that was refused is tried again
+	retrySoon   = time.Minute            // until one that failed several times is
+	maxFails    = 3                      // failures of a door until a lesser one is taken
+	forever     = 100 * 365 * 24 * time.Hour
+)
+
+// Follow tells what a site has and what changes there, until ctx ends or the
+// caller breaks out of the range.
+//
+// The zero cursor begins with the manifest, as a snapshot of many Steps; a
+// cursor that was stored goes on where it stands. Then Follow stands on the
+// best Door that works: told at once by stream, else asking by long poll, else
+// looking at the manifest from time to time; a better door is tried again
+// every few minutes. Where a cursor cannot be honoured, and after a gap, it
+// begins a snapshot by itself. It returns from the manifest without a Step
+// where that has nothing new.
+//
+// An error is a report, with a zero Step: Follow has lost its door or been
+// refused, backs off by half a second to a minute (up to an hour if the site
+// asks for that), and goes on from its cursor. Only a Base that is no URL
+// ends it. Errors wrap *StatusError where the site has answered so, and
+// protocol.ErrEpoch, protocol.ErrTooOld or protocol.ErrTruncated where that is the matter.
+//
+// Everything happens in the caller's goroutine, while it is not busy with a
+// step; a site may close the stream of a caller that is busy for too long,
+// which costs a reconnection. After the range nothing of it runs.
+func Follow(ctx context.Context, src *Source, cursor protocol.Cursor) iter.Seq2[Step, error] {
+	return func(yield func(Step, error) bool) {
+		f, err := newFollower(src, cursor)
+		if err != nil {
+			yield(Step{}, fmt.Errorf("follow: %w", err))
+			return
+		}
+		defer f.close()
+		f.yield = yield
+		f.run(ctx)
+	}
+}
+
+// A follower is one range over Follow.
+type follower struct {
+	*fetcher
+	base, origin, manifestURL string
+	poll                      time.Duration
+	maxManifest               int64
+	log                       *slog.Logger
+	yield                     func(Step, error) bool
+
+	cursor protocol.Cursor
+	resync bool // a snapshot is needed before anything else
+	tries  int  // failures since something went well
+
+	found           bool // the site has said which doors it has
+	stream, changes doorState
+	stands          Door // the last that gave something
+
+	pollAt             time.Time // when the manifest is due
+	etag, lastModified string    // of the manifest that was last taken in whole
+}
+
+// A doorState is what is known of one of the better doors.
+type doorState struct {
+	url   string // empty if there is none
+	shut  bool   // the caller does not want it
+	until time.Time
+	fails int  // in a row
+	down  bool // until; its failures are no news
+}
+
+func (d *doorState) exists() bool { return d.url != "" && !d.shut }
+
+// open reports whether the door may be tried, and works whether it is not
+// known to fail: one that does must not keep us from what does not.
+func (d *doorState) open(now time.Time) bool { return d.exists() && !now.Before(d.until) }
+func (d *doorState) works() bool             { return d.exists() && !d.down }
+
+// errStop is how the caller's break comes out of the depth.
+var errStop = errors.New("the caller has stopped")
+
+func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
+	base, manifest, err := src.locate()
+	if err != nil {
+		return nil, err
+	}
+	f := &follower{
+		base: base, origin: protocol.Origin(base), manifestURL: manifest,
+		poll: src.Poll, maxManifest: src.MaxManifest, log: src.Log,
+		cursor: cursor, resync: cursor.IsZero(),
+		stream: doorState{shut: src.NoStream}, changes: doorState{shut: src.NoChanges},
+	}
+	f.fetcher = newFetcher(src, f.origin)
+	if f.poll <= 0 {
+		f.poll = defaultPoll
+	}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	return f, nil
+}
+
+func (f *follower) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		door, err := f.turn(ctx)
+		if err == nil {
+			continue
+		}
+		if err == errStop || ctx.Err() != nil {
+			return
+		}
+		if f.settle(ctx, door, fmt.Errorf("follow %s: %s: %w", f.base, door, err)) != nil {
+			return
+		}
+	}
+}
+
+// turn does one thing at the best door there is: a connection, a question, or
+// a wait. It returns the door, and what went wrong.
+func (f *follower) turn(ctx context.Context) (Door, error) {
+	if f.resync {
+		return Manifest, f.takeManifest(ctx)
+	}
+	if !f.found {
+		if err := f.discover(ctx); err != nil {
+			return Manifest, err
+		}
+	}
+	due, now := f.pollAt, time.Now()
+	if f.cursor.IsZero() { // no other door can go on from nowhere
+		if now.Before(due) {
+			return Manifest, sleep(ctx, due.Sub(now))
+		}
+		return Manifest, f.takeManifest(ctx)
+	}
+	if now.Before(due) || f.stream.works() || f.changes.works() {
+		if f.stream.open(now) {
+			return Stream, f.takeStream(ctx)
+		}
+		if f.changes.open(now) {
+			return Changes, f.takeChanges(ctx)
+		}
+	}
+	for _, d := range []*doorState{&f.stream, &f.changes} {
+		if d.exists() && d.until.Before(due) && now.Before(d.until) {
+			due = d.until
+		}
+	}
+	if now.Before(due) {
+		return Manifest, sleep(ctx, due.Sub(now))
+	}
+	return Manifest, f.takeManifest(ctx)
+}
+
+// settle decides what follows a failure, reports it, and waits as long as is
+// decent. It returns an error if that was the end.
+func (f *follower) settle(ctx context.Context, door Door, err error) error {
+	d := f.state(door)
+	bye := new(byeError)
+	isBye := errors.As(err, &bye)
+	var asked time.Duration // by the site
+	var status *StatusError
+	if errors.As(err, &status) {
+		asked = status.RetryAfter
+	}
+	var leave time.Duration // the door alone
+	switch {
+	case d == nil:
+	case errors.Is(err, protocol.ErrEpoch), errors.Is(err, protocol.ErrTooOld):
+		f.resync = true
+		if status != nil && status.Status == http.StatusConflict && status.head.Epoch == f.cursor.Epoch {
+			f.cursor = protocol.Cursor{} // the site was set back: its manifest may stand before us
+		}
+	case isBye && bye.code < 4500:
+		asked = min(bye.retry, maxHint)
+		f.log.Info("the site says goodbye", "site", f.base, "reason", bye.reason)
+	case isBye:
+		leave = forever
+	case refuses(err):
+		leave = around(retryDoor)
+	case door == Stream && asked > 0: // it is full; others may not be
+		leave = asked + rand.N(asked/5+1)
+	default:
+		// A network that is down is no reason to read the whole manifest.
+		network := new(url.Error)
+		if d.fails++; d.fails >= maxFails && (door == Stream || !errors.As(err, &network)) {
+			leave = around(retrySoon)
+		}
+	}
+	if leave > 0 { // for a lesser door, at once
+		d.until = time.Now().Add(leave)
+		if d.down {
+			return nil
+		}
+		d.down = true
+		return f.report(err)
+	}
+	if !isBye {
+		if err := f.report(err); err != nil {
+			return err
+		}
+	}
+	wait := min(firstWait<<min(f.tries, 16), longestWait)
+	f.tries++
+	wait -= rand.N(wait/2 + 1)
+	if asked > 0 {
+		wait = max(wait, asked+rand.N(asked/5+1))
+	}
+	return sleep(ctx, wait)
+}
+
+// refuses reports whether err says that the door is none, rather than that
+// it does not work now.
+func refuses(err error) bool {
+	var status *StatusError
+	if errors.As(err, &status) {
+		switch status.Status {
+		case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+			return false
+		case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+			return true
+		}
+		return status.Status < 500
+	}
+	var page *typeError
+	return errors.As(err, &page) || errors.Is(err, wsconn.ErrSubprotocol)
+}
+
+// went says that a door gave something.
+func (f *follower) went(door Door) {
+	f.tries = 0
+	if d := f.state(door); d != nil {
+		d.fails, d.down, d.until = 0, false, time.Time{}
+	}
+	if f.stands != door {
+		f.stands = door
+		f.log.Info("standing on", "site", f.base, "door", string(door), "cursor", f.cursor.String())
+	}
+}
+
+func (f *follower) state(door Door) *doorState {
+	switch door {
+	case Stream:
+		return &f.stream
+	case Changes:
+		return &f.changes
+	}
+	return nil
+}
+
+func (f *follower) emit(s Step) error {
+	if !f.yield(s, nil) {
+		return errStop
+	}
+	return nil
+}
+
+func (f *follower) report(err error) error {
+	if !f.yield(Step{}, err) {
+		return errStop
+	}
+	return nil
+}
+
+// advance emits the changes that bring the caller to a cursor, which must
+// continue its own.
+func (f *follower) advance(door Door, to protocol.Cursor, changes []protocol.Change) error {
+	if to.Epoch != f.cursor.Epoch || to.Seq < f.cursor.Seq {
+		return fmt.Errorf("watermark %v after %v", to, f.cursor)
+	}
+	for _, c := range changes {
+		if c.Seq <= f.cursor.Seq || c.Seq > to.Seq {
+			return fmt.Errorf("change %d between %v and %v", c.Seq, f.cursor, to)
+		}
+	}
+	f.went(door)
+	if to == f.cursor {
+		return nil
+	}
+	kept, skipped := local(f.base, changes)
+	f.cursor = to
+	return f.emit(Step{Changes: kept, Cursor: to, Door: door, Skipped: skipped})
+}
+
+// around varies a time by a tenth, so that followers spread.
+func around(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,280 @@
+package mirror_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A site tells of itself by manifest and changes, and serves its pages.
+type site struct {
+	base string
+
+	mu      sync.Mutex
+	pages   map[string]string // by path below the base
+	journal []protocol.Change
+	more    chan struct{} // closed when the journal grows
+	lie     bool          // digests are wrong
+	bare    bool          // no journal, no digests
+	robots  string
+	asked   []string               // requests for anything but the doors: "path", in order
+	times   map[string][]time.Time // when
+	agents  map[string]bool
+	// A page, by path, answers in place of the site's own; it may call it with own.
+	odd map[string]func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc)
+}
+
+func newSite(base string, pages map[string]string) *site {
+	return &site{base: base, pages: maps.Clone(pages), more: make(chan struct{}), times: map[string][]time.Time{},
+		agents: map[string]bool{}, odd: map[string]func(http.ResponseWriter, *http.Request, http.HandlerFunc){}}
+}
+
+func (s *site) cursor() protocol.Cursor {
+	return protocol.Cursor{Epoch: "test", Seq: uint64(len(s.journal))}
+}
+
+// item is what the site says of a page. The caller has the lock.
+func (s *site) item(p string) protocol.Item {
+	body := s.pages[p]
+	i := protocol.Item{URL: s.base + p, Length: int64(len(body)), Digest: protocol.Sum([]byte(body)),
+		Modified: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)}
+	if s.lie {
+		i.Digest = protocol.Sum([]byte("not " + body))
+	}
+	if s.bare {
+		i.Digest, i.Length = protocol.Digest{}, -1
+	}
+	return i
+}
+
+func (s *site) tell(ch protocol.Change) {
+	ch.Seq, ch.At = uint64(len(s.journal)+1), time.Now().UTC()
+	s.journal = append(s.journal, ch)
+	close(s.more)
+	s.more = make(chan struct{})
+}
+
+func (s *site) edit(p, body string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages[p] = body
+	s.tell(protocol.Change{Op: protocol.Update, Item: s.item(p)})
+}
+
+func (s *site) remove(p string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pages, p)
+	s.tell(protocol.Change{Op: protocol.Delete, Item: protocol.Item{URL: s.base + p, Length: -1}})
+}
+
+func (s *site) move(from, to string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages[to] = s.pages[from]
+	delete(s.pages, from)
+	s.tell(protocol.Change{Op: protocol.Move, From: s.base + from, Item: s.item(to)})
+}
+
+// with runs f while the site stands still.
+func (s *site) with(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+func (s *site) live() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.pages)
+}
+
+// gets returns the requests since the last call, robots.txt left out, sorted.
+func (s *site) gets() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := slices.DeleteFunc(s.asked, func(p string) bool { return p == "robots.txt" })
+	s.asked = nil
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p := strings.TrimPrefix(r.URL.RequestURI(), "/")
+	name, _, _ := strings.Cut(p, "?")
+	switch name {
+	case "robots.rdf":
+		s.manifest(w)
+		return
+	case ".well-known/parley":
+		if s.bare {
+			http.NotFound(w, r)
+			return
+		}
+		json.NewEncoder(w).Encode(map[string]any{"version": 1, "base": s.base, "manifest": s.base + "robots.rdf", "changes": s.base + "parley/changes"})
+		return
+	case "parley/changes":
+		s.changes(w, r)
+		return
+	}
+	s.mu.Lock()
+	s.asked = append(s.asked, p)
+	s.times[p] = append(s.times[p], time.Now())
+	s.agents[r.UserAgent()] = true
+	odd := s.odd[p]
+	s.mu.Unlock()
+	if odd != nil {
+		odd(w, r, s.page)
+	} else {
+		s.page(w, r)
+	}
+}
+
+func (s *site) page(w http.ResponseWriter, r *http.Request) {
+	p := strings.TrimPrefix(r.URL.RequestURI(), "/")
+	s.mu.Lock()
+	body, ok := s.pages[p]
+	if p == "robots.txt" {
+		body, ok = s.robots, s.robots != ""
+	}
+	s.mu.Unlock()
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	if path.Ext(p) == "" {
+		w.Header().Set("Content-Type", "application/octet-stream")
+	}
+	etag := fmt.Sprintf("%q", protocol.Sum([]byte(body)).String()[9:20])
+	w.Header().Set("ETag", etag)
+	if r.Header.Get("If-None-Match") == etag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	fmt.Fprint(w, body)
+}
+
+func (s *site) manifest(w http.ResponseWriter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := protocol.Manifest{URL: s.base + "robots.rdf", Base: s.base, Items: len(s.pages), Complete: true}
+	if !s.bare {
+		m.Cursor, m.Changes = s.cursor(), s.base+"parley/changes"
+	}
+	urls := slices.Collect(maps.Keys(s.pages))
+	slices.SortFunc(urls, func(a, b string) int { return protocol.Compare(s.base+a, s.base+b) })
+	items := func(yield func(protocol.Item, error) bool) {
+		for _, p := range urls {
+			if !yield(s.item(p), nil) {
+				return
+			}
+		}
+	}
+	var b bytes.Buffer
+	if err := protocol.WriteManifest(&b, m, iter.Seq2[protocol.Item, error](items), nil); err != nil {
+		panic(err)
+	}
+	w.Header().Set("Content-Type", protocol.ManifestType)
+	w.Write(b.Bytes())
+}
+
+func (s *site) changes(w http.ResponseWriter, r *http.Request) {
+	after, err := protocol.ParseCursor(r.URL.Query().Get("after"))
+	s.mu.Lock()
+	if err != nil || after.Epoch != "test" || after.Seq > uint64(len(s.journal)) {
+		s.mu.Unlock()
+		w.WriteHeader(http.StatusConflict)
+		return
+	}
+	if after == s.cursor() {
+		more := s.more
+		s.mu.Unlock()
+		select {
+		case <-more:
+		case <-time.After(20 * time.Second):
+		case <-r.Context().Done():
+			return
+		}
+		s.mu.Lock()
+	}
+	list := s.journal[after.Seq:]
+	list = slices.Clone(list[:min(len(list), 100)])
+	head := s.cursor()
+	s.mu.Unlock()
+	to := after
+	if len(list) > 0 {
+		to.Seq = list[len(list)-1].Seq
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(protocol.Message{Kind: protocol.Batch, From: after, To: to, Head: head, Changes: list}.Encode())
+}
+
+// serve starts the site on the loopback interface.
+func serve(t testing.TB, pages map[string]string) *site {
+	s := newSite("", pages)
+	server := httptest.NewServer(s)
+	s.base = server.URL + "/"
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return s
+}
+
+// pipe starts the site over pipes in memory, for a bubble. It is at
+// http://site.test/, and the client goes nowhere else.
+func pipe(t testing.TB, pages map[string]string) (*site, *http.Client) {
+	s := newSite("http://site.test/", pages)
+	conns, closed := make(chan net.Conn), make(chan struct{})
+	server := &http.Server{Handler: s}
+	go server.Serve(pipeListener{conns, closed})
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		here, there := net.Pipe()
+		select {
+		case conns <- there:
+			return here, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		server.Close()
+	})
+	return s, &http.Client{Transport: transport}
+}
+
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l pipeListener) Close() error {
+	close(l.closed)
+	return nil
+}
+
+func (l pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }

@@ -1,0 +1,116 @@
+package client
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Source is a site to follow, and how. Only Base is needed. It is not to be
+// changed while it is followed; many may be followed at once.
+type Source struct {
+	// Base is the URL of the site, such as "https://example.org/docs/", whose
+	// manifest is robots.rdf below it; or the URL of a manifest, which ends in ".rdf".
+	// Nothing outside of its scheme, host and port is asked or believed.
+	Base string
+
+	// HTTP sends the requests. Nil means a client of Follow's own. Redirects
+	// are followed within the origin only, whatever it says; of its Transport
+	// the stream uses how it dials, its proxy and its TLS.
+	HTTP *http.Client
+
+	// UserAgent is sent with every request. It should name the crawler and
+	// how to reach its people: "Parley/1.0 (+https://example.net/bot)".
+	// Empty means Parley's own name, which reaches nobody who knows.
+	UserAgent string
+
+	// Poll is the time between two looks at the manifest of a site that has
+	// no other door, or none that works. Zero means 10 minutes. It is varied by a tenth.
+	Poll time.Duration
+
+	// MaxManifest bounds a manifest, in bytes without content coding. Zero
+	// means 4 GiB.
+	MaxManifest int64
+
+	// NoStream and NoChanges keep a door shut.
+	NoStream, NoChanges bool
+
+	// Log is told which door Follow stands on, and why. Nil is silent.
+	Log *slog.Logger
+}
+
+const (
+	defaultPoll  = 10 * time.Minute
+	defaultAgent = "Parley (+https://github.com/parleyweb/parley)"
+)
+
+// locate returns the site's base, which ends in "/", and its manifest.
+func (s *Source) locate() (base, manifest string, err error) {
+	u, err := protocol.CanonicalURL("", s.Base)
+	if err != nil {
+		return "", "", err
+	}
+	u, _, _ = strings.Cut(u, "?")
+	if strings.HasSuffix(u, ".rdf") {
+		return u[:strings.LastIndexByte(u, '/')+1], u, nil
+	}
+	if !strings.HasSuffix(u, "/") {
+		u += "/"
+	}
+	return u, u + "robots.rdf", nil
+}
+
+// local returns the changes that are about the site, with their URLs
+// canonical, and how many were left out. What moves here from another origin
+// is new; what moves there is gone.
+func local(base string, changes []protocol.Change) (kept []protocol.Change, skipped int) {
+	at := func(ref string) string {
+		u, err := protocol.CanonicalURL(base, ref)
+		if err != nil || protocol.Origin(u) != protocol.Origin(base) {
+			return ""
+		}
+		return u
+	}
+	kept = changes[:0]
+	for _, c := range changes {
+		c.Item.URL = at(c.Item.URL)
+		if c.Op == protocol.Move {
+			c.From = at(c.From)
+			switch {
+			case c.From == "":
+				c.Op = protocol.Create
+			case c.Item.URL == "":
+				c.Op, c.Item, c.From = protocol.Delete, protocol.Item{URL: c.From, Length: -1}, ""
+			}
+		}
+		if c.Item.URL == "" {
+			skipped++
+			continue
+		}
+		kept = append(kept, c)
+	}
+	return kept, skipped
+}
+
+// door checks the URL of a door that the site has stated, and returns it
+// with http or https for its scheme. A door on another host is none.
+func door(base, ref string) (string, error) {
+	if ref == "" {
+		return "", nil
+	}
+	if rest, ok := strings.CutPrefix(ref, "ws"); ok && (strings.HasPrefix(rest, "://") || strings.HasPrefix(rest, "s://")) {
+		ref = "http" + rest
+	}
+	u, err := protocol.CanonicalURL(base, ref)
+	if err == nil && protocol.Origin(u) != protocol.Origin(base) {
+		err = fmt.Errorf("door %.200s is not at %s", u, protocol.Origin(base))
+	}
+	if err != nil {
+		return "", err
+	}
+	return u, nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/parleyweb/parley/server"
+)
+
+// adminHandler serves /metrics for Prometheus, and /healthz: 200 while all is
+// well, 503 while something needs a person, with the status as JSON in both cases.
+func adminHandler(p *server.Publisher, n *server.Notifier) http.Handler {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{p, n})
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		s := p.Status()
+		w.Header().Set("Content-Type", "application/json")
+		if !s.Whole || s.MassHeld || s.Error != "" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		json.NewEncoder(w).Encode(s)
+	})
+	return mux
+}
+
+// metrics turns the counts of the publisher and the notifier into Prometheus's form when it asks.
+type metrics struct {
+	p *server.Publisher
+	n *server.Notifier
+}
+
+// Describe is empty: the metrics are not checked beforehand.
+func (m *metrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	send := func(kind prometheus.ValueType, name, help string, v float64, labels ...string) {
+		var names, values []string
+		for i := 0; i+1 < len(labels); i += 2 {
+			names, values = append(names, labels[i]), append(values, labels[i+1])
+		}
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("parley_"+name, help, names, nil), kind, v, values...)
+	}
+	flag := func(b bool) float64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	p := m.p.Status()
+	send(gauge, "items", "Pages that the site offers.", float64(p.Items))
+	send(gauge, "held", "Vanished pages whose deletion is not announced yet.", float64(p.Held))
+	send(gauge, "mass_held", "1 while a mass disappearance waits for a person.", flag(p.MassHeld))
+	send(gauge, "failing", "1 while the newest look or write failed.", flag(p.Error != ""))
+	send(gauge, "head_sequence", "Sequence number of the newest change.", float64(p.Head.Seq))
+	send(gauge, "manifest_sequence", "Sequence number at which the published manifest stands.", float64(p.Manifest.Seq))
+	send(gauge, "look_seconds", "Duration of the last look.", p.Last.Duration.Seconds())
+	send(counter, "looks_total", "Looks that ended well.", float64(p.Looks))
+	send(counter, "looks_failed_total", "Looks that ended with an error.", float64(p.Failed))
+	send(counter, "changes_total", "Changes taken in.", float64(p.Changes))
+	send(counter, "changes_missed_total", "Changes that no event had told of, found by the regular look.", float64(p.Missed))
+	send(counter, "manifest_writes_total", "Manifests written.", float64(p.Writes))
+
+	n := m.n.Stats()
+	send(gauge, "subscribers", "Streams and waiting long polls.", float64(n.Subscribers))
+	send(counter, "streams_total", "Streams opened.", float64(n.Streams))
+	send(counter, "frames_total", "Messages sent on streams.", float64(n.Frames))
+	send(counter, "told_total", "Changes told, each as often as it was told.", float64(n.Told))
+	send(counter, "batches_total", "Answers of the changes door.", float64(n.Batches))
+	send(counter, "gaps_total", "Streams that fell below what the journal remembers.", float64(n.Gaps))
+	send(counter, "slow_total", "Streams cut because their reader did not read.", float64(n.Slow))
+	send(counter, "manifests_total", "Requests for the manifest.", float64(n.Manifests))
+	for status, c := range n.Refused {
+		send(counter, "refused_total", "Requests refused.", float64(c), "status", strconv.Itoa(status))
+	}
+}

@@ -1,0 +1,188 @@
+// Notifier watches a document root and tells every change of it to whoever
+// listens: a sidecar beside the web server. Its manual is "notifier -h".
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/cmd/internal/siteflags"
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/server"
+)
+
+func main() {
+	os.Exit(command.Main(context.Background(), notifier(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+const help = `
+Watch a docroot, keep its robots.rdf true, and tell changes at /parley/:
+    notifier --docroot /var/www/html --base https://www.example.org/ --out /var/www/html/robots.rdf
+
+It listens on 127.0.0.1:8639 for the web server to hand these on:
+    /robots.rdf            the manifest (or let the web server serve --out)
+    /parley/changes        changes after a cursor, also as a long poll
+    /parley/stream         changes as they happen, over WebSocket
+    /.well-known/parley    where all of these are
+
+Metrics and health, on an address of their own:
+    notifier ... --admin 127.0.0.1:8640       then GET /metrics, /healthz
+
+rdfgen with the same docroot and base asks a running notifier to look at once,
+and rdfgen --accept-deletions tells it that a mass disappearance was meant.
+
+Exit codes: 0 told to end; 1 something failed; 2 wrong usage.`
+
+type daemon struct {
+	site                         siteflags.Flags
+	listen, admin                string
+	grace, lookEvery, writeEvery command.Duration
+	heartbeat                    command.Duration
+	subscribers, perAddress      int
+	noSelfCheck                  bool
+}
+
+func notifier() *command.Command {
+	d := daemon{grace: command.Duration(time.Minute), lookEvery: command.Duration(10 * time.Minute),
+		writeEvery: command.Duration(10 * time.Second), heartbeat: command.Duration(25 * time.Second)}
+	return &command.Command{
+		Name:     "notifier",
+		Summary:  "watch a docroot and tell its changes",
+		Usage:    "--docroot DIR --base URL [options]",
+		Help:     help,
+		Required: siteflags.Required(),
+		LogLevel: slog.LevelInfo,
+		Flags: func(fs *flag.FlagSet) {
+			d.site.Define(fs)
+			fs.StringVar(&d.listen, "listen", "127.0.0.1:8639", "listen on `ADDRESS` for the web server")
+			fs.StringVar(&d.admin, "admin", "", "serve metrics and health on `ADDRESS`")
+			fs.Var(&d.grace, "grace", "announce a page that vanished as deleted after `TIME`")
+			fs.Var(&d.lookEvery, "look-every", "look at everything every `TIME`, whatever the file system tells")
+			fs.Var(&d.writeEvery, "write-every", "write the manifest at most every `TIME` while changes keep coming")
+			fs.Var(&d.heartbeat, "heartbeat", "send a heartbeat after `TIME` of silence")
+			fs.IntVar(&d.subscribers, "max-subscribers", 1000, "serve at most `N` subscribers")
+			fs.IntVar(&d.perAddress, "per-address", 16, "of them at most `N` from one address")
+			fs.BoolVar(&d.noSelfCheck, "no-self-check", false, "do not fetch a few published pages at the start to see that the web server gives them")
+		},
+		Run: d.run,
+	}
+}
+
+func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
+	if err := d.site.CheckDocroot(); err != nil {
+		return err
+	}
+	if err := d.site.StatePath(); err != nil {
+		return err
+	}
+	site, err := d.site.Site(env.Log)
+	if err != nil {
+		return err
+	}
+	o := d.site.JournalOptions(env.Log)
+	o.Wait = 10 * time.Second // an rdfgen from cron, or an earlier self that is ending
+	journal, err := server.OpenJournal(ctx, d.site.State, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, journal.Close()) }()
+
+	snapshot := d.site.Snapshot(site)
+	p := &server.Publisher{Inventory: site, Journal: journal, Snapshot: snapshot, Grace: time.Duration(d.grace),
+		LookEvery: time.Duration(d.lookEvery), WriteEvery: time.Duration(d.writeEvery), Log: env.Log}
+	n := &server.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: site.Public,
+		MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat), Logger: env.Log}
+	holder := &server.Holder{State: d.site.State, Publisher: p, Log: env.Log}
+
+	doors, err := net.Listen("tcp", d.listen)
+	if err != nil {
+		return err
+	}
+	var admin net.Listener
+	if d.admin != "" {
+		if admin, err = net.Listen("tcp", d.admin); err != nil {
+			doors.Close()
+			return err
+		}
+	}
+
+	// Whatever ends first ends the rest: streams say goodbye, then the doors
+	// close, then the publisher writes a last manifest.
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var owned sync.WaitGroup
+	own := func(what string, run func() error) {
+		owned.Go(func() {
+			if err := run(); err != nil {
+				stop(fmt.Errorf("%s: %w", what, err))
+			}
+		})
+	}
+	own("doors", func() error { return serve(ctx, doors, n, n.Close) })
+	if admin != nil {
+		own("admin", func() error { return serve(ctx, admin, adminHandler(p, n), nil) })
+	}
+	own("publish", func() error { return p.Run(ctx) })
+	own("hold", func() error { return holder.Run(ctx) })
+	if !d.noSelfCheck {
+		own("self-check", func() error { selfCheck(ctx, journal, env.Log); return nil })
+	}
+	env.Log.Info("notifier listens", "address", doors.Addr().String(), "base", d.site.Base, "state", d.site.State, "manifest", snapshot.Path)
+	owned.Wait()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// serve serves until ctx ends; then guests are shown out, and requests under way end.
+func serve(ctx context.Context, ln net.Listener, h http.Handler, showOut func(context.Context) error) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ln) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	var err error
+	if showOut != nil {
+		err = showOut(end)
+	}
+	if s.Shutdown(end) != nil {
+		s.Close()
+	}
+	<-done
+	return err
+}
+
+// selfCheck waits for the first description and then looks whether the web
+// server gives what is published.
+func selfCheck(ctx context.Context, journal *server.Journal, log *slog.Logger) {
+	if journal.Wait(ctx, journal.Head()) != nil && !journal.Whole() {
+		return
+	}
+	findings, err := server.SelfCheck(ctx, journal, nil, 0)
+	if err != nil {
+		if ctx.Err() == nil {
+			log.Warn("self-check could not be made", "err", err)
+		}
+		return
+	}
+	for _, f := range findings {
+		log.Warn("self-check: " + f.String())
+	}
+	if len(findings) == 0 {
+		log.Info("self-check: the web server gives what is published")
+	}
+}

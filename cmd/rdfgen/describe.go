@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// describe writes a manifest without a cursor to standard output, as the
+// thesis's generator did (C20). It takes the same turn as everything else,
+// on a journal that is thrown away.
+func (j *job) describe(ctx context.Context, site *server.Site) error {
+	dir, err := os.MkdirTemp("", "rdfgen-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	journal, err := server.OpenJournal(ctx, filepath.Join(dir, "state"), server.JournalOptions{Base: j.site.Base, Log: j.env.Log})
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	found, err := j.publisher(site, journal).Look(ctx, nil)
+	if err != nil {
+		return err
+	}
+	v, err := journal.View()
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	head := server.Describe(j.site.Base)
+	head.Stream, head.Changes = "", ""
+	head.Items, head.Complete, head.Modified = v.Len(), true, v.Modified()
+	var items iter.Seq2[protocol.Item, error] = func(yield func(protocol.Item, error) bool) {
+		for e, err := range v.Entries() {
+			if !yield(e.Item, err) {
+				return
+			}
+		}
+	}
+	w := bufio.NewWriter(j.env.Stdout)
+	if err := protocol.WriteManifest(w, head, items, nil); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	j.json = false // standard output holds the manifest
+	return j.tell(found)
+}

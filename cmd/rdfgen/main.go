@@ -1,0 +1,223 @@
+// Rdfgen describes a document root as robots.rdf: which pages there are, and
+// when each last changed. It is run by hand or from cron. Its manual is
+// "rdfgen -h".
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/parleyweb/parley/cmd/internal/siteflags"
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/server"
+)
+
+func main() {
+	os.Exit(command.Main(context.Background(), rdfgen(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+const help = `
+Describe a site on standard output, with no state:
+    rdfgen --docroot /var/www/html --base https://www.example.org/ > robots.rdf
+
+See what would be published, and what not, and why:
+    rdfgen --docroot /var/www/html --base https://www.example.org/ --dry-run
+
+Publish it from cron. The state remembers when each page changed, so that a
+rebuild or a touch is no change; a file that need not change is not touched;
+nothing is said unless a person is needed:
+    */5 * * * * rdfgen --docroot /var/www/html --base https://www.example.org/ --out /var/www/html/robots.rdf
+
+Where a notifier runs on the same state, rdfgen asks it to look now instead.
+
+A page that vanished is announced as deleted by the next run. If more than
+half of the site vanishes, nothing is announced (exit code 1) until the pages
+return or you say that it was meant:
+    rdfgen --docroot /var/www/html --base https://www.example.org/ --accept-deletions
+
+Exit codes: 0 all is well; 1 something failed, or a person is needed; 2 wrong usage.`
+
+type job struct {
+	site                      siteflags.Flags
+	dryRun, selfCheck, accept bool
+	verbose, json             bool
+	env                       *command.Env
+}
+
+func rdfgen() *command.Command {
+	var j job
+	return &command.Command{
+		Name:     "rdfgen",
+		Summary:  "describe a docroot as robots.rdf",
+		Usage:    "--docroot DIR --base URL [options]",
+		Help:     help,
+		Required: siteflags.Required(),
+		LogLevel: slog.LevelError,
+		Flags: func(fs *flag.FlagSet) {
+			j.site.Define(fs)
+			fs.BoolVar(&j.dryRun, "dry-run", false, "list what would be published, and what is left out, and write nothing")
+			fs.BoolVar(&j.selfCheck, "self-check", false, "afterwards, fetch up to 20 published pages from the web server and compare")
+			fs.BoolVar(&j.accept, "accept-deletions", false, "announce every page that is gone as deleted, now")
+			fs.BoolVar(&j.verbose, "verbose", false, "say in a line what was found")
+			fs.BoolVar(&j.json, "json", false, "print what was found as JSON")
+		},
+		Run: func(ctx context.Context, env *command.Env) error {
+			j.env = env
+			return j.run(ctx)
+		},
+	}
+}
+
+func (j *job) run(ctx context.Context) error {
+	stateless := j.dryRun || j.site.Out == "" && j.site.State == "" && !j.accept && !j.selfCheck
+	if !stateless {
+		if err := j.site.StatePath(); err != nil {
+			return err
+		}
+	}
+	site, err := j.site.Site(j.env.Log)
+	switch {
+	case err != nil:
+		return err
+	case j.dryRun:
+		return j.list(ctx, site)
+	case stateless:
+		return j.describe(ctx, site)
+	}
+
+	verb := "/look"
+	if j.accept {
+		verb = "/accept-deletions"
+	}
+	var found server.Report
+	err = server.Ask(ctx, j.site.State, "POST", verb, &found)
+	if errors.Is(err, server.ErrNotHeld) {
+		return j.turn(ctx, site)
+	} else if err != nil {
+		return err
+	}
+	if j.selfCheck {
+		j.env.Log.Warn("a notifier holds the state: it checks itself when it starts")
+	}
+	return j.tell(found)
+}
+
+// turn is one turn of the publisher's loop.
+func (j *job) turn(ctx context.Context, site *server.Site) error {
+	journal, err := server.OpenJournal(ctx, j.site.State, j.site.JournalOptions(j.env.Log))
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	snapshot := j.site.Snapshot(site)
+	snapshot.Manifest.Stream, snapshot.Manifest.Changes = "", "" // nobody serves them
+	p := j.publisher(site, journal)
+	p.Snapshot = snapshot
+	take := p.Turn
+	if j.accept {
+		take = p.AcceptDeletions
+	}
+	found, err := take(ctx)
+	if err != nil {
+		return err
+	}
+	if j.selfCheck {
+		findings, err := server.SelfCheck(ctx, journal, nil, 0)
+		if err != nil {
+			return err
+		}
+		for _, f := range findings {
+			fmt.Fprintln(j.env.Stderr, f)
+		}
+		if len(findings) > 0 {
+			return errors.Join(j.tell(found), errors.New("the web server does not give what is published"))
+		}
+	}
+	return j.tell(found)
+}
+
+func (j *job) publisher(site *server.Site, journal *server.Journal) *server.Publisher {
+	p := &server.Publisher{Inventory: site, Journal: journal, Once: true, Log: j.env.Log}
+	bar, shown := j.env.Progress("looking", -1), 0
+	p.Progress = func(r server.Report) {
+		n := r.New + r.Changed + r.Moved + r.Touched + r.Unchanged
+		bar.Add(int64(n - shown))
+		shown = n
+	}
+	return p
+}
+
+// tell says what was found: nothing, unless asked to or a person is needed.
+func (j *job) tell(found server.Report) error {
+	if j.json {
+		if err := j.env.PrintJSON(found); err != nil {
+			return err
+		}
+	}
+	if j.verbose {
+		fmt.Fprintln(j.env.Stderr, found)
+	}
+	if found.MassHeld {
+		return fmt.Errorf("%d pages have vanished, too many to believe it: nothing is announced until they return;"+
+			" if they are meant to be gone, run the same with --accept-deletions", found.HeldNow)
+	}
+	return nil
+}
+
+// list prints what would be published, then what is left out by reason.
+func (j *job) list(ctx context.Context, site *server.Site) error {
+	type left struct {
+		Reason string   `json:"reason"`
+		Places []string `json:"places"`
+	}
+	var out struct {
+		Published []string `json:"published"`
+		LeftOut   []*left  `json:"left_out"`
+		Unseen    []string `json:"unseen,omitempty"`
+	}
+	byReason := map[string]*left{}
+	for o, err := range site.Look(ctx, nil) {
+		var unseen *server.UnseenError
+		switch {
+		case errors.As(err, &unseen):
+			out.Unseen = append(out.Unseen, unseen.Error())
+		case err != nil:
+			return err
+		case o.LeftOut == "":
+			out.Published = append(out.Published, o.URL)
+		default:
+			reason, _, _ := strings.Cut(o.LeftOut, ":")
+			if byReason[reason] == nil {
+				byReason[reason] = &left{Reason: reason}
+				out.LeftOut = append(out.LeftOut, byReason[reason])
+			}
+			byReason[reason].Places = append(byReason[reason].Places, o.Place)
+		}
+	}
+	if j.json {
+		return j.env.PrintJSON(out)
+	}
+	w := j.env.Stdout
+	for _, u := range out.Published {
+		fmt.Fprintln(w, "publish ", u)
+	}
+	for _, l := range out.LeftOut {
+		for _, p := range l.Places {
+			fmt.Fprintf(w, "leave out %q: %s\n", p, l.Reason)
+		}
+	}
+	for _, u := range out.Unseen {
+		fmt.Fprintln(w, "unseen  ", u)
+	}
+	fmt.Fprintf(w, "%d pages would be published.", len(out.Published))
+	for _, l := range out.LeftOut {
+		fmt.Fprintf(w, " %d left out: %s.", len(l.Places), l.Reason)
+	}
+	fmt.Fprintln(w, "\nNext: the same without --dry-run, and with --out FILE to publish it.")
+	return nil
+}

@@ -1,0 +1,198 @@
+// Package command is what rdfgen, notifier and crawler share on the command
+// line: options from flags, environment and a file, help, logging, signals,
+// progress, exit codes, and where state is kept.
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/peterbourgon/ff/v3"
+)
+
+// The exit codes of all commands. A command states any other in its help.
+const (
+	OK      = 0
+	Failure = 1
+	Misuse  = 2 // the command line is wrong
+	Person  = 3 // the work is done, but for what a person must decide
+)
+
+// envPrefix begins the names of environment variables: --max-file is also PARLEY_MAX_FILE.
+const envPrefix = "PARLEY"
+
+// A Command is a program, or a part of one with a name of its own.
+type Command struct {
+	Name    string // as it is called, such as "rdfgen" or "follow"
+	Summary string // what it does, on one line, without a full stop
+	Usage   string // what follows the name, such as "BASE --into DIR [options]"
+	Help    string // teaches by example
+
+	Args     []string                          // names of the arguments that it wants, neither more nor less
+	Flags    func(fs *flag.FlagSet)            // defines the options, with defaults
+	Required []string                          // options that must not be empty
+	LogLevel slog.Level                        // of --log-level, unless said otherwise
+	Run      func(context.Context, *Env) error // nil if there are only parts
+
+	Sub []*Command // the parts
+}
+
+// An Env is what a Command runs in.
+type Env struct {
+	Args           []string // as many as Command.Args
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Log            *slog.Logger // to Stderr
+}
+
+// PrintJSON writes v to Stdout, indented.
+func (e *Env) PrintJSON(v any) error {
+	enc := json.NewEncoder(e.Stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// An ExitError ends a Command with a code of its own. Err is told to the
+// user unless it is nil.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Misusef is the error of a Command that was called wrongly.
+func Misusef(format string, args ...any) error {
+	return &ExitError{Misuse, fmt.Errorf(format, args...)}
+}
+
+// Main runs a program with its arguments, the name left out, and returns its
+// exit code. SIGINT and SIGTERM end the context that Run is given; a second
+// one ends the program as it is.
+func Main(ctx context.Context, c *Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)() // once ended, a signal does again what it does by default
+	return c.main(ctx, c.Name, args, &Env{Stdin: stdin, Stdout: stdout, Stderr: stderr})
+}
+
+func (c *Command) main(ctx context.Context, name string, args []string, env *Env) int {
+	if len(args) > 0 {
+		if i := slices.IndexFunc(c.Sub, func(s *Command) bool { return s.Name == args[0] }); i >= 0 {
+			return c.Sub[i].main(ctx, name+" "+c.Sub[i].Name, args[1:], env)
+		}
+	}
+	err := c.run(ctx, name, args, env)
+	if err == nil {
+		return OK
+	}
+	code := Failure
+	var exit *ExitError
+	if errors.As(err, &exit) {
+		code = exit.Code
+	} else if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = errors.New("interrupted")
+	}
+	if exit == nil || exit.Err != nil {
+		fmt.Fprintf(env.Stderr, "%s: %v\n", name, err)
+	}
+	if code == Misuse {
+		fmt.Fprintf(env.Stderr, "%s -h shows how it is used.\n", name)
+	}
+	return code
+}
+
+func (c *Command) run(ctx context.Context, name string, args []string, env *Env) error {
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	if c.Flags != nil {
+		c.Flags(fs)
+	}
+	var version bool
+	level, format := choice{lower(c.LogLevel), levels()}, choice{"text", []string{"text", "json"}}
+	if c.Run != nil {
+		fs.String("config", "", "read more options from `FILE`: lines of name and value")
+		fs.Var(&level, "log-level", "log what is at least as grave as `LEVEL`: "+strings.Join(level.of, ", "))
+		fs.Var(&format, "log-format", "log as `FORMAT`: text or json")
+	}
+	fs.BoolFunc("version", "print the version and exit", func(string) error { version = true; return nil })
+
+	rest, err := parse(fs, args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return c.help(env.Stdout, name, fs)
+	case err != nil:
+		return Misusef("%s", longNames(err))
+	case version:
+		_, err := fmt.Fprintln(env.Stdout, strings.Fields(name)[0], Version())
+		return err
+	case c.Run == nil && len(rest) > 0:
+		return Misusef("there is no %s", rest[0])
+	case c.Run == nil:
+		return Misusef("which of %s?", strings.Join(c.names(), ", "))
+	}
+	// The command line has been read; what it did not say, the environment and the file may.
+	err = ff.Parse(fs, append([]string{"--"}, rest...),
+		ff.WithEnvVarPrefix(envPrefix), ff.WithEnvVarSplit("\n"),
+		ff.WithConfigFileFlag("config"), ff.WithConfigFileParser(ff.PlainParser))
+	if err != nil {
+		return Misusef("%w", err)
+	}
+	for _, r := range c.Required {
+		if f := fs.Lookup(r); f.Value.String() == "" {
+			return Misusef("--%s is required", r)
+		}
+	}
+	if len(rest) > len(c.Args) {
+		return Misusef("unexpected argument %q", rest[len(c.Args)])
+	} else if len(rest) < len(c.Args) {
+		return Misusef("%s is required", c.Args[len(rest)])
+	}
+	env.Args, env.Log = rest, newLogger(env.Stderr, level.value, format.value)
+	return c.Run(ctx, env)
+}
+
+// parse reads options, which may stand before and after arguments, and
+// returns the arguments. Everything after "--" is an argument.
+func parse(fs *flag.FlagSet, args []string) (rest []string, err error) {
+	for {
+		if err := fs.Parse(args); err != nil {
+			return nil, err
+		}
+		n := len(args) - fs.NArg()
+		if fs.NArg() == 0 || n > 0 && args[n-1] == "--" {
+			return append(rest, fs.Args()...), nil
+		}
+		rest, args = append(rest, args[n]), args[n+1:]
+	}
+}
+
+// longNames writes the options in an error of package flag as we write them.
+func longNames(err error) string {
+	return strings.NewReplacer(" --", " --", " -", " --").Replace(err.Error())
+}
+
+func (c *Command) names() (names []string) {
+	for _, s := range c.Sub {
+		names = append(names, s.Name)
+	}
+	return names
+}

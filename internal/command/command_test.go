@@ -1,0 +1,295 @@
+package command_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// TestMain lets the test program be a command that ends slowly.
+func TestMain(m *testing.M) {
+	if os.Getenv("COMMAND_TEST_CHILD") == "" {
+		os.Exit(m.Run())
+	}
+	slow := &command.Command{Name: "slow", Run: func(ctx context.Context, env *command.Env) error {
+		fmt.Fprintln(env.Stdout, "running")
+		<-ctx.Done()
+		fmt.Fprintln(env.Stdout, "ending")
+		if len(os.Getenv("COMMAND_TEST_HANG")) > 0 {
+			select {}
+		}
+		return ctx.Err()
+	}}
+	os.Exit(command.Main(context.Background(), slow, nil, os.Stdin, os.Stdout, os.Stderr))
+}
+
+// A call is what a command saw, and what came of it.
+type call struct {
+	docroot string
+	include command.Strings
+	maxFile command.Size
+	grace   command.Duration
+	keep    bool
+	args    []string
+
+	code           int
+	stdout, stderr string
+}
+
+// called runs a command with a bit of everything. Its part "follow" wants BASE and fails with err.
+func called(err error, args ...string) call {
+	c := call{maxFile: 100e6, grace: command.Duration(time.Minute)}
+	run := func(_ context.Context, env *command.Env) error {
+		c.args = env.Args
+		env.Log.Error("an error")
+		env.Log.Info("an info", "n", 1)
+		return err
+	}
+	cmd := &command.Command{
+		Name: "tool", Summary: "does a bit of everything", Usage: "--docroot DIR [options]",
+		Help: "For example:\n\n    tool --docroot /srv/www\n",
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&c.docroot, "docroot", "", "publish `DIR`")
+			fs.Var(&c.include, "include", "publish `PATTERN` too; may be repeated")
+			fs.Var(&c.maxFile, "max-file", "leave out files over `SIZE`")
+			fs.Var(&c.grace, "grace", "hold deletions for `TIME`")
+			fs.BoolVar(&c.keep, "keep", false, "stay")
+		},
+		Required: []string{"docroot"}, LogLevel: 8, Run: run,
+		Sub: []*command.Command{
+			{Name: "follow", Summary: "follows", Usage: "BASE [options]", Args: []string{"BASE"}, Run: run,
+				Flags: func(fs *flag.FlagSet) { fs.BoolVar(&c.keep, "keep", false, "stay") }},
+			{Name: "parts", Summary: "has parts only", Sub: []*command.Command{{Name: "a"}, {Name: "b"}}},
+		},
+	}
+	var stdout, stderr bytes.Buffer
+	c.code = command.Main(context.Background(), cmd, args, strings.NewReader(""), &stdout, &stderr)
+	c.stdout, c.stderr = stdout.String(), stderr.String()
+	return c
+}
+
+func TestOptions(t *testing.T) {
+	c := called(nil, "--docroot", "/a", "--include", "x", "-include=y", "--max-file=1k", "--keep")
+	if c.code != 0 || c.docroot != "/a" || !slices.Equal(c.include, []string{"x", "y"}) || c.maxFile != 1000 || c.grace != command.Duration(time.Minute) || !c.keep {
+		t.Errorf("%+v", c)
+	}
+	if c.stdout != "" || !strings.Contains(c.stderr, `level=ERROR msg="an error"`) || strings.Contains(c.stderr, "an info") {
+		t.Errorf("stdout %q, stderr %q", c.stdout, c.stderr)
+	}
+	c = called(nil, "follow", "https://a.example/", "--keep", "--log-level=info", "--log-format", "json")
+	if c.code != 0 || !c.keep || !slices.Equal(c.args, []string{"https://a.example/"}) || !strings.Contains(c.stderr, `"msg":"an info","n":1`) {
+		t.Errorf("%+v", c)
+	}
+	if c = called(nil, "follow", "--", "--keep"); c.code != 0 || c.keep || !slices.Equal(c.args, []string{"--keep"}) {
+		t.Errorf("after --: %+v", c)
+	}
+}
+
+func TestEnvironmentAndFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "parley.conf")
+	text := "# of this machine\ndocroot /file\nmax-file 3k\ngrace 2m # short\nkeep\ninclude a b\ninclude c\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PARLEY_CONFIG", file)
+	c := called(nil)
+	if c.code != 0 || c.docroot != "/file" || c.maxFile != 3000 || c.grace != command.Duration(2*time.Minute) || !c.keep || !slices.Equal(c.include, []string{"a b", "c"}) {
+		t.Errorf("from the file: %+v", c)
+	}
+	t.Setenv("PARLEY_MAX_FILE", "2k")
+	t.Setenv("PARLEY_INCLUDE", "**/*.{a,b}\nmy files/**\n")
+	t.Setenv("PARLEY_VERSION", "1.2.3") // somebody else's
+	c = called(nil, "--docroot", "/flag", "--keep=false")
+	if c.code != 0 || c.docroot != "/flag" || c.maxFile != 2000 || c.grace != command.Duration(2*time.Minute) || c.keep || !slices.Equal(c.include, []string{"**/*.{a,b}", "my files/**"}) {
+		t.Errorf("flag, then environment, then file: %+v", c)
+	}
+	t.Setenv("PARLEY_MAX_FILE", "much")
+	if c = called(nil, "--docroot", "/"); c.code != command.Misuse || !strings.Contains(c.stderr, "PARLEY_MAX_FILE") {
+		t.Errorf("bad value in the environment: %+v", c)
+	}
+	if c = called(nil, "--docroot", "/", "--config", file+"x"); c.code != command.Misuse {
+		t.Errorf("no such file: %+v", c)
+	}
+}
+
+func TestMisuse(t *testing.T) {
+	for _, c := range []struct {
+		args, want string
+	}{
+		{"", "--docroot is required"},
+		{"--docroot=", "--docroot is required"},
+		{"--nonsense", "--nonsense"},
+		{"--docroot", "needs an argument: --docroot"},
+		{"--docroot / --grace soon", "want a duration"},
+		{"--docroot / --max-file -3", "want a size"},
+		{"--docroot / --log-level loud", "want one of error, warn, info, debug"},
+		{"--docroot / stray", `unexpected argument "stray"`},
+		{"follow", "tool follow: BASE is required"},
+		{"follow a b", `unexpected argument "b"`},
+		{"parts", "which of a, b?"},
+		{"parts c", "there is no c"},
+	} {
+		got := called(nil, strings.Fields(c.args)...)
+		if got.code != 2 || got.stdout != "" || !strings.HasPrefix(got.stderr, "tool") || !strings.Contains(got.stderr, c.want) || !strings.Contains(got.stderr, " -h shows how it is used.\n") {
+			t.Errorf("tool %s: exit %d\nstdout: %s\nstderr: %s", c.args, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, flag := range []string{"-h", "--help"} {
+		c := called(nil, flag)
+		want := `tool: does a bit of everything.
+
+Usage: tool --docroot DIR [options]
+
+For example:
+
+    tool --docroot /srv/www
+
+Commands:
+  follow       follows
+  parts        has parts only
+tool COMMAND -h says more of each.
+
+Options:
+  --config FILE
+        read more options from FILE: lines of name and value (env PARLEY_CONFIG)
+  --docroot DIR
+        publish DIR (env PARLEY_DOCROOT)
+  --grace TIME
+        hold deletions for TIME (default 1m, env PARLEY_GRACE)
+  --include PATTERN
+        publish PATTERN too; may be repeated (env PARLEY_INCLUDE)
+  --keep
+        stay (env PARLEY_KEEP)
+  --log-format FORMAT
+        log as FORMAT: text or json (default text, env PARLEY_LOG_FORMAT)
+  --log-level LEVEL
+        log what is at least as grave as LEVEL: error, warn, info, debug (default error, env PARLEY_LOG_LEVEL)
+  --max-file SIZE
+        leave out files over SIZE (default 100MB, env PARLEY_MAX_FILE)
+  --version
+        print the version and exit
+`
+		if c.code != 0 || c.stderr != "" || !strings.HasPrefix(c.stdout, want) {
+			t.Errorf("exit %d\nstderr %s\nstdout %s", c.code, c.stderr, c.stdout)
+		}
+	}
+	if c := called(nil, "follow", "x", "-h"); c.code != 0 || !strings.HasPrefix(c.stdout, "tool follow: follows.\n\nUsage: tool follow BASE [options]\n") {
+		t.Errorf("%+v", c)
+	}
+	form := regexp.MustCompile(`^tool \S+ \([^,]+, go1\.[^)]+\)\n$`)
+	for _, args := range [][]string{{"--version"}, {"follow", "--version"}, {"parts", "--version"}} {
+		if c := called(nil, args...); c.code != 0 || !form.MatchString(c.stdout) {
+			t.Errorf("%q: %+v", args, c)
+		}
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int
+		want string
+	}{
+		{errors.New("read x: no"), 1, "tool: read x: no\n"},
+		{context.Canceled, 1, "tool: context canceled\n"}, // not ours: nobody interrupted
+		{command.Misusef("--a and --b exclude each other"), 2, "tool: --a and --b exclude each other\ntool -h shows how it is used.\n"},
+		{&command.ExitError{Code: command.Person, Err: errors.New("40 pages are gone")}, 3, "tool: 40 pages are gone\n"},
+		{fmt.Errorf("look: %w", &command.ExitError{Code: 7, Err: io.EOF}), 7, "tool: look: EOF\n"},
+		{&command.ExitError{Code: command.Person}, 3, ""},
+	} {
+		got := called(c.err, "--docroot", "/")
+		_, said, _ := strings.Cut(got.stderr, "\n") // after the log
+		if got.code != c.code || said != c.want {
+			t.Errorf("%v: exit %d, stderr %q", c.err, got.code, got.stderr)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var out bytes.Buffer
+	env := command.Env{Stdout: &out}
+	if err := env.PrintJSON(map[string]any{"url": "https://a.example/?a&b", "n": 1}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "{\n  \"n\": 1,\n  \"url\": \"https://a.example/?a&b\"\n}\n"; out.String() != want {
+		t.Errorf("%s", out.String())
+	}
+}
+
+// The first signal ends the context; a second one does not wait.
+func TestSignals(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no signals to send on windows")
+	}
+	for _, hang := range []string{"", "yes"} {
+		self := exec.Command(os.Args[0])
+		self.Env = append(os.Environ(), "COMMAND_TEST_CHILD=yes", "COMMAND_TEST_HANG="+hang)
+		var stderr bytes.Buffer
+		self.Stderr = &stderr
+		out, err := self.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := self.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer self.Process.Kill()
+		lines := bufio.NewReader(out)
+		for _, want := range []string{"running\n", "ending\n"} {
+			if line, err := lines.ReadString('\n'); line != want {
+				t.Fatalf("said %q, %v; want %q", line, err, want)
+			}
+			if want == "running\n" || hang != "" {
+				self.Process.Signal(syscall.SIGTERM)
+			}
+		}
+		io.Copy(io.Discard, lines)
+		self.Wait()
+		switch code := self.ProcessState.ExitCode(); {
+		case hang == "" && (code != 1 || stderr.String() != "slow: interrupted\n"):
+			t.Errorf("exit %d, stderr %q", code, stderr.String())
+		case hang != "" && code != -1:
+			t.Errorf("exit %d, want an end by the second signal", code)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var screen bytes.Buffer
+	for _, total := range []int64{3, -1} {
+		screen.Reset()
+		p := command.NewProgress(&screen, "first copy", total)
+		p.Add(2)
+		p.Done()
+		if !strings.Contains(screen.String(), "first copy") || !strings.HasSuffix(screen.String(), "\r") {
+			t.Errorf("total %d: screen %q", total, screen.String())
+		}
+	}
+	screen.Reset()
+	env := command.Env{Stderr: &screen}
+	p := env.Progress("first copy", 3)
+	p.Add(2)
+	p.Done()
+	if screen.Len() > 0 {
+		t.Errorf("not a terminal, and yet: %q", screen.String())
+	}
+}

@@ -1,0 +1,72 @@
+package command
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// help writes all that there is to say of a command.
+func (c *Command) help(w io.Writer, name string, fs *flag.FlagSet) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s.\n\nUsage: %s %s\n", name, c.Summary, name, c.Usage)
+	if c.Help != "" {
+		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.Help))
+	}
+	if len(c.Sub) > 0 {
+		fmt.Fprintf(&b, "\nCommands:\n")
+		for _, s := range c.Sub {
+			fmt.Fprintf(&b, "  %-12s %s\n", s.Name, s.Summary)
+		}
+		fmt.Fprintf(&b, "%s COMMAND -h says more of each.\n", name)
+	}
+	fmt.Fprintf(&b, "\nOptions:\n")
+	fs.VisitAll(func(f *flag.Flag) { b.WriteString(describe(f)) })
+	if c.Run != nil {
+		fmt.Fprintf(&b, "\nAn option that is not given is taken from the environment, else from the file\nthat --config names: a line for each, such as \"docroot /srv/www\". An option that\nmay be repeated is repeated there, and has one value a line in the environment.\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// describe says what an option is for, what it is by default, and how the environment calls it.
+func describe(f *flag.Flag) string {
+	value, text := flag.UnquoteUsage(f)
+	if value != "" {
+		value = " " + value
+	}
+	if f.Name == "version" {
+		return fmt.Sprintf("  --version\n        %s\n", text)
+	}
+	note := "env " + envPrefix + "_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+	if d := f.DefValue; d != "" && d != "false" && d != "0" {
+		note = "default " + d + ", " + note
+	}
+	return fmt.Sprintf("  --%s%s\n        %s (%s)\n", f.Name, value, text, note)
+}
+
+// Version says which build this is, such as "v0.1.0 (1a2b3c4d5e6f, go1.26.0)".
+// A build from a working tree with changes has a "+" after the commit.
+func Version() string {
+	version, commit, changed := "unknown", "", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if info.Main.Version != "" {
+			version = info.Main.Version
+		}
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				commit = s.Value[:min(12, len(s.Value))]
+			case s.Key == "vcs.modified" && s.Value == "true":
+				changed = "+"
+			}
+		}
+	}
+	if commit == "" {
+		commit, changed = "no commit", ""
+	}
+	return fmt.Sprintf("%s (%s%s, %s)", version, commit, changed, runtime.Version())
+}

@@ -1,0 +1,72 @@
+package command
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// levels are the names that --log-level takes.
+func levels() []string { return []string{"error", "warn", "info", "debug"} }
+
+func lower(l slog.Level) string { return strings.ToLower(l.String()) }
+
+func newLogger(w io.Writer, level, format string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelInfo
+	}
+	o := &slog.HandlerOptions{Level: l}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// Progress shows how far long work has come, to a person who watches: it
+// does nothing where Stderr is no terminal. The zero Progress does nothing
+// either. It may be used by many goroutines at once.
+type Progress struct {
+	bar *progressbar.ProgressBar
+}
+
+// Progress begins to show work of a total that is known, or -1. The bar
+// appears with the first Add and is gone after Done.
+func (e *Env) Progress(label string, total int64) *Progress {
+	f, ok := e.Stderr.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return &Progress{}
+	}
+	return newProgress(f, label, total)
+}
+
+func newProgress(w io.Writer, label string, total int64) *Progress {
+	return &Progress{progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(w),
+		progressbar.OptionSetDescription(label),
+		progressbar.OptionShowCount(),
+		progressbar.OptionShowIts(),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetRenderBlankState(false),
+		progressbar.OptionClearOnFinish(),
+	)}
+}
+
+// Add says that n more is done. What goes wrong in showing it is nobody's concern.
+func (p *Progress) Add(n int64) {
+	if p.bar != nil {
+		_ = p.bar.Add64(n)
+	}
+}
+
+// Done removes the bar.
+func (p *Progress) Done() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
+}

@@ -1,0 +1,98 @@
+package command
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// maxStateName bounds the name of a state file, in bytes, below what filesystems take.
+const maxStateName = 200
+
+// StatePath returns the file that keeps the state of the site at the base
+// URL unless --state says otherwise, and makes sure that its folder exists. The
+// folder is what systemd gives ($STATE_DIRECTORY), else /var/lib/parley where
+// we may write there, else the user's own; so all our commands find the same file.
+func StatePath(base string) (string, error) {
+	name, err := stateName(base)
+	if err != nil {
+		return "", err
+	}
+	dir, err := stateDir(runtime.GOOS, os.Getenv, mayWrite)
+	if err != nil {
+		return "", fmt.Errorf("default state of %s: %w; --state names a file", base, err)
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", fmt.Errorf("default state of %s: %w; --state names a file", base, err)
+	}
+	return filepath.Join(dir, name), nil
+}
+
+// stateDir chooses the folder.
+func stateDir(goos string, getenv func(string) string, mayWrite func(dir string) bool) (string, error) {
+	if list := getenv("STATE_DIRECTORY"); list != "" { // more than one are apart by colons
+		return filepath.SplitList(list)[0], nil
+	}
+	if goos == "windows" || goos == "darwin" {
+		dir, err := os.UserConfigDir()
+		return filepath.Join(dir, "parley"), err
+	}
+	if dir := "/var/lib/parley"; mayWrite(dir) {
+		return dir, nil
+	}
+	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "parley"), nil
+	}
+	home := getenv("HOME")
+	if !filepath.IsAbs(home) {
+		return "", fmt.Errorf("no home folder")
+	}
+	return filepath.Join(home, ".local", "state", "parley"), nil
+}
+
+// mayWrite tries. Root may write everywhere, and makes the folder where it is missing.
+func mayWrite(dir string) bool {
+	if os.Geteuid() == 0 {
+		return true
+	}
+	f, err := os.CreateTemp(dir, ".parley-")
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return os.Remove(f.Name()) == nil
+}
+
+// stateName derives a file name that a person recognises, and that no other
+// site has, whatever the case rules of the filesystem: "example.org.db",
+// "localhost+8080_docs.db". The scheme does not count.
+func stateName(base string) (string, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" {
+		return "", fmt.Errorf("default state of %q: want a URL with a host", base)
+	}
+	var b strings.Builder
+	for _, c := range []byte(strings.ToLower(u.Host) + strings.TrimRight(u.EscapedPath(), "/")) {
+		switch {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '.', c == '-':
+			b.WriteByte(c)
+		case c == ':':
+			b.WriteByte('+')
+		case c == '/':
+			b.WriteByte('_')
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	name := b.String()
+	if len(name) > maxStateName {
+		sum := sha256.Sum256([]byte(name))
+		name = name[:maxStateName-16] + "=" + hex.EncodeToString(sum[:8])
+	}
+	return name + ".db", nil
+}

@@ -1,0 +1,248 @@
+package endtoend
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// TestEditors saves pages in all the ways that people and programs save, and
+// wants exactly the right changes for each: no more, no fewer.
+func TestEditors(t *testing.T) {
+	r := newRig(t)
+	r.flags = []string{"--grace", "400ms"}
+	for _, name := range []string{"a", "b", "c", "dir/x", "dir/y", "dir/deep/z"} {
+		r.write(name+".html", "first version of "+name)
+	}
+	outside := t.TempDir()
+	r.startNotifier()
+	p := r.path
+
+	shell := func(tool, script string) func() {
+		return func() {
+			t.Helper()
+			require(t, tool)
+			cmd := exec.Command("sh", "-ec", script)
+			cmd.Dir = r.root
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v: %s", script, err, out)
+			}
+		}
+	}
+	old := func(name, content string) string {
+		f := filepath.Join(outside, name)
+		r.must(os.WriteFile(f, []byte(content), 0o644))
+		long := time.Now().AddDate(-3, 0, 0)
+		r.must(os.Chtimes(f, long, long))
+		return f
+	}
+
+	for _, c := range []struct {
+		how  string
+		do   func()
+		want []string
+	}{
+		{"vim: probe, back up by rename, write anew, drop the backup", func() {
+			r.write("4913", "")
+			r.must(os.Remove(p("4913")))
+			r.must(os.Rename(p("a.html"), p("a.html~")))
+			r.write("a.html", "saved by vim")
+			r.must(os.Remove(p("a.html~")))
+		}, []string{"update /a.html"}},
+		{"emacs: lock, autosave, back up by rename, write anew, keep the backup", func() {
+			r.must(os.Symlink("me@host.1:1", p(".#b.html")))
+			r.write("#b.html#", "autosaved")
+			r.must(os.Rename(p("b.html"), p("b.html~")))
+			r.write("b.html", "saved by emacs")
+			r.must(os.Remove(p(".#b.html")))
+			r.must(os.Remove(p("#b.html#")))
+		}, []string{"update /b.html"}},
+		{"sed -i", shell("sed", "sed -i s/first/second/ c.html"), []string{"update /c.html"}},
+		{"rsync -t with an old time", func() {
+			from := old("rsynced.html", "came by rsync")
+			shell("rsync", "rsync -t "+from+" a.html")()
+		}, []string{"update /a.html"}},
+		{"rsync -t --inplace with an old time", func() {
+			from := old("inplace.html", "came in place")
+			shell("rsync", "rsync -t --inplace "+from+" b.html")()
+		}, []string{"update /b.html"}},
+		{"cp -p of an old file", func() {
+			from := old("copied.html", "copied with its time")
+			shell("cp", "cp -p "+from+" c.html")()
+		}, []string{"update /c.html"}},
+		{"truncate in place, then write", func() {
+			f, err := os.OpenFile(p("a.html"), os.O_TRUNC|os.O_WRONLY, 0)
+			r.must(err)
+			time.Sleep(150 * time.Millisecond) // a slow writer
+			_, err = f.WriteString("written after a pause")
+			r.must(err)
+			r.must(f.Close())
+		}, []string{"update /a.html"}},
+		{"the same bytes again", shell("cp", "cp c.html t && mv t c.html && touch a.html b.html"), nil},
+		{"git checkout", shell("git", "git init -q . && git config user.email a@b.c && git config user.name n && git add . && git commit -qm 1 &&"+
+			"git checkout -qb two && echo two >dir/x.html && echo two >dir/y.html && git commit -qam 2 && git checkout -q - && git checkout -q two"),
+			[]string{"update /dir/x.html", "update /dir/y.html"}},
+		{"mv of a directory", func() { r.must(os.Rename(p("dir"), p("dir2"))) },
+			[]string{"move /dir2/x.html /dir/x.html", "move /dir2/y.html /dir/y.html", "move /dir2/deep/z.html /dir/deep/z.html"}},
+		{"mv of a directory out, and then the grace is over", func() { r.must(os.Rename(p("dir2/deep"), filepath.Join(outside, "deep"))) },
+			[]string{"delete /dir2/deep/z.html"}},
+		{"mv of a directory in", func() {
+			r.must(os.MkdirAll(filepath.Join(outside, "in/er"), 0o755))
+			r.must(os.WriteFile(filepath.Join(outside, "in/er/1.html"), []byte("one"), 0o644))
+			r.must(os.WriteFile(filepath.Join(outside, "in/2.html"), []byte("two"), 0o644))
+			r.must(os.Rename(filepath.Join(outside, "in"), p("in")))
+		}, []string{"create /in/2.html", "create /in/er/1.html"}},
+		{"mkdir -p and a file, at once", shell("sh", "mkdir -p n/e/s/t && echo deep >n/e/s/t/ed.html"), []string{"create /n/e/s/t/ed.html"}},
+		{"a hard link", func() { r.must(os.Link(p("a.html"), p("linked.html"))) }, []string{"create /linked.html"}},
+		{"an edit through a hard link", func() { r.edit("linked.html") }, []string{"update /a.html", "update /linked.html"}},
+		{"two names for equal files", shell("cp", "cp b.html twin.html && cp b.html twin2.html"), []string{"create /twin.html", "create /twin2.html"}},
+		{"a rename beside an equal file", func() { r.must(os.Rename(p("twin.html"), p("triplet.html"))) },
+			[]string{"move /triplet.html /twin.html"}},
+		{"two renames of equal files", shell("sh", "mkdir t && mv triplet.html twin2.html t"),
+			[]string{"create /t/triplet.html", "create /t/twin2.html", "delete /triplet.html", "delete /twin2.html"}},
+	} {
+		t.Run(c.how, func(t *testing.T) {
+			from := r.head()
+			c.do()
+			r.exactly(from, c.want)
+		})
+	}
+}
+
+// TestRootSwap deploys by swapping a symbolic link, as many do.
+func TestRootSwap(t *testing.T) {
+	r := newRig(t)
+	site := filepath.Dir(r.root)
+	r.must(os.Remove(r.root))
+	for release, changed := range map[string]string{"1": "old", "2": "new"} {
+		dir := filepath.Join(site, "releases", release)
+		r.must(os.MkdirAll(dir, 0o755))
+		for i := range 10 {
+			r.must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("p%d.html", i)), fmt.Appendf(nil, "page %d", i), 0o644))
+		}
+		r.must(os.WriteFile(filepath.Join(dir, "changed.html"), []byte(changed), 0o644))
+	}
+	r.must(os.Symlink("releases/1", r.root))
+	r.startNotifier()
+	from := r.head()
+	r.must(os.Symlink("releases/2", r.root+".new"))
+	r.must(os.Rename(r.root+".new", r.root))
+	r.exactly(from, []string{"update /changed.html"})
+	// The new tree is watched now, and the old one is not the site any more.
+	from = r.head()
+	r.must(os.WriteFile(filepath.Join(site, "releases/1/p1.html"), []byte("nobody sees this"), 0o644))
+	r.write("p2.html", "edited in release 2")
+	r.exactly(from, []string{"update /p2.html"})
+}
+
+// TestRebuildIsNoDeletion empties the docroot and fills it again, takes it
+// away altogether, and only then means it.
+func TestRebuildIsNoDeletion(t *testing.T) {
+	r := newRig(t)
+	r.flags = []string{"--grace", "200ms"}
+	build := func() {
+		for i := range 40 {
+			r.write(fmt.Sprintf("p%d.html", i), fmt.Sprintf("page %d", i))
+		}
+	}
+	build()
+	r.startNotifier()
+	from := r.head()
+
+	r.must(os.RemoveAll(r.root))
+	time.Sleep(time.Second) // a slow build, longer than the grace
+	build()
+	r.exactly(from, nil)
+
+	r.must(os.Rename(r.root, r.root+".unmounted"))
+	time.Sleep(500 * time.Millisecond)
+	if out, code := r.rdfgen(); code == 0 {
+		t.Errorf("rdfgen beside a missing docroot: exit 0: %s", out)
+	}
+	r.must(os.Mkdir(r.root, 0o755)) // an empty mount point
+	r.until("rdfgen says that a person is needed", func() bool {
+		out, code := r.rdfgen()
+		return code == 1 && strings.Contains(out, "--accept-deletions")
+	})
+	if got := r.changes(from); len(got) > 0 {
+		t.Fatalf("an unmounted docroot was told as %q", got)
+	}
+	r.must(os.Remove(r.root))
+	r.must(os.Rename(r.root+".unmounted", r.root))
+	r.exactly(from, nil)
+
+	r.must(os.RemoveAll(r.root))
+	r.must(os.Mkdir(r.root, 0o755))
+	r.until("the deletions are held", func() bool { _, code := r.rdfgen(); return code == 1 })
+	if out, code := r.rdfgen("--accept-deletions"); code != 0 {
+		t.Fatalf("accept deletions: exit %d: %s", code, out)
+	}
+	if got := r.changes(from); len(got) != 40 || !strings.HasPrefix(got[0], "delete /p") {
+		t.Errorf("accepted deletions were told as %q", got)
+	}
+}
+
+func (r *rig) head() protocol.Cursor {
+	r.t.Helper()
+	resp, err := http.Get(r.base + ".well-known/parley")
+	r.must(err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	r.must(err)
+	_, after, ok := strings.Cut(string(b), `"head":"`)
+	if !ok {
+		r.t.Fatalf("well-known: no head in %s", b)
+	}
+	text, _, _ := strings.Cut(after, `"`)
+	c, err := protocol.ParseCursor(text)
+	r.must(err)
+	return c
+}
+
+// changes returns what was told since a cursor, as "op path [from]", sorted.
+func (r *rig) changes(after protocol.Cursor) []string {
+	r.t.Helper()
+	resp, err := http.Get(r.base + "parley/changes?after=" + after.String())
+	r.must(err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	r.must(err)
+	m, err := protocol.ParseMessage(b)
+	if err != nil {
+		r.t.Fatalf("changes: %v: %s", err, b)
+	}
+	var list []string
+	for _, c := range m.Changes {
+		s := string(c.Op) + " /" + strings.TrimPrefix(c.Item.URL, r.base)
+		if c.From != "" {
+			s += " /" + strings.TrimPrefix(c.From, r.base)
+		}
+		list = append(list, s)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// exactly waits until the wanted changes are told, has the notifier look at
+// everything once more, and wants no other change to have come.
+func (r *rig) exactly(after protocol.Cursor, want []string) {
+	r.t.Helper()
+	want = slices.Sorted(slices.Values(want))
+	r.until(fmt.Sprintf("%q is told; told is %q", want, r.changes(after)), func() bool { return len(r.changes(after)) >= len(want) })
+	r.until("nothing is held or unsettled", func() bool {
+		found, code := r.look()
+		return code == 0 && found.HeldNow == 0 && found.Unsettled == 0
+	})
+	if got := r.changes(after); !slices.Equal(got, want) {
+		r.t.Errorf("told %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,195 @@
+package endtoend
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const gitDoc = "/usr/share/doc/git-doc"
+
+// TestGitDocBehindNginx is the whole of it: a real site behind a real nginx,
+// with the server block that the examples ship, followed through every kind
+// of change, at exactly one GET for each page that is new or changed.
+func TestGitDocBehindNginx(t *testing.T) {
+	nginx := require(t, "nginx")
+	if !isFile(filepath.Join(gitDoc, "git.html")) {
+		lacking(t, "no git-doc on this machine")
+	}
+	r := newRig(t)
+	r.must(os.RemoveAll(r.root))
+	copyTree(t, gitDoc, r.root)
+	access := r.behindNginx(nginx)
+
+	r.startNotifier()
+	r.startCrawler()
+	r.identical()
+	if n := len(tree(t, r.mirror)); n != 242 {
+		t.Errorf("the mirror has %d pages, want 242", n)
+	}
+	asked := access.pages()
+	if len(asked) != 242 {
+		t.Errorf("the first copy asked for %d pages, want 242", len(asked))
+	}
+	exactlyOnce(t, "first copy", asked, keys(asked))
+
+	change := func(what string, do func(), want ...string) {
+		t.Helper()
+		do()
+		r.identical()
+		exactlyOnce(t, what, access.pages(), want)
+	}
+	change("edits", func() {
+		r.edit("git-add.html")
+		r.edit("howto/new-command.html")
+	}, "/git-add.html", "/howto/new-command.html")
+	// index.html is a symbolic link to git.html: two pages, one file.
+	change("an edit below two names", func() { r.edit("git.html") }, "/", "/git.html")
+	change("creations", func() {
+		r.write("brand new.html", "<title>new</title>")
+		r.write("deep/er/page.html", "<title>deep</title>")
+	}, "/brand%20new.html", "/deep/er/page.html")
+	change("a rename", func() { r.must(os.Rename(r.path("git-log.html"), r.path("git-log-2.html"))) })
+	change("a directory rename", func() { r.must(os.Rename(r.path("howto"), r.path("how-to"))) })
+	change("edit after rename", func() { r.edit("git-log-2.html") }, "/git-log-2.html")
+	change("deletions, once accepted", func() {
+		r.must(os.Remove(r.path("git-am.html")))
+		r.must(os.RemoveAll(r.path("deep")))
+		r.until("the deletions are held", func() bool {
+			found, _ := r.look()
+			return found.HeldNow == 2
+		})
+		if out, code := r.rdfgen("--accept-deletions"); code != 0 {
+			t.Fatalf("accept deletions: exit %d: %s", code, out)
+		}
+	})
+}
+
+// edit appends to a page in place.
+func (r *rig) edit(name string) {
+	r.t.Helper()
+	f, err := os.OpenFile(r.path(name), os.O_APPEND|os.O_WRONLY, 0)
+	r.must(err)
+	_, err = fmt.Fprintf(f, "<!-- edited %d -->\n", time.Now().UnixNano())
+	r.must(err)
+	r.must(f.Close())
+}
+
+func keys(m map[string]int) []string {
+	var list []string
+	for k := range m {
+		list = append(list, k)
+	}
+	return list
+}
+
+// exactlyOnce wants one GET for each of the paths and none for any other.
+func exactlyOnce(t *testing.T, what string, got map[string]int, want []string) {
+	t.Helper()
+	for _, p := range want {
+		if got[p] != 1 {
+			t.Errorf("%s: %d GETs of %s, want 1", what, got[p], p)
+		}
+		delete(got, p)
+	}
+	for p, n := range got {
+		t.Errorf("%s: %d GETs of %s, want none", what, n, p)
+	}
+}
+
+// An accessLog reads nginx's log from where it was last read.
+type accessLog struct {
+	t    *testing.T
+	path string
+	seen int64
+}
+
+// pages returns how often Parley's crawler asked for each page, the doors and robots.txt apart.
+func (a *accessLog) pages() map[string]int {
+	a.t.Helper()
+	f, err := os.Open(a.path)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Seek(a.seen, 0); err != nil {
+		a.t.Fatal(err)
+	}
+	got := map[string]int{}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		a.seen += int64(len(s.Bytes())) + 1
+		fields := strings.Split(s.Text(), `"`) // combined: host - - [time] "request" status bytes "referer" "agent"
+		if len(fields) < 6 || !strings.Contains(fields[5], "Parley") {
+			continue
+		}
+		_, uri, _ := strings.Cut(fields[1], " ")
+		uri, _, _ = strings.Cut(uri, " ")
+		switch {
+		case uri == "/robots.txt", uri == "/robots.rdf", uri == "/.well-known/parley", strings.HasPrefix(uri, "/parley/"):
+		default:
+			got[uri]++
+		}
+	}
+	return got
+}
+
+// behindNginx serves the rig's docroot with a real nginx in place of the
+// test's own web server, from the server block of examples/nginx.
+func (r *rig) behindNginx(nginx string) *accessLog {
+	r.t.Helper()
+	dir := filepath.Dir(r.root)
+	block, err := os.ReadFile("../../examples/nginx/parley.conf")
+	r.must(err)
+	addr := freeAddress(r.t)
+	conf := strings.NewReplacer(
+		"listen 80;", "listen "+addr+";",
+		"server_name www.example.org;", "server_name 127.0.0.1;",
+		"root /var/www/html;", "root "+r.root+";",
+		"server 127.0.0.1:8639;", "server "+r.sidecar+";",
+	).Replace(string(block))
+	for _, want := range []string{addr, r.root, r.sidecar} {
+		if !strings.Contains(conf, want) {
+			r.t.Fatalf("examples/nginx/parley.conf: no place for %s in\n%s", want, conf)
+		}
+	}
+	log := filepath.Join(dir, "access.log")
+	whole := fmt.Sprintf("daemon off;\nworker_processes 1;\nuser root;\npid %[1]s/nginx.pid;\nerror_log %[1]s/error.log;\nevents {}\nhttp {\n"+
+		"include /etc/nginx/mime.types;\naccess_log %[2]s combined;\nclient_body_temp_path %[1]s/body;\nproxy_temp_path %[1]s/proxy;\n"+
+		"fastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n%[3]s\n}\n", dir, log, conf)
+	file := filepath.Join(dir, "nginx.conf")
+	r.must(os.WriteFile(file, []byte(whole), 0o644))
+	cmd := exec.Command(nginx, "-c", file, "-p", dir)
+	var said lockedBuffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	r.must(cmd.Start())
+	r.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	r.base = "http://" + addr + "/"
+	r.until("nginx listens", func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	if resp, err := http.Get(r.base); err != nil {
+		r.t.Fatalf("nginx: %v\n%s", err, said.String())
+	} else {
+		resp.Body.Close()
+	}
+	return &accessLog{t: r.t, path: log}
+}
+
+// copyTree copies files and symbolic links.
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v: %s", err, out)
+	}
+}

@@ -1,0 +1,333 @@
+// Package endtoend holds stories told with the real programs: notifier,
+// crawler and rdfgen as processes, a web server between them, kill -9 allowed.
+package endtoend
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/server"
+)
+
+var bin string // where the built programs are
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "parley-endtoend-")
+	if err != nil {
+		panic(err)
+	}
+	bin = dir
+	build := exec.Command("go", "build", "-o", bin+string(filepath.Separator),
+		"../../cmd/rdfgen", "../../cmd/notifier", "../../cmd/crawler")
+	if msg, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, msg)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// A rig is a site, its web server, and the programs on both sides of it.
+type rig struct {
+	t       *testing.T
+	root    string // docroot
+	mirror  string
+	state   string
+	base    string
+	sidecar string
+	web     *front.Front
+	flags   []string // further flags of notifier and rdfgen
+
+	notifier, crawler *program
+}
+
+// newRig serves an empty docroot. Nothing else runs yet.
+func newRig(t *testing.T) *rig {
+	dir := t.TempDir()
+	r := &rig{t: t, root: filepath.Join(dir, "public"), mirror: filepath.Join(dir, "mirror"), state: filepath.Join(dir, "state.db")}
+	r.must(os.Mkdir(r.root, 0o755))
+	web, err := front.Serve(r.root)
+	r.must(err)
+	t.Cleanup(func() { web.Close() })
+	r.web, r.base, r.sidecar = web, web.Base, web.Sidecar
+	t.Cleanup(func() {
+		r.crawler.stop()
+		r.notifier.stop()
+		if t.Failed() {
+			r.t.Logf("notifier said:\n%s\ncrawler said:\n%s", r.notifier.said(), r.crawler.said())
+		}
+	})
+	return r
+}
+
+func (r *rig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) path(name string) string { return filepath.Join(r.root, filepath.FromSlash(name)) }
+
+func (r *rig) write(name, content string) {
+	r.t.Helper()
+	r.must(os.MkdirAll(filepath.Dir(r.path(name)), 0o755))
+	r.must(os.WriteFile(r.path(name), []byte(content), 0o644))
+}
+
+func (r *rig) startNotifier(flags ...string) {
+	r.t.Helper()
+	args := append([]string{"--docroot", r.root, "--base", r.base, "--listen", r.sidecar, "--state", r.state, "--log-level", "info"}, r.flags...)
+	r.notifier = start(r.t, r.notifier, "notifier", append(args, flags...)...)
+	r.until("the notifier describes the site", func() bool {
+		resp, err := http.Get(r.base + "robots.rdf")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+func (r *rig) startCrawler(flags ...string) {
+	r.t.Helper()
+	r.crawler = start(r.t, r.crawler, "crawler", append([]string{"follow", r.base, "--into", r.mirror, "--log-level", "info"}, flags...)...)
+}
+
+// rdfgen runs rdfgen on the site's state and returns what it said and its exit code.
+func (r *rig) rdfgen(flags ...string) (string, int) {
+	r.t.Helper()
+	args := append([]string{"--docroot", r.root, "--base", r.base, "--state", r.state, "--verbose"}, flags...)
+	return run(r.t, "rdfgen", args...)
+}
+
+// look has rdfgen look now and returns its report.
+func (r *rig) look() (found server.Report, code int) {
+	r.t.Helper()
+	out, code := r.rdfgen("--json", "--log-level", "error")
+	_, text, _ := strings.Cut(out, "{")
+	if err := json.NewDecoder(strings.NewReader("{" + text)).Decode(&found); err != nil && code == 0 {
+		r.t.Fatalf("rdfgen --json: %v: %s", err, out)
+	}
+	return found, code
+}
+
+func run(t *testing.T, name string, args ...string) (string, int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, filepath.Join(bin, name), args...).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if exit != nil {
+		return string(out), exit.ExitCode()
+	}
+	return string(out), 0
+}
+
+// until waits for a condition that must come.
+func (r *rig) until(what string, cond func() bool) {
+	r.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !cond() {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("waited in vain until %s\nnotifier said:\n%s\ncrawler said:\n%s", what, r.notifier.said(), r.crawler.said())
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// identical waits until the mirror holds the docroot's public files, byte for byte, and nothing else.
+func (r *rig) identical() {
+	r.t.Helper()
+	var diff string
+	deadline := time.Now().Add(2 * time.Minute)
+	for {
+		if diff = difference(tree(r.t, r.root), tree(r.t, r.mirror)); diff == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("the mirror is not the site: %s\nnotifier said:\n%s\ncrawler said:\n%s", diff, r.notifier.said(), r.crawler.said())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// tree returns the digest of every public file below dir, by path. It is the
+// tests' own idea of what is public by default.
+func tree(t *testing.T, dir string) map[string][32]byte {
+	t.Helper()
+	m := map[string][32]byte{}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it is being changed
+		} else if err != nil {
+			return err
+		}
+		if strings.HasPrefix(d.Name(), ".") && p != dir {
+			if d.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if d.IsDir() || !slices.Contains([]string{".htm", ".html", ".xhtml", ".pdf"}, strings.ToLower(filepath.Ext(p))) {
+			return nil
+		}
+		b, err := os.ReadFile(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, p)
+		m[filepath.ToSlash(rel)] = sha256.Sum256(b)
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func difference(want, got map[string][32]byte) string {
+	for _, p := range slices.Sorted(maps.Keys(want)) {
+		if g, ok := got[p]; !ok {
+			return "lacks " + p
+		} else if g != want[p] {
+			return "differs in " + p
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[p]; !ok {
+			return "still has " + p
+		}
+	}
+	return ""
+}
+
+// A program is one of ours, running.
+type program struct {
+	cmd  *exec.Cmd
+	log  lockedBuffer
+	done chan struct{}
+}
+
+// start runs a program; what an earlier run of it said is kept.
+func start(t *testing.T, earlier *program, name string, args ...string) *program {
+	t.Helper()
+	p := &program{cmd: exec.Command(filepath.Join(bin, name), args...), done: make(chan struct{})}
+	if earlier != nil {
+		p.log.Write([]byte(earlier.said()))
+	}
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.cmd.Wait(); close(p.done) }()
+	return p
+}
+
+func (p *program) said() string {
+	if p == nil {
+		return ""
+	}
+	return p.log.String()
+}
+
+// kill9 ends the program as a crash would.
+func (p *program) kill9() {
+	p.cmd.Process.Kill()
+	<-p.done
+}
+
+// stop ends the program as an admin would, and waits.
+func (p *program) stop() {
+	if p == nil {
+		return
+	}
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(20 * time.Second):
+		p.kill9()
+	}
+}
+
+// A lockedBuffer keeps the last part of what a program said.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.buf.Len() > 1<<20 {
+		b.buf.Next(1 << 19)
+	}
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.buf.String()
+	return s[max(0, len(s)-8000):]
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// require skips a test that wants a tool which is not there, or fails it
+// where everything is promised to be there.
+func require(t *testing.T, tool string) string {
+	t.Helper()
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin") {
+		if p := filepath.Join(dir, tool); isFile(p) {
+			return p
+		}
+	}
+	lacking(t, "no "+tool+" on this machine")
+	return ""
+}
+
+func isFile(p string) bool {
+	st, err := os.Stat(p)
+	return err == nil && !st.IsDir()
+}
+
+func lacking(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("PARLEY_REQUIRE") == "all" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}

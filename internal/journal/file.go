@@ -1,0 +1,279 @@
+package journal
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// The buckets of the file. Present items stand in one of two, so that another
+// description can be written beside the one that is valid.
+var (
+	metaBucket    = []byte("meta")                                // metaKey -> meta
+	itemsBuckets  = [2][]byte{[]byte("items0"), []byte("items1")} // item key -> entry
+	heldBucket    = []byte("held")                                // item key of a held item -> nothing
+	changesBucket = []byte("changes")                             // number -> change
+	goneBucket    = []byte("gone")                                // URL that is gone -> number of the change that said so
+	gravesBucket  = []byte("graves")                              // number of a change that is in gone -> nothing
+
+	metaKey = []byte("journal")
+)
+
+// logBuckets are those that begin empty with every epoch.
+func logBuckets() [][]byte { return [][]byte{heldBucket, changesBucket, goneBucket, gravesBucket} }
+
+const (
+	// roomToGrow is address space, not memory: bbolt cannot grow the mapping
+	// of its file while a View is open, so there is room for a long time.
+	roomToGrow = 1 << 30
+
+	// growBy is how much the file grows at once. It costs a sync each time.
+	growBy = 4 << 20
+)
+
+func (j *Journal) open() error {
+	if !j.opts.ReadOnly {
+		if err := os.MkdirAll(filepath.Dir(j.path), 0o755); err != nil {
+			return err
+		}
+	}
+	o := &bbolt.Options{
+		Timeout:  max(j.opts.Wait, time.Millisecond), // zero would wait for ever
+		ReadOnly: j.opts.ReadOnly,
+		// A free list that is not in the file would be found by reading all of
+		// it on every Open, in a goroutine that panics if the file is damaged.
+		NoFreelistSync: false,
+		FreelistType:   bbolt.FreelistMapType,
+		NoStatistics:   true,
+	}
+	if strconv.IntSize == 64 && runtime.GOOS != "windows" { // there the file itself would grow
+		o.InitialMmapSize = roomToGrow
+		if st, err := os.Stat(j.path); err == nil {
+			o.InitialMmapSize += int(st.Size())
+		}
+	}
+	var file *os.File
+	o.OpenFile = func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
+		file, err = os.OpenFile(name, flag, mode)
+		return file, err
+	}
+	err := guard(func() (err error) {
+		j.db, err = bbolt.Open(j.path, 0o600, o)
+		return err
+	})
+	switch {
+	case err == nil:
+	case errors.Is(err, berrors.ErrTimeout):
+		return ErrHeld
+	case errors.Is(err, ErrDamaged):
+		file.Close() // bbolt did not: the lock would stay
+		return err
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
+		return fmt.Errorf("not a journal, or %w: %w", ErrDamaged, err)
+	default:
+		return err
+	}
+	j.db.AllocSize = growBy
+	if err := guard(j.load); err != nil {
+		j.db.Close()
+		return err
+	}
+	return nil
+}
+
+// load reads the state, makes that of a new file, and drops leftovers.
+func (j *Journal) load() error {
+	var fresh, leftover bool
+	err := j.db.View(func(tx *bbolt.Tx) error {
+		// What lies beyond the end of the file cannot even be looked at.
+		if st, err := os.Stat(j.path); err != nil {
+			return err
+		} else if st.Size() < tx.Size() {
+			return fmt.Errorf("file is %w: %d of %d bytes", ErrDamaged, st.Size(), tx.Size())
+		}
+		if k, _ := tx.Cursor().First(); k == nil {
+			fresh = true
+			return nil
+		}
+		var err error
+		if j.state, err = readMeta(tx); err != nil {
+			return err
+		}
+		leftover = tx.Bucket(itemsBuckets[1-j.state.slot]) != nil
+		return checkLog(tx, j.state)
+	})
+	switch {
+	case err != nil:
+		return err
+	case fresh && j.opts.ReadOnly:
+		return errors.New("nothing was ever written to it")
+	case j.opts.ReadOnly || !fresh && !leftover:
+		return nil
+	}
+	return j.db.Update(func(tx *bbolt.Tx) error {
+		if leftover {
+			return tx.DeleteBucket(itemsBuckets[1-j.state.slot])
+		}
+		for _, name := range append(logBuckets(), metaBucket, itemsBuckets[0]) {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		j.state = meta{epoch: newEpoch()}
+		return writeMeta(tx, j.state)
+	})
+}
+
+// checkLog reports whether the changes are those that the state speaks of.
+func checkLog(tx *bbolt.Tx, m meta) error {
+	for _, name := range append(logBuckets(), itemsBuckets[m.slot]) {
+		if tx.Bucket(name) == nil {
+			return fmt.Errorf("file is %w: no %s", ErrDamaged, name)
+		}
+	}
+	c := tx.Bucket(changesBucket).Cursor()
+	first, _ := c.First()
+	last, _ := c.Last()
+	switch {
+	case first == nil && m.head == m.floor:
+	case first == nil || seqOf(first) != m.floor+1 || seqOf(last) != m.head:
+		return fmt.Errorf("file is %w: changes are not those after %d up to %d", ErrDamaged, m.floor, m.head)
+	}
+	return nil
+}
+
+// newEpoch names an epoch: 80 random bits.
+func newEpoch() string { return strings.ToLower(rand.Text()[:16]) }
+
+// seqKey is the key of change number seq.
+func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
+
+// seqOf reads what seqKey writes; 0, which is no change, if it is none.
+func seqOf(key []byte) uint64 {
+	if len(key) != 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(key)
+}
+
+func readMeta(tx *bbolt.Tx) (meta, error) {
+	b := tx.Bucket(metaBucket)
+	if b == nil {
+		return meta{}, errors.New("not a journal")
+	}
+	raw := b.Get(metaKey)
+	if raw == nil {
+		return meta{}, errors.New("not a journal")
+	}
+	return parseMeta(raw)
+}
+
+func writeMeta(tx *bbolt.Tx, m meta) error {
+	return tx.Bucket(metaBucket).Put(metaKey, appendMeta(nil, m))
+}
+
+// guard runs f and makes an error of a panic: bbolt panics on pages that it
+// did not write, and so does whatever reads beyond the end of a file that
+// somebody cut.
+func guard(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("file is %w: %v", ErrDamaged, p)
+		}
+	}()
+	return f()
+}
+
+// begin begins a reading transaction. The caller ends it with Rollback.
+func (j *Journal) begin() (*bbolt.Tx, error) {
+	j.commit.RLock()
+	defer j.commit.RUnlock()
+	tx, err := j.db.Begin(false)
+	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		return nil, errClosed
+	}
+	return tx, err
+}
+
+// errNothing ends an update that has nothing to write.
+var errNothing = errors.New("nothing to write")
+
+// update runs f in one durable transaction with the state, which f may
+// change; then it publishes the state and wakes whoever waits. The caller has
+// the turn.
+func (j *Journal) update(f func(tx *bbolt.Tx, m *meta) error) error {
+	if j.broken != nil {
+		return j.broken
+	}
+	err := guard(func() error {
+		tx, err := j.db.Begin(true)
+		if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+			return errClosed
+		} else if err != nil {
+			return err
+		}
+		defer tx.Rollback() // says ErrTxClosed after a Commit
+		m, err := readMeta(tx)
+		if err != nil {
+			return err
+		}
+		if err := f(tx, &m); err != nil {
+			return err
+		}
+		if err := writeMeta(tx, m); err != nil {
+			return err
+		}
+		j.commit.Lock()
+		defer j.commit.Unlock()
+		id := tx.ID()
+		if err := tx.Commit(); err != nil {
+			if j.visible(id) {
+				j.broken = fmt.Errorf("it must be opened again, since a transaction may have been lost or not: %w", err)
+			}
+			return err
+		}
+		j.publish(m)
+		return nil
+	})
+	switch {
+	case err == errNothing:
+		return nil
+	case errors.Is(err, ErrDamaged):
+		j.broken = err // what bbolt remembers of the file may be wrong as well
+	}
+	return err
+}
+
+// visible reports whether a transaction whose commit failed is seen in the
+// file all the same, so that nobody knows whether the disk has it.
+func (j *Journal) visible(id int) bool {
+	tx, err := j.db.Begin(false)
+	if err != nil {
+		return true
+	}
+	defer tx.Rollback()
+	return tx.ID() >= id
+}
+
+func (j *Journal) publish(m meta) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	news := m.headCursor() != j.state.headCursor()
+	j.state = m
+	if news && !j.closed {
+		close(j.wake)
+		j.wake = make(chan struct{})
+	}
+}

@@ -1,0 +1,144 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Head returns the cursor of the newest change; the zero Cursor while the
+// journal is not whole.
+func (j *Journal) Head() protocol.Cursor {
+	m, _, _ := j.current()
+	return m.headCursor()
+}
+
+// Floor returns the oldest cursor that can be read after; the zero Cursor
+// while the journal is not whole.
+func (j *Journal) Floor() protocol.Cursor {
+	m, _, _ := j.current()
+	return m.floorCursor()
+}
+
+// readable says why after cannot be read from, if it cannot.
+func (m meta) readable(after protocol.Cursor) error {
+	switch {
+	case after.IsZero():
+		return fmt.Errorf("%w: it stands before everything", protocol.ErrTooOld)
+	case !m.whole:
+		return fmt.Errorf("%w: the first description is not whole", protocol.ErrEpoch)
+	case after.Epoch != m.epoch:
+		return fmt.Errorf("%w: it is %s now", protocol.ErrEpoch, m.epoch)
+	case after.Seq > m.head:
+		return fmt.Errorf("%w: it lies after the head %v", protocol.ErrEpoch, m.headCursor())
+	case after.Seq < m.floor:
+		return fmt.Errorf("%w: it lies before the floor %v", protocol.ErrTooOld, m.floorCursor())
+	}
+	return nil
+}
+
+// Read returns the changes after the cursor, oldest first, at most max of
+// them; max < 1 means protocol.MaxBatch. While the journal is not whole it
+// has no cursor: every one but the zero Cursor is of another epoch then.
+func (j *Journal) Read(ctx context.Context, after protocol.Cursor, max int) ([]protocol.Change, error) {
+	changes, err := j.read(ctx, after, max)
+	switch {
+	case errors.Is(err, protocol.ErrEpoch), errors.Is(err, protocol.ErrTooOld):
+		return nil, fmt.Errorf("read after %v: %w", after, err) // it is told to crawlers: no path
+	case err != nil:
+		return nil, j.fail("read", err)
+	}
+	return changes, nil
+}
+
+func (j *Journal) read(ctx context.Context, after protocol.Cursor, max int) ([]protocol.Change, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m, _, closed := j.current()
+	switch {
+	case closed:
+		return nil, errClosed
+	case !after.IsZero() && after == m.headCursor():
+		return nil, nil // most reads are of those who wait
+	}
+	if max < 1 {
+		max = protocol.MaxBatch
+	}
+	tx, err := j.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback()
+	var changes []protocol.Change
+	err = guard(func() error {
+		if m, err = readMeta(tx); err != nil {
+			return err
+		}
+		if err := m.readable(after); err != nil {
+			return err
+		}
+		n := min(uint64(max), m.head-after.Seq)
+		changes = make([]protocol.Change, 0, n)
+		c := tx.Bucket(changesBucket).Cursor()
+		seq := after.Seq + 1
+		for k, v := c.Seek(seqKey(seq)); uint64(len(changes)) < n; k, v = c.Next() {
+			if seqOf(k) != seq {
+				return fmt.Errorf("file is %w: change %d is missing", ErrDamaged, seq)
+			}
+			ch, err := parseChange(k, v)
+			if err != nil {
+				return err
+			}
+			changes = append(changes, ch)
+			seq++
+		}
+		return nil
+	})
+	return changes, err
+}
+
+// Wait blocks until Read(after) has changes or an error to return, and
+// returns nil then. While the journal is not whole it blocks, whatever after
+// is. It returns an error when ctx ends, and when the journal is closed.
+func (j *Journal) Wait(ctx context.Context, after protocol.Cursor) error {
+	for {
+		m, wake, closed := j.current()
+		switch {
+		case closed:
+			return j.fail("wait for", errClosed)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case m.whole && after != m.headCursor():
+			return nil
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Get returns what is present at url, and whether anything is.
+func (j *Journal) Get(url string) (Entry, bool, error) {
+	tx, err := j.begin()
+	if err != nil {
+		return Entry{}, false, j.fail("read", err)
+	}
+	defer tx.Rollback()
+	var e Entry
+	var ok bool
+	err = guard(func() error {
+		m, err := readMeta(tx)
+		if err == nil && url != "" {
+			e, ok, err = getEntry(tx.Bucket(itemsBuckets[m.slot]), itemKey(url))
+		}
+		return err
+	})
+	if err != nil {
+		return Entry{}, false, j.fail("read", err)
+	}
+	return e, ok, nil
+}

@@ -1,0 +1,142 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Renew begins a new epoch: the changes told so far are forgotten, what is
+// present stays. If items is not nil it replaces what is present (ordered as
+// protocol.Compare orders), keeping the stamp of every URL whose digest is
+// the same; none of them is held. The new epoch is whole if the old one was
+// and items is nil; else it is whole at the next Settle. A Renew that is cut
+// short, be it by an error, by ctx or by a kill, leaves the old epoch.
+//
+// It takes bounded memory. Steps wait until it is done; followers do not, and
+// are told ErrEpoch afterwards. No View may be open in the caller's hands.
+func (j *Journal) Renew(ctx context.Context, items iter.Seq2[protocol.Item, error]) error {
+	j.turn.Lock()
+	defer j.turn.Unlock()
+	if err := j.renew(ctx, items); err != nil {
+		return j.fail("renew", err)
+	}
+	return nil
+}
+
+func (j *Journal) renew(ctx context.Context, items iter.Seq2[protocol.Item, error]) error {
+	if items == nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return j.update(func(tx *bbolt.Tx, m *meta) error {
+			return beginEpoch(tx, m, changesBucket, goneBucket, gravesBucket)
+		})
+	}
+	if err := j.unstage(); err != nil { // of a Renew that could not clean up
+		return err
+	}
+	s, err := j.stage(ctx, items)
+	if err != nil {
+		_ = j.unstage() // if it fails, the next Open does it
+		return err
+	}
+	// One transaction makes the new description valid. The old one goes in the
+	// same: that touches its pages, but holds none of them in memory.
+	return j.update(func(tx *bbolt.Tx, m *meta) error {
+		if err := tx.DeleteBucket(itemsBuckets[m.slot]); err != nil {
+			return err
+		}
+		m.slot = 1 - m.slot
+		m.whole, m.items, m.held, m.newest = false, s.items, 0, s.newest
+		return beginEpoch(tx, m, logBuckets()...)
+	})
+}
+
+// beginEpoch empties buckets and names a new epoch.
+func beginEpoch(tx *bbolt.Tx, m *meta, empty ...[]byte) error {
+	for _, name := range empty {
+		if err := tx.DeleteBucket(name); err != nil {
+			return err
+		}
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	m.epoch, m.head, m.floor = newEpoch(), 0, 0
+	return nil
+}
+
+// stage writes items into the bucket that is not valid, some at a time. It
+// returns how many there are and their newest Modified.
+func (j *Journal) stage(ctx context.Context, items iter.Seq2[protocol.Item, error]) (meta, error) {
+	var s meta
+	batch := make([]protocol.Item, 0, protocol.MaxBatch)
+	flush := func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := j.update(func(tx *bbolt.Tx, m *meta) error { return stageBatch(tx, m, batch) })
+		s.items += uint64(len(batch))
+		batch = batch[:0]
+		return err
+	}
+	last := ""
+	for it, err := range items {
+		switch {
+		case err != nil:
+			return s, err
+		case it.URL == "" || len(it.URL) > protocol.MaxURL:
+			return s, fmt.Errorf("item with a url of %d bytes, want 1 to %d", len(it.URL), protocol.MaxURL)
+		case last != "" && protocol.Compare(last, it.URL) >= 0:
+			return s, fmt.Errorf("items are out of order: %s after %s", it.URL, last)
+		}
+		last = it.URL
+		it = kept(it)
+		s.saw(it)
+		batch = append(batch, it)
+		if len(batch) == cap(batch) {
+			if err := flush(); err != nil {
+				return s, err
+			}
+		}
+	}
+	return s, flush()
+}
+
+func stageBatch(tx *bbolt.Tx, m *meta, batch []protocol.Item) error {
+	old := tx.Bucket(itemsBuckets[m.slot])
+	staged, err := tx.CreateBucketIfNotExists(itemsBuckets[1-m.slot])
+	if err != nil {
+		return err
+	}
+	staged.FillPercent = ascending
+	for _, it := range batch {
+		e, key := Entry{Item: it}, itemKey(it.URL)
+		was, present, err := getEntry(old, key)
+		if err != nil {
+			return err
+		}
+		if present && was.Item.Digest == it.Digest && !it.Digest.IsZero() {
+			e.Stamp = was.Stamp
+		}
+		if err := staged.Put(key, appendEntry(nil, key, e)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unstage drops what was staged.
+func (j *Journal) unstage() error {
+	return j.update(func(tx *bbolt.Tx, m *meta) error {
+		if tx.Bucket(itemsBuckets[1-m.slot]) == nil {
+			return errNothing
+		}
+		return tx.DeleteBucket(itemsBuckets[1-m.slot])
+	})
+}

@@ -1,0 +1,145 @@
+package robots
+
+import "strings"
+
+// A rule is one Allow or Disallow line.
+//
+// Its pattern is kept in canonical form (see canonical), in which a "*" is
+// always a wildcard and a "$" always the end.
+type rule struct {
+	pattern string
+	loose   string // pattern in loose form (see loosen), if that differs
+	allow   bool
+}
+
+func newRule(pattern string, allow bool) rule {
+	r := rule{pattern: canonical(pattern, true), allow: allow}
+	if l := loosen(r.pattern, "?*"); l != r.pattern {
+		r.loose = l
+	}
+	return r
+}
+
+// outranks reports whether r decides over o where both match: the most
+// octets, and at a tie the least strict (RFC 9309, 2.2.2).
+func (r *rule) outranks(o *rule) bool {
+	return o == nil || len(r.pattern) > len(o.pattern) || len(r.pattern) == len(o.pattern) && r.allow && !o.allow
+}
+
+// matches takes time linear in the length of the pattern and of the path.
+func (r *rule) matches(t target) bool {
+	if match(r.pattern, t.path) {
+		return true
+	}
+	if t.loose == "" || r.loose == "" && t.loose == t.path {
+		return false
+	}
+	pattern := r.loose
+	if pattern == "" {
+		pattern = r.pattern
+	}
+	return match(pattern, t.loose)
+}
+
+// match reports whether the pattern matches from the beginning of the path.
+// Each literal between wildcards can be taken where it first occurs: whatever
+// follows has then the most room.
+func match(pattern, path string) bool {
+	pattern, whole := strings.CutSuffix(pattern, "$")
+	literal, rest, wild := strings.Cut(pattern, "*")
+	path, ok := strings.CutPrefix(path, literal)
+	for ok && wild {
+		literal, rest, wild = strings.Cut(rest, "*")
+		if !wild && whole {
+			return strings.HasSuffix(path, literal)
+		}
+		_, path, ok = strings.Cut(path, literal)
+	}
+	return ok && (!whole || path == "")
+}
+
+// A target is a path to be matched, in canonical form, and in loose form if it has a query.
+type target struct{ path, loose string }
+
+func newTarget(path string) target {
+	path, _, _ = strings.Cut(path, "#")
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	t := target{path: canonical(path, false)}
+	if strings.IndexByte(t.path, '?') >= 0 {
+		t.loose = loosen(t.path, "?")
+	}
+	return t
+}
+
+const hex = "0123456789ABCDEF"
+
+// canonical gives every path one spelling (RFC 9309, 2.2.2): octets that are
+// unreserved in RFC 3986 stand for themselves, reserved ones stay as they are
+// written, all others are percent-encoded in upper case. So are "*" and "$",
+// but where they are special in a pattern.
+func canonical(s string, pattern bool) string {
+	i := 0
+	for i < len(s) && plain(s[i]) {
+		i++
+	}
+	if i == len(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 8)
+	b.WriteString(s[:i])
+	for ; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case plain(c):
+			b.WriteByte(c)
+			continue
+		case pattern && (c == '*' || c == '$' && i == len(s)-1):
+			b.WriteByte(c)
+			continue
+		case c == '%' && i+2 < len(s) && unhex(s[i+1]) >= 0 && unhex(s[i+2]) >= 0:
+			c = byte(unhex(s[i+1])<<4 | unhex(s[i+2]))
+			i += 2
+			if unreserved(c) {
+				b.WriteByte(c)
+				continue
+			}
+		}
+		b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+	}
+	return b.String()
+}
+
+// loosen decodes what a query may hold either way: "?u=http%3A%2F%2Fa" is
+// "?u=http://a". The query of s begins after the first octet that is one of
+// begin: in a pattern, everything after a wildcard may be query.
+func loosen(s, begin string) string {
+	i := strings.IndexAny(s, begin)
+	if i < 0 || strings.IndexByte(s[i:], '%') < 0 {
+		return s
+	}
+	return s[:i] + strings.NewReplacer("%2F", "/", "%3A", ":", "%3F", "?", "%40", "@").Replace(s[i:])
+}
+
+// plain octets are the same in every form.
+func plain(c byte) bool {
+	return unreserved(c) || strings.IndexByte("/:?#[]@!&'()+,;=", c) >= 0
+}
+
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
+}
+
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}

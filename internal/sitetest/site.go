@@ -1,0 +1,365 @@
+// Package sitetest is a whole site for tests: files in a temporary docroot, a
+// real Publisher and Notifier, and in front of them a web server as nginx would
+// be, which counts who asked for what, and has faults to switch on.
+package sitetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A Site runs until Close. What is published changes when the test calls
+// Publish, or by itself from Watch on. Its methods may be called by many
+// goroutines at once.
+type Site struct {
+	Base string // its URL, ending in "/"
+	Dir  string // its docroot
+
+	state  string
+	fail   func(error)
+	front  *httptest.Server
+	ctx    context.Context // of everything that runs
+	cancel context.CancelFunc
+	runs   sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	engine  *engine    // nil while the notifier is down
+	watched bool
+	conns   map[net.Conn]bool
+	log     []Request
+	faults  map[string]Fault
+}
+
+// An engine is what publishes: what a restart replaces.
+type engine struct {
+	journal   *server.Journal
+	publisher *server.Publisher
+	notifier  *server.Notifier
+}
+
+// A Request is one line of the access log.
+type Request struct{ Path, Agent string }
+
+// NewSite starts a site with the given files, by path below the docroot, and
+// publishes it. It ends with the test, which fails if the site does.
+func NewSite(t testing.TB, files map[string]string) *Site {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sitetest") // short: a socket may stand below it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s, err := Start(dir, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.fail = func(err error) { t.Helper(); t.Fatalf("site: %v", err) }
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("site: %v", err)
+		}
+	})
+	return s
+}
+
+// Start is NewSite without a test: in a directory of the caller's. Methods
+// that fail panic.
+func Start(dir string, files map[string]string) (*Site, error) {
+	s := &Site{
+		Dir: filepath.Join(dir, "docroot"), state: filepath.Join(dir, "state"),
+		fail:  func(err error) { panic("site: " + err.Error()) },
+		conns: map[net.Conn]bool{}, faults: map[string]Fault{},
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := errors.Join(os.Mkdir(s.Dir, 0o777), os.Mkdir(s.state, 0o777)); err != nil {
+		return nil, err
+	}
+	for name, text := range files {
+		if err := s.write(name, text); err != nil {
+			return nil, err
+		}
+	}
+	s.front = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	s.front.Config.ConnState = s.connState
+	s.front.Start()
+	s.Base = s.front.URL + "/"
+	err := s.start()
+	if err == nil {
+		_, err = s.engine.publisher.Turn(s.ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Close ends everything and waits for it.
+func (s *Site) Close() error {
+	err := s.stop()
+	s.cancel()
+	s.Cut()
+	s.front.Close()
+	return err
+}
+
+// start opens the journal and what stands on it.
+func (s *Site) start() error {
+	out := filepath.Join(s.state, "robots.rdf")
+	site := &server.Site{Docroot: s.Dir, Base: s.Base}
+	j, err := server.OpenJournal(s.ctx, filepath.Join(s.state, "journal"), server.JournalOptions{Base: s.Base, Published: out})
+	if err != nil {
+		return err
+	}
+	snapshot := &server.Snapshot{Path: out, Manifest: server.Describe(s.Base), Public: site.Public}
+	e := &engine{
+		journal:   j,
+		publisher: &server.Publisher{Inventory: site, Journal: j, Snapshot: snapshot, Grace: 50 * time.Millisecond, WriteEvery: 50 * time.Millisecond},
+		notifier:  &server.Notifier{Log: j, Snapshot: snapshot, Base: s.Base, Public: site.Public},
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.engine = e
+	if s.watched {
+		s.watch(e)
+	}
+	return snapshot.Load(j)
+}
+
+// stop says goodbye to the followers and closes the journal.
+func (s *Site) stop() error {
+	s.mu.Lock()
+	e := s.engine
+	s.engine = nil
+	s.mu.Unlock()
+	if e == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+	defer cancel()
+	err := e.notifier.Close(ctx)
+	s.cancel()
+	s.runs.Wait()
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return errors.Join(err, e.journal.Close())
+}
+
+func (s *Site) watch(e *engine) {
+	s.runs.Go(func() { e.publisher.Run(s.ctx) })
+}
+
+// Watch publishes from now on by itself what changes in the docroot.
+func (s *Site) Watch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.watched {
+		s.watched = true
+		s.watch(s.engine)
+	}
+}
+
+// Publish looks at everything, announces every deletion at once, writes the
+// manifest, and returns where the site stands then.
+func (s *Site) Publish() protocol.Cursor {
+	s.mu.Lock()
+	e := s.engine
+	s.mu.Unlock()
+	if _, err := e.publisher.AcceptDeletions(s.ctx); err != nil {
+		s.fail(err)
+	}
+	return e.journal.Head()
+}
+
+// Head is where the site stands.
+func (s *Site) Head() protocol.Cursor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.journal.Head()
+}
+
+// Restart stops the notifier, which says goodbye, and starts it again. Between
+// the two it calls f, if that is not nil.
+func (s *Site) Restart(f func()) {
+	if err := s.stop(); err != nil {
+		s.fail(err)
+	}
+	if f != nil {
+		f()
+	}
+	if err := s.start(); err != nil {
+		s.fail(err)
+	}
+}
+
+// LoseState is a Restart without the journal: a new epoch begins.
+func (s *Site) LoseState() {
+	s.Restart(func() {
+		if err := os.Remove(filepath.Join(s.state, "journal")); err != nil {
+			s.fail(err)
+		}
+	})
+	s.Publish()
+}
+
+// Write creates or replaces a file, by its path below the docroot.
+func (s *Site) Write(name, text string) {
+	if err := s.write(name, text); err != nil {
+		s.fail(err)
+	}
+}
+
+func (s *Site) write(name, text string) error {
+	p := filepath.Join(s.Dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(p), 0o777); err != nil {
+		return err
+	}
+	temp := filepath.Join(filepath.Dir(s.Dir), "new") // renamed, as editors do: nobody reads half a file
+	if err := os.WriteFile(temp, []byte(text), 0o666); err != nil {
+		return err
+	}
+	return os.Rename(temp, p)
+}
+
+// Remove removes a file or directory.
+func (s *Site) Remove(name string) {
+	if err := os.RemoveAll(filepath.Join(s.Dir, filepath.FromSlash(name))); err != nil {
+		s.fail(err)
+	}
+}
+
+// Rename moves a file or directory.
+func (s *Site) Rename(from, to string) {
+	p := filepath.Join(s.Dir, filepath.FromSlash(to))
+	err := os.MkdirAll(filepath.Dir(p), 0o777)
+	if err := errors.Join(err, os.Rename(filepath.Join(s.Dir, filepath.FromSlash(from)), p)); err != nil {
+		s.fail(err)
+	}
+}
+
+// Pages returns the content of every page in the docroot, by URL. Names that
+// need escapes, and what rules leave out, are beyond it.
+func (s *Site) Pages() map[string]string {
+	pages := map[string]string{}
+	err := filepath.WalkDir(s.Dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !strings.HasSuffix(p, ".html") {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		rel := filepath.ToSlash(strings.TrimPrefix(p, s.Dir+string(filepath.Separator)))
+		if rel == "index.html" || strings.HasSuffix(rel, "/index.html") {
+			rel = strings.TrimSuffix(rel, "index.html")
+		}
+		pages[s.Base+rel] = string(b)
+		return err
+	})
+	if err != nil {
+		s.fail(err)
+	}
+	return pages
+}
+
+// Hits counts the requests for a path, by whose User-Agent contains agent;
+// an empty path or agent is any.
+func (s *Site) Hits(path, agent string) (n int) {
+	for _, r := range s.Requests() {
+		if (path == "" || r.Path == path) && strings.Contains(r.Agent, agent) {
+			n++
+		}
+	}
+	return n
+}
+
+// Requests returns the access log.
+func (s *Site) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log)
+}
+
+// ForgetRequests begins the access log anew.
+func (s *Site) ForgetRequests() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = nil
+}
+
+// serve is the web server: doors to the notifier, the rest from the docroot,
+// without listings and redirects.
+func (s *Site) serve(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.log = append(s.log, Request{r.URL.Path, r.UserAgent()})
+	fault := s.faults[r.URL.Path]
+	if fault == nil {
+		fault = s.faults["*"]
+	}
+	e := s.engine
+	s.mu.Unlock()
+	own := http.HandlerFunc(s.page)
+	if p := r.URL.Path; p == "/robots.rdf" || strings.HasPrefix(p, "/parley/") || p == "/.well-known/parley" {
+		own = func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusBadGateway) }
+		if e != nil {
+			own = e.notifier.ServeHTTP
+		}
+	}
+	if fault != nil {
+		fault(w, r, own)
+		return
+	}
+	own(w, r)
+}
+
+func (s *Site) page(w http.ResponseWriter, r *http.Request) {
+	name := filepath.Join(s.Dir, filepath.FromSlash(r.URL.Path))
+	if strings.HasSuffix(r.URL.Path, "/") {
+		name = filepath.Join(name, "index.html")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("ETag", fmt.Sprintf(`"%x-%x"`, st.ModTime().UnixNano(), st.Size()))
+	http.ServeContent(w, r, filepath.Base(name), st.ModTime(), f)
+}
+
+func (s *Site) connState(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state == http.StateClosed {
+		delete(s.conns, c)
+	} else {
+		s.conns[c] = true
+	}
+}
+
+// Cut ends all connections, streams included, as a network does.
+func (s *Site) Cut() {
+	s.mu.Lock()
+	conns := slices.Collect(maps.Keys(s.conns))
+	clear(s.conns)
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+	}
+}

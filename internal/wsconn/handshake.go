@@ -1,0 +1,183 @@
+package wsconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// ErrSubprotocol is wrapped by the error of Dial when the server upgraded
+// without choosing the subprotocol.
+var ErrSubprotocol = errors.New("server does not speak the subprotocol")
+
+// maxHandshake bounds what is read of a server before it has upgraded, TLS
+// included: nobody else bounds its headers.
+const maxHandshake = 256 << 10
+
+var errHandshakeSize = fmt.Errorf("handshake of more than %d bytes", maxHandshake)
+
+// Accept upgrades a request. On error it has answered the request: with 426
+// if that was no WebSocket handshake, with 400 if it does not offer the
+// subprotocol. The Origin header is the caller's to judge.
+func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
+	o = o.withDefaults()
+	if !websocket.IsWebSocketUpgrade(r) {
+		w.Header().Set("Upgrade", "websocket")
+		w.Header().Set("Connection", "Upgrade")
+		http.Error(w, "WebSocket only", http.StatusUpgradeRequired)
+		return nil, errors.New("accept connection: not a WebSocket handshake")
+	}
+	u := websocket.Upgrader{
+		HandshakeTimeout: o.Handshake,
+		CheckOrigin:      func(*http.Request) bool { return true },
+	}
+	if o.Subprotocol != "" {
+		if !slices.Contains(websocket.Subprotocols(r), o.Subprotocol) {
+			http.Error(w, "this door speaks the WebSocket subprotocol "+o.Subprotocol, http.StatusBadRequest)
+			return nil, fmt.Errorf("accept connection: %s is not offered", o.Subprotocol)
+		}
+		u.Subprotocols = []string{o.Subprotocol}
+	}
+	ws, err := u.Upgrade(w, r, nil)
+	if err != nil {
+		return nil, fmt.Errorf("accept connection: %w", err)
+	}
+	return newConn(ws, o), nil
+}
+
+// A StatusError is a handshake that the server answered with another status.
+// Body holds at most its first KiB.
+type StatusError struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("server answered %d %s", e.Status, http.StatusText(e.Status))
+}
+
+// Dial opens ws:// or wss:// (http and https are taken for them). When the
+// server answers with anything but 101 the error is a *StatusError.
+//
+// Of c it takes the cookies and, if its Transport is an *http.Transport, how
+// that one dials, its proxy and its TLS; c may be nil. Redirects are not followed.
+func Dial(ctx context.Context, url string, h http.Header, c *http.Client, o Options) (*Conn, error) {
+	ws, err := dial(ctx, url, h, c, o.withDefaults())
+	if err != nil {
+		if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+			<-ctx.Done() // the socket's deadline was the context's, and came first
+		}
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, fmt.Errorf("dial %.200s: %w", url, err)
+	}
+	return newConn(ws, o.withDefaults()), nil
+}
+
+func dial(ctx context.Context, url string, h http.Header, c *http.Client, o Options) (*websocket.Conn, error) {
+	if rest, ok := strings.CutPrefix(url, "http"); ok {
+		url = "ws" + rest
+	}
+	d := websocket.Dialer{HandshakeTimeout: o.Handshake}
+	if o.Subprotocol != "" {
+		d.Subprotocols = []string{o.Subprotocol}
+	}
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if c != nil {
+		d.Jar = c.Jar
+		if own, is := c.Transport.(*http.Transport); is && own != nil {
+			t, ok = own, true
+		}
+	}
+	var dialPlain, dialTLS dialFunc
+	if ok {
+		dialPlain, dialTLS, d.Proxy = t.DialContext, t.DialTLSContext, t.Proxy
+		if t.TLSClientConfig != nil {
+			d.TLSClientConfig = t.TLSClientConfig.Clone()
+			d.TLSClientConfig.NextProtos = []string{"http/1.1"} // the transport's may ask for HTTP/2
+		}
+	}
+	if dialPlain == nil {
+		dialPlain = new(net.Dialer).DialContext
+	}
+	var shy shyConn // the connection as gorilla gets it
+	d.NetDialContext = shy.dialer(ctx, dialPlain)
+	if dialTLS != nil {
+		d.NetDialTLSContext = shy.dialer(ctx, dialTLS)
+	}
+	ws, resp, err := d.DialContext(ctx, url, h)
+	cut := shy.trust()
+	if err != nil {
+		if errors.Is(err, websocket.ErrBadHandshake) && resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
+			body, _ := io.ReadAll(resp.Body) // in memory already
+			err = &StatusError{Status: resp.StatusCode, Header: resp.Header, Body: body}
+		} else if shy.left.Load() <= 0 && shy.Conn != nil {
+			err = errHandshakeSize
+		}
+		return nil, err
+	}
+	if cut {
+		ws.Close()
+		return nil, ctx.Err()
+	}
+	if o.Subprotocol != ws.Subprotocol() {
+		ws.Close()
+		return nil, fmt.Errorf("%w %s", ErrSubprotocol, o.Subprotocol)
+	}
+	return ws, nil
+}
+
+type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// A shyConn is a connection to a server that has not proved yet what it is:
+// it gives a bounded number of bytes, and ends with the context, which gorilla
+// heeds only while it dials.
+type shyConn struct {
+	net.Conn
+	left    atomic.Int64
+	trusted atomic.Bool
+	release func() bool
+}
+
+func (s *shyConn) dialer(ctx context.Context, dial dialFunc) dialFunc {
+	return func(dialCtx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(dialCtx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		s.Conn = conn
+		s.left.Store(maxHandshake)
+		s.release = context.AfterFunc(ctx, func() { conn.Close() })
+		return s, nil
+	}
+}
+
+// trust lifts the bounds, and reports whether the context has ended.
+func (s *shyConn) trust() (ended bool) {
+	s.trusted.Store(true)
+	return s.release != nil && !s.release()
+}
+
+func (s *shyConn) Read(b []byte) (int, error) {
+	if s.trusted.Load() {
+		return s.Conn.Read(b)
+	}
+	left := s.left.Load()
+	if left <= 0 {
+		return 0, errHandshakeSize
+	}
+	n, err := s.Conn.Read(b[:min(int64(len(b)), left)])
+	s.left.Add(-int64(n))
+	return n, err
+}

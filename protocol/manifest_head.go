@@ -1,0 +1,148 @@
+package protocol
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/beevik/etree"
+
+	"github.com/parleyweb/parley/internal/xmlpull"
+)
+
+// maxHead bounds the channel without its table of contents, in bytes.
+const maxHead = 256 << 10
+
+// readHead reads the channel to its end. The table of contents, as long as
+// the manifest has items, is streamed past; every other child goes through a
+// tree of its own.
+func (r *ManifestReader) readHead() error {
+	about, _ := r.rdfAttr("about")
+	h := headDraft{m: &r.head}
+	h.about, _ = canonicalURL(r.o.URL, string(about), "http", "https")
+	for left := maxHead; ; {
+		k, err := r.x.Next()
+		if err != nil {
+			return err
+		}
+		if k == xmlpull.End {
+			break
+		}
+		if k != xmlpull.Start {
+			continue
+		}
+		if r.x.Is(nsRSS, "items") {
+			if err := r.x.Skip(); err != nil {
+				return err
+			}
+			continue
+		}
+		el, n, err := r.element(left)
+		if err != nil {
+			return fmt.Errorf("channel: %w", err)
+		}
+		left -= n
+		if el != nil && !h.take(el, r.o.URL) {
+			r.exts = append(r.exts, el)
+		}
+	}
+	h.finish()
+	return nil
+}
+
+// element reads the present element to its end as a tree of at most max
+// bytes, and returns how many it had. The tree is nil if etree will not have it.
+func (r *ManifestReader) element(max int) (*etree.Element, int, error) {
+	b, err := r.x.Element(r.buf[:0], max)
+	r.buf = b
+	if err != nil {
+		return nil, 0, err
+	}
+	doc := etree.NewDocument()
+	doc.ReadSettings.MaxDepth = 64
+	if err := doc.ReadFromBytes(b); err != nil {
+		return nil, len(b), nil // well-formed all the same: xmlpull has judged it
+	}
+	return doc.Root(), len(b), nil
+}
+
+// A headDraft is a manifest's head that is being read.
+type headDraft struct {
+	m     *Manifest
+	about string
+	link  string
+	rank  int // of the date that was read
+	epoch string
+	seq   uint64
+	hasSeq,
+	complete bool
+}
+
+// take takes in a child of the channel, and reports whether it has a meaning here.
+func (h *headDraft) take(el *etree.Element, base string) bool {
+	m, text := h.m, strings.TrimSpace(el.Text())
+	switch el.NamespaceURI() + " " + el.Tag {
+	case nsRSS + " title":
+		m.Title = text
+	case nsRSS + " description":
+		m.Description = text
+	case nsRSS + " link":
+		h.link, _ = canonicalURL(base, text, "http", "https")
+	case nsDC + " date":
+		latest(&m.Modified, &h.rank, text, rankDate)
+	case nsDC + " modified":
+		latest(&m.Modified, &h.rank, text, rankDCModified)
+	case nsTerms + " modified":
+		latest(&m.Modified, &h.rank, text, rankModified)
+	case nsParley + " epoch":
+		h.epoch = text
+	case nsParley + " seq":
+		h.seq, h.hasSeq = parseNumber([]byte(text))
+	case nsParley + " items":
+		if n, ok := parseNumber([]byte(text)); ok && n <= math.MaxInt32 {
+			m.Items = int(n)
+		}
+	case nsParley + " complete":
+		h.complete = text == "true"
+	case nsParley + " stream":
+		m.Stream, _ = canonicalURL(base, rdfResource(el), doorSchemes...)
+	case nsParley + " changes":
+		m.Changes, _ = canonicalURL(base, rdfResource(el), doorSchemes...)
+	default:
+		return false
+	}
+	return true
+}
+
+// rdfResource returns what a property points at.
+func rdfResource(el *etree.Element) string {
+	for _, a := range el.Attr {
+		if uri := a.NamespaceURI(); a.Key == "resource" && (uri == nsRDF || uri == nsRDFLoose) {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// latest takes a date if its rank is higher than that of the one before.
+func latest(t *time.Time, rank *int, text string, with int) {
+	if d, ok := parseDate(text); ok && with > *rank {
+		*t, *rank = d.Time, with
+	}
+}
+
+func (h *headDraft) finish() {
+	m := h.m
+	if h.about != "" {
+		m.URL = h.about
+	}
+	if m.Base = h.link; m.Base == "" {
+		m.Base, _ = canonicalURL(m.URL, "./", "http", "https") // figure 6.5 has nothing better
+	}
+	if validEpoch(h.epoch) && h.hasSeq {
+		m.Cursor = Cursor{h.epoch, h.seq}
+	}
+	m.Complete = h.complete && m.Items >= 0
+	m.headTexts()
+}

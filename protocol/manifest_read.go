@@ -1,0 +1,386 @@
+package protocol
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/beevik/etree"
+
+	"github.com/parleyweb/parley/internal/xmlpull"
+)
+
+// ManifestOptions says how a manifest is read. The zero value is a useful one
+// for a manifest whose URLs are absolute.
+type ManifestOptions struct {
+	// URL is where the manifest was read from. Relative URLs are resolved against it.
+	URL string
+
+	// Origin, if set, is a scheme://host[:port]: entries of any other are
+	// passed over and counted. See [Origin].
+	Origin string
+
+	// MaxBytes bounds the document. Zero means 4 GiB.
+	MaxBytes int64
+
+	// MaxItems bounds its items and tombstones together, those passed over
+	// included. Zero means 10,000,000.
+	MaxItems int
+
+	// Extensions asks for Record.Extensions, which cost time and memory.
+	Extensions bool
+}
+
+// A Record is one entry of a manifest.
+type Record struct {
+	Item Item       // zero if Gone is set
+	Gone *Tombstone // nil for an item
+
+	// Extensions are the child elements that Parley has no meaning for, up to
+	// 64 KiB of them, if ManifestOptions asked for them. Compare their
+	// NamespaceURI, not their prefix.
+	Extensions []*etree.Element
+}
+
+const (
+	maxItemsDefault = 10_000_000
+	maxExtensions   = 64 << 10 // bytes of one entry's
+	keptErrors      = 20
+)
+
+// A ManifestReader reads a manifest as a stream: that of Parley, of figure
+// 6.5 of the thesis, or any RSS 1.0. What it holds in memory does not depend
+// on how long the manifest is, nor on what is in it.
+//
+// An entry that is of no use is passed over and counted (see Skipped): one
+// without a URL, with a URL that [CanonicalURL] refuses or of a foreign
+// origin. A part of an entry that cannot be understood, such as a date, a
+// length or a digest, is unknown; the entry stands, since its absence would
+// say that it is gone. Of adjacent items with the same URL the one with the
+// latest date stands and the others are passed over; that a URL does not come
+// again later is not checked.
+//
+// It is for one goroutine.
+type ManifestReader struct {
+	x      *xmlpull.Reader
+	o      ManifestOptions
+	name   string // for errors
+	urls   resolver
+	origin string // foreign is what does not begin with it
+	err    error  // final
+
+	begun   bool // the root was seen
+	channel bool // the channel was seen
+	head    Manifest
+	exts    []*etree.Element
+
+	pending Record // read, and held back until it is known not to be repeated
+	held    bool
+	items   int // item elements seen
+	entries int
+
+	skipped int
+	first   []error
+
+	ref, link, title, buf []byte // of the present entry
+	rawType, mediaType    string // the last one
+}
+
+// NewManifestReader returns a reader of the manifest that r gives. It reads ahead.
+func NewManifestReader(r io.Reader, o ManifestOptions) *ManifestReader {
+	if o.MaxItems <= 0 {
+		o.MaxItems = maxItemsDefault
+	}
+	m := &ManifestReader{
+		x:    xmlpull.NewReader(r, xmlpull.Limits{Bytes: o.MaxBytes}),
+		o:    o,
+		urls: resolver{base: o.URL},
+		head: Manifest{URL: o.URL, Items: -1},
+	}
+	m.head.Base, _ = canonicalURL(o.URL, "./", "http", "https")
+	if o.URL != "" {
+		m.name = fmt.Sprintf(" %.200s", o.URL)
+	}
+	if o.Origin != "" {
+		m.origin = strings.TrimSuffix(o.Origin, "/") + "/"
+		if s, err := CanonicalURL("", o.Origin); err == nil {
+			m.origin = Origin(s) + "/"
+		}
+	}
+	return m
+}
+
+// Head returns what the manifest says of itself. It is complete when Next has
+// returned for the first time if the channel comes first, as in Parley's own
+// form, and in any case when Next has returned an error.
+func (r *ManifestReader) Head() Manifest { return r.head }
+
+// Extensions returns the elements of the channel that Parley has no meaning
+// for; it is complete when Head is. Compare their NamespaceURI, not their prefix.
+func (r *ManifestReader) Extensions() []*etree.Element { return r.exts }
+
+// Skipped returns how many entries were passed over, and why the first 20 were.
+func (r *ManifestReader) Skipped() (n int, first []error) { return r.skipped, r.first }
+
+// Next returns the next entry. At the end of a well-formed document it
+// returns io.EOF, or an error wrapping ErrTruncated if the document counts
+// its items and holds another number. A document cut short is an error
+// wrapping io.ErrUnexpectedEOF; one beyond a limit, an error wrapping
+// ErrLimit. Errors are final.
+func (r *ManifestReader) Next() (Record, error) {
+	for r.err == nil {
+		rec, ok, err := r.read()
+		switch {
+		case err == io.EOF:
+			r.err = io.EOF
+		case err != nil:
+			r.err = fmt.Errorf("read manifest%s: %w", r.name, err)
+		case !ok:
+		case !r.held:
+			r.pending, r.held = rec, true
+		case rec.Gone == nil && r.pending.Gone == nil && rec.Item.URL == r.pending.Item.URL:
+			r.skip(rec.Item.URL, errors.New("the same URL again"))
+			if rec.Item.Modified.After(r.pending.Item.Modified) {
+				r.pending = rec
+			}
+		default:
+			rec, r.pending = r.pending, rec
+			return rec, nil
+		}
+	}
+	if r.held {
+		r.held = false
+		return r.pending, nil
+	}
+	return Record{}, r.err
+}
+
+// read reads up to the next entry, and returns false with one that is of no use.
+func (r *ManifestReader) read() (Record, bool, error) {
+	for {
+		k, err := r.x.Next()
+		if err == io.EOF && r.head.Complete && r.items != r.head.Items {
+			return Record{}, false, fmt.Errorf("%w: %d, not %d", ErrTruncated, r.items, r.head.Items)
+		}
+		if err != nil {
+			return Record{}, false, err
+		}
+		if k != xmlpull.Start {
+			continue
+		}
+		if !r.begun {
+			r.begun = true
+			if local := string(r.x.Local()); local != "RDF" && local != "rdf" || !isRDF(r.x.Space()) {
+				return Record{}, false, fmt.Errorf("its root is {%.80s}%.80s, not rdf:RDF", r.x.Space(), local)
+			}
+			continue
+		}
+		gone := r.x.Is(nsParley, "Tombstone")
+		switch {
+		case gone, r.x.Is(nsRSS, "item"):
+			if r.entries++; r.entries > r.o.MaxItems {
+				return Record{}, false, fmt.Errorf("more than %d entries: %w", r.o.MaxItems, ErrLimit)
+			}
+			return r.entry(gone)
+		case r.x.Is(nsRSS, "channel") && !r.channel:
+			r.channel = true
+			err = r.readHead()
+		default:
+			err = r.x.Skip()
+		}
+		if err != nil {
+			return Record{}, false, err
+		}
+	}
+}
+
+func isRDF(space []byte) bool { return string(space) == nsRDF || string(space) == nsRDFLoose }
+
+// rdfAttr returns an attribute of RDF, however its namespace is spelled.
+func (r *ManifestReader) rdfAttr(local string) ([]byte, bool) {
+	for _, space := range [...]string{nsRDF, nsRDFLoose, ""} {
+		if v, ok := r.x.Attr(space, local); ok {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+// A draft is an entry that is being read.
+type draft struct {
+	item Item
+	gone Tombstone
+	rank int // of the date that was read
+	exts []*etree.Element
+	left int // bytes of extensions that may still come
+}
+
+// entry reads an item or a tombstone to its end.
+func (r *ManifestReader) entry(gone bool) (Record, bool, error) {
+	if !gone {
+		r.items++
+	}
+	about, _ := r.rdfAttr("about")
+	r.ref, r.link, r.title = append(r.ref[:0], about...), r.link[:0], r.title[:0]
+	d := draft{item: Item{Length: -1}, left: maxExtensions}
+	for {
+		k, err := r.x.Next()
+		if err != nil {
+			return Record{}, false, err
+		}
+		if k == xmlpull.End {
+			break // of the entry: those of its children are consumed with them
+		}
+		if k == xmlpull.Start {
+			if err := r.property(&d); err != nil {
+				return Record{}, false, err
+			}
+		}
+	}
+	if len(bytes.TrimSpace(r.ref)) == 0 {
+		r.ref = append(r.ref[:0], r.link...)
+	}
+	url, err := r.resolve(r.ref)
+	if err != nil {
+		r.skip(string(r.ref[:min(len(r.ref), 800)]), err)
+		return Record{}, false, nil
+	}
+	if gone {
+		t := d.gone
+		t.URL, t.At, t.Prev = url, d.item.Modified, d.item.Digest
+		return Record{Gone: &t, Extensions: d.exts}, true, nil
+	}
+	d.item.URL = url
+	if len(r.title) > 0 && string(r.title) != fallbackTitle(url) {
+		d.item.Title = titleOf(url, string(r.title))
+	}
+	return Record{Item: d.item, Extensions: d.exts}, true, nil
+}
+
+// resolve returns the canonical URL of an entry, if it may have it.
+func (r *ManifestReader) resolve(ref []byte) (string, error) {
+	url, err := r.urls.resolve(ref)
+	if err == nil && r.origin != "" && !strings.HasPrefix(url, r.origin) {
+		err = errors.New("foreign origin")
+	}
+	return url, err
+}
+
+func (r *ManifestReader) skip(ref string, err error) {
+	r.skipped++
+	if len(r.first) < keptErrors {
+		r.first = append(r.first, fmt.Errorf("line %d: entry %.200q: %w", r.x.Line(), ref, err))
+	}
+}
+
+// The ranks of dates: the right one before the one that feeds have (E03).
+const (
+	rankDate = 1 + iota
+	rankDCModified
+	rankModified
+)
+
+// property reads one child element of an entry to its end.
+func (r *ManifestReader) property(d *draft) (err error) {
+	local := r.x.Local()
+	switch string(r.x.Space()) {
+	case nsRSS:
+		switch string(local) {
+		case "title":
+			r.title, err = r.content(r.title)
+			return err
+		case "link":
+			r.link, err = r.content(r.link)
+			return err
+		}
+	case nsTerms:
+		switch string(local) {
+		case "modified":
+			return r.date(d, rankModified)
+		case "extent":
+			r.buf, err = r.content(r.buf)
+			if n, ok := parseNumber(r.buf); ok && n <= math.MaxInt64 && d.item.Length < 0 {
+				d.item.Length = int64(n)
+			}
+			return err
+		case "isReplacedBy":
+			ref, _ := r.rdfAttr("resource")
+			if to, err := r.resolve(ref); err == nil {
+				d.gone.To = to
+			}
+			return r.x.Skip()
+		}
+	case nsDC:
+		switch string(local) {
+		case "date":
+			return r.date(d, rankDate)
+		case "modified":
+			return r.date(d, rankDCModified)
+		case "format":
+			r.buf, err = r.content(r.buf)
+			if string(r.buf) != r.rawType {
+				r.rawType = string(r.buf[:min(len(r.buf), 256)])
+				r.mediaType = mediaType(r.rawType)
+			}
+			d.item.Type = r.mediaType
+			return err
+		}
+	case nsParley:
+		switch string(local) {
+		case "digest":
+			r.buf, err = r.content(r.buf)
+			d.item.Digest, _ = parseDigest(r.buf)
+			return err
+		case "seq":
+			r.buf, err = r.content(r.buf)
+			d.gone.Seq, _ = parseNumber(r.buf)
+			return err
+		}
+	}
+	if !r.o.Extensions || d.left == 0 {
+		return r.x.Skip()
+	}
+	el, n, err := r.element(d.left)
+	if el != nil {
+		d.exts = append(d.exts, el)
+	}
+	d.left -= n
+	if errors.Is(err, ErrLimit) {
+		d.left = 0
+		return nil // too much to keep; a limit of the document comes back with the next token
+	}
+	return err
+}
+
+// content reads the text of the present element to its end, in place of what is in dst.
+func (r *ManifestReader) content(dst []byte) ([]byte, error) {
+	b, err := r.x.Content(dst[:0])
+	trimmed := bytes.TrimSpace(b)
+	return b[:copy(b, trimmed)], err
+}
+
+func (r *ManifestReader) date(d *draft, rank int) (err error) {
+	r.buf, err = r.content(r.buf)
+	if date, ok := parseDate(r.buf); ok && rank > d.rank {
+		d.item.Modified, d.item.Span, d.rank = date.Time, date.Span, rank
+	}
+	return err
+}
+
+// parseNumber reads a decimal number without sign.
+func parseNumber(b []byte) (n uint64, ok bool) {
+	if len(b) == 0 || len(b) > 20 {
+		return 0, false
+	}
+	for _, c := range b {
+		d := uint64(c - '0')
+		if d > 9 || n > (math.MaxUint64-d)/10 {
+			return 0, false
+		}
+		n = 10*n + d
+	}
+	return n, true
+}

@@ -1,0 +1,196 @@
+package protocol_test
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+func at(seq uint64) protocol.Cursor { return protocol.Cursor{Epoch: "k3v7q2m4x5n6p2aa", Seq: seq} }
+
+// messages has one of every kind, every field set.
+func messages() []protocol.Message {
+	const base = "https://www.example.com/"
+	now := date("2026-11-21T05:00:09.250Z")
+	item := protocol.Item{URL: base + "new.html?a=1&b=<2>", Modified: now, Length: 5120, Type: "text/html", Digest: protocol.Sum([]byte("new"))}
+	coarse := protocol.Item{URL: base + "coarse.html", Modified: date("2004-10-01"), Span: 24 * time.Hour, Length: -1}
+	created := protocol.Change{Seq: 48204, At: now, Op: protocol.Create, Item: item}
+	updated := protocol.Change{Seq: 48206, At: now, Op: protocol.Update, Item: coarse, Prev: protocol.Sum([]byte("old"))}
+	moved := protocol.Change{Seq: 48207, At: now, Op: protocol.Move, Item: item, From: base + "old.html", Prev: item.Digest}
+	deleted := protocol.Change{Seq: 48213, At: now, Op: protocol.Delete, Item: protocol.Item{URL: base + "gone.html", Length: -1}, Prev: protocol.Sum([]byte("gone"))}
+	return []protocol.Message{
+		{Kind: protocol.Hello, From: at(48200), Head: at(48213), Floor: at(31007), At: now, Heartbeat: 25 * time.Second, Manifest: base + "robots.rdf"},
+		{Kind: protocol.Ev, To: at(48204), Changes: []protocol.Change{created}},
+		{Kind: protocol.Ev, To: at(48214), Changes: []protocol.Change{deleted}},
+		{Kind: protocol.Batch, From: at(48203), To: at(48213), Changes: []protocol.Change{created, updated, moved, deleted}},
+		{Kind: protocol.Batch, From: at(48213), To: at(48213), Head: at(48213)},
+		{Kind: protocol.Mark, To: at(48290), Head: at(48290), At: now},
+		{Kind: protocol.Gap, From: at(3), To: at(31007), Reason: "older than is kept", Manifest: base + "robots.rdf"},
+		{Kind: protocol.Bye, From: at(48290), Code: protocol.CloseShutdown, Reason: "restart", Retry: 1500 * time.Millisecond},
+	}
+}
+
+func TestMessageRoundTrip(t *testing.T) {
+	for _, m := range messages() {
+		line := m.Encode()
+		if bytes.ContainsAny(line, "\n\r") {
+			t.Errorf("%s is more than a line: %q", m.Kind, line)
+		}
+		got, err := protocol.ParseMessage(line)
+		if err != nil || !reflect.DeepEqual(got, m) {
+			t.Errorf("%s\ngives %+v, %v\nwant  %+v", line, got, err, m)
+		}
+		for n := range line {
+			if got, err := protocol.ParseMessage(line[:n]); err == nil {
+				t.Errorf("cut at %d, %s gives %+v", n, line[:n], got)
+			}
+		}
+	}
+}
+
+// A reader of today understands a site of tomorrow.
+func TestMessageFromTheFuture(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want protocol.Message
+	}{
+		{`{"t":"refresh","to":17,"ev":"?"}`, protocol.Message{Kind: "refresh"}},
+		{`{"t":"mark","to":"e:1","head":"e:2","at":"2026-11-21T05:00:09Z","sites":[{}],"hello":null}`,
+			protocol.Message{Kind: protocol.Mark, To: protocol.Cursor{Epoch: "e", Seq: 1}, Head: protocol.Cursor{Epoch: "e", Seq: 2}, At: date("2026-11-21T05:00:09Z")}},
+		{`{"t":"ev","to":"e:9","seq":9,"op":"meta","url":"/a","from":"/b","hash":"sha-512=:AA==:","prev":"md5","mod":"yesterday","type":"text/html; charset=utf-8","len":-7,"sig":0.5}`,
+			protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: "e", Seq: 9}, Changes: []protocol.Change{
+				{Seq: 9, Op: protocol.Update, Item: protocol.Item{URL: "/a", Length: -1, Type: "text/html"}}}}},
+		{`{"t":"ev","to":"e:9","seq":9,"op":"delete","url":"/a","len":3,"mod":"2004","hash":"x"}`,
+			protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: "e", Seq: 9}, Changes: []protocol.Change{
+				{Seq: 9, Op: protocol.Delete, Item: protocol.Item{URL: "/a", Length: -1}}}}},
+		{`{"t":"batch","from":"0:0","to":"0:0","n":0,"ev":null}`, protocol.Message{Kind: protocol.Batch}},
+	} {
+		got, err := protocol.ParseMessage([]byte(c.in))
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s\ngives %+v, %v\nwant  %+v", c.in, got, err, c.want)
+		}
+	}
+}
+
+func TestMessageRefused(t *testing.T) {
+	const ev = `"seq":5,"op":"create","url":"/a"`
+	for in, why := range map[string]string{
+		``:                                    "end of JSON",
+		`null`:                                "no member t",
+		`{}`:                                  "no member t",
+		`[]`:                                  "cannot unmarshal",
+		`{"t":3}`:                             "cannot unmarshal",
+		`{"t":"mark","to":"e:1"} {}`:          "invalid character",
+		`{"t":"mark"}`:                        "watermark",
+		`{"t":"gap","from":"e:1"}`:            "watermark",
+		`{"t":"mark","to":"e1"}`:              "parse cursor",
+		`{"t":"mark","to":1}`:                 "cannot unmarshal",
+		`{"t":"mark","to":"e:1","at":"noon"}`: "parse date",
+		`{"t":"hello","hb":-1}`:               "out of range",
+		`{"t":"hello","hb":86401}`:            "out of range",
+		`{"t":"bye","retry_ms":-1}`:           "out of range",
+		`{"t":"ev",` + ev + `}`:               "watermark",
+		`{"t":"ev","to":"e:4",` + ev + `}`:    "after its watermark",
+		`{"t":"ev","to":"e:5","op":"create","url":"/a"}`:                                              "lacks its seq",
+		`{"t":"ev","to":"e:5","seq":5,"url":"/a"}`:                                                    "lacks its seq, op",
+		`{"t":"ev","to":"e:5","seq":5,"op":"create"}`:                                                 "lacks its seq, op or url",
+		`{"t":"ev","to":"e:5","seq":5,"op":"move","url":"/a"}`:                                        "move with from",
+		`{"t":"ev","to":"e:5","from":"/b",` + ev + `}`:                                                "create with from",
+		`{"t":"batch","to":"e:5","n":0}`:                                                              "batch from",
+		`{"t":"batch","from":"e:6","to":"e:5","n":0}`:                                                 "batch from",
+		`{"t":"batch","from":"d:4","to":"e:5","n":0}`:                                                 "batch from",
+		`{"t":"batch","from":"e:4","to":"e:5"}`:                                                       "another number",
+		`{"t":"batch","from":"e:4","to":"e:5","n":2,"ev":[{` + ev + `}]}`:                             "another number",
+		`{"t":"batch","from":"e:5","to":"e:9","n":1,"ev":[{` + ev + `}]}`:                             "out of order",
+		`{"t":"batch","from":"e:1","to":"e:4","n":1,"ev":[{` + ev + `}]}`:                             "out of order",
+		`{"t":"batch","from":"e:1","to":"e:9","n":2,"ev":[{` + ev + `},{` + ev + `}]}`:                "out of order",
+		`{"t":"batch","from":"e:1","to":"e:9","n":1,"ev":{}}`:                                         "not a list",
+		`{"t":"batch","from":"e:1","to":"e:9","n":1001,"ev":[` + strings.Repeat(`{},`, 1000) + `{}]}`: "more than 1000 changes",
+		`{"t":"mark","to":"e:1","reason":"` + strings.Repeat("x", protocol.MaxMessage) + `"}`:         "more than 4194304",
+		`{"t":"mark","to":"e:1","x":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`: "max depth",
+	} {
+		got, err := protocol.ParseMessage([]byte(in))
+		if err == nil || !strings.HasPrefix(err.Error(), "parse message: ") || !strings.Contains(err.Error(), why) {
+			t.Errorf("%.80s: %+v, %v, want an error with %q", in, got, err, why)
+		}
+	}
+}
+
+// Four megabytes of nothing do not become four hundred.
+func TestMessageOfManyNothings(t *testing.T) {
+	in := []byte(`{"t":"batch","from":"e:1","to":"e:9","n":1,"ev":[` + strings.Repeat(`{},`, 1_300_000) + `{}]}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := protocol.ParseMessage(in); err == nil {
+		t.Error("no error")
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 16<<20 {
+		t.Errorf("allocated %d MB", got>>20)
+	}
+}
+
+// Whatever the URLs are, what Fit allows can be sent.
+func TestFit(t *testing.T) {
+	if n := protocol.Fit(nil); n != 0 {
+		t.Errorf("of none: %d", n)
+	}
+	for _, url := range []string{"https://h/", "https://h/" + strings.Repeat("&", 3000), "https://h/" + strings.Repeat("\x01", 1000)} {
+		var all []protocol.Change
+		for i := range 1100 {
+			all = append(all, protocol.Change{Seq: uint64(i + 1), At: date("2026-11-21T05:00:09.250Z"), Op: protocol.Move,
+				Item: protocol.Item{URL: url, Digest: protocol.Sum(nil), Modified: date("2026-11-21T05:00:09.250Z"), Length: 1 << 62}, From: url, Prev: protocol.Sum(nil)})
+		}
+		var from uint64
+		for len(all) > 0 {
+			n := protocol.Fit(all)
+			if n < 1 || n > protocol.MaxBatch {
+				t.Fatalf("%d of %d changes", n, len(all))
+			}
+			to := all[n-1].Seq
+			m, err := protocol.ParseMessage(protocol.Message{Kind: protocol.Batch, From: at(from), To: at(to), Changes: all[:n]}.Encode())
+			if err != nil || len(m.Changes) != n {
+				t.Fatalf("%d changes with URLs of %d bytes: %v", n, len(url), err)
+			}
+			from, all = to, all[n:]
+		}
+	}
+}
+
+func TestEncodeOfUnknownKindPanics(t *testing.T) {
+	defer func() {
+		if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "unknown kind") {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	protocol.Message{Kind: "refresh"}.Encode()
+}
+
+func FuzzMessage(f *testing.F) {
+	for _, m := range messages() {
+		f.Add(m.Encode())
+	}
+	f.Add([]byte(`{"t":"refresh"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := protocol.ParseMessage(b)
+		if err != nil {
+			return
+		}
+		switch m.Kind {
+		case protocol.Hello, protocol.Ev, protocol.Batch, protocol.Mark, protocol.Gap, protocol.Bye:
+		default:
+			return
+		}
+		line := m.Encode()
+		again, err := protocol.ParseMessage(line)
+		if err != nil || !reflect.DeepEqual(again, m) {
+			t.Fatalf("%q\nis %+v\nwritten %q\nis %+v, %v", b, m, line, again, err)
+		}
+	})
+}

@@ -1,0 +1,269 @@
+package protocol_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+func readFile(t *testing.T, name string, o protocol.ManifestOptions) (document, []error) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, skipped, err := read(bytes.NewReader(b), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, skipped
+}
+
+// The thesis's own figure, faults and all (C18, E01): of two times for one
+// URL the latest stands, and the other is counted.
+func TestFigure65(t *testing.T) {
+	got, skipped := readFile(t, "figure-6.5.rdf", protocol.ManifestOptions{URL: "http://www.example.com/robots.rdf", Origin: "http://www.example.com"})
+	want := document{
+		head:  protocol.Manifest{URL: "http://www.example.com/", Base: "http://www.example.com/", Items: -1},
+		items: []protocol.Item{{URL: "http://www.example.com/one.html", Modified: date("2004-11-21T07:01:00Z"), Span: time.Minute, Length: -1}},
+	}
+	if diff := want.diff(got); diff != "" {
+		t.Error(diff)
+	}
+	if len(skipped) != 1 || !strings.Contains(skipped[0].Error(), "the same URL again") || !strings.Contains(skipped[0].Error(), "one.html") {
+		t.Errorf("skipped: %v", skipped)
+	}
+}
+
+func TestOddManifests(t *testing.T) {
+	got, skipped := readFile(t, "odd-prefixes.rdf", protocol.ManifestOptions{URL: "http://www.example.com/d/robots.rdf"})
+	want := document{
+		head: protocol.Manifest{
+			URL: "http://www.example.com/d/robots.rdf", Base: "http://www.example.com/docs/",
+			Title: "A <site> & its pages", Modified: date("2004-10-02"), Items: -1,
+			Cursor: protocol.Cursor{Epoch: "e", Seq: 17}, Stream: "http://other.example/stream",
+		},
+		items: []protocol.Item{
+			{URL: "http://www.example.com/d/a.html?x=1&y=2", Title: "one two", Modified: date("2004-10-01T10:05Z"), Span: time.Minute, Length: 123, Type: "text/html"},
+			{URL: "http://www.example.com/b.html?x=1&y=2", Modified: date("2004-11"), Span: 30 * 24 * time.Hour, Length: -1},
+		},
+	}
+	if diff := want.diff(got); diff != "" || len(skipped) > 0 {
+		t.Error(diff, skipped)
+	}
+
+	got, skipped = readFile(t, "odd-feed.rdf", protocol.ManifestOptions{})
+	want = document{
+		head: protocol.Manifest{
+			URL: "http://www.example.com/news.rdf", Base: "http://www.example.com/", Title: "News",
+			Description: "Plain RSS 1.0, the channel at its end.", Modified: date("2004-10-03"), Items: -1,
+		},
+		items: []protocol.Item{
+			{URL: "http://www.example.com/z.html", Title: "The last first", Modified: date("2004-10-01T12:05:06.5Z"), Length: -1},
+			{URL: "http://www.example.com/a.html", Title: "The first last", Length: -1},
+		},
+	}
+	if diff := want.diff(got); diff != "" || len(skipped) > 0 {
+		t.Error(diff, skipped)
+	}
+}
+
+// manifest wraps entries in a document of the right form.
+func manifest(entries string) string {
+	return `<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"` +
+		` xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/" xmlns:p="urn:parley:1#">` +
+		`<channel rdf:about="https://h/robots.rdf"/>` + entries + `</rdf:RDF>`
+}
+
+// An entry of no use is passed over with its reason, and the others stand.
+func TestEntriesPassedOver(t *testing.T) {
+	const good = `<item rdf:about="https://h/good"/>`
+	for entry, why := range map[string]string{
+		`<item/>`: "no URL",
+		`<item rdf:about=" "><link> </link></item>`:                       "no URL",
+		`<item rdf:about="https://elsewhere/a"/>`:                         "foreign origin",
+		`<item rdf:about="https://h.elsewhere/a"/>`:                       "foreign origin",
+		`<item rdf:about="http://h/a"/>`:                                  "foreign origin",
+		`<item rdf:about="https://h:8443/a"/>`:                            "foreign origin",
+		`<item rdf:about="//elsewhere/a"/>`:                               "foreign origin",
+		`<item rdf:about="\\elsewhere\a"/>`:                               "",
+		`<item rdf:about="https://h@elsewhere/"/>`:                        "user in URL",
+		`<item rdf:about="https://me@h/a"/>`:                              "user in URL",
+		`<item rdf:about="javascript:alert(1)"/>`:                         "scheme",
+		`<item rdf:about="file:///etc/passwd"/>`:                          "scheme",
+		`<item rdf:about="https://h/a&#10;b"/>`:                           "control character",
+		`<item rdf:about="https://h/a&#127;b"/>`:                          "control character",
+		`<item><link>https://h/a&#13;b</link></item>`:                     "control character",
+		`<item rdf:about="https://h/` + strings.Repeat("a", 8184) + `"/>`: "longer than",
+		`<p:Tombstone rdf:about="https://elsewhere/a"/>`:                  "foreign origin",
+		`<p:Tombstone/>`:                             "no URL",
+		`<item rdf:about="https://h/good"/>`:         "the same URL again",
+		`<rdf:Description rdf:about="https://h/a"/>`: "", // no entry
+	} {
+		d, skipped, err := read(strings.NewReader(manifest(good+entry)), protocol.ManifestOptions{URL: "https://h/robots.rdf", Origin: "HTTPS://h:443"})
+		if err != nil {
+			t.Errorf("%.80s: %v", entry, err)
+			continue
+		}
+		if why == "" {
+			if len(skipped) > 0 {
+				t.Errorf("%.80s: %v", entry, skipped)
+			}
+			continue
+		}
+		if len(skipped) != 1 || !strings.Contains(skipped[0].Error(), why) || len(skipped[0].Error()) > 600 {
+			t.Errorf("%.80s: skipped %v, want %q", entry, skipped, why)
+		}
+		if len(d.items) != 1 || d.items[0].URL != "https://h/good" || len(d.gone) > 0 {
+			t.Errorf("%.80s: %+v", entry, d)
+		}
+	}
+}
+
+// What cannot be understood is unknown; its item is still offered.
+func TestUnknownParts(t *testing.T) {
+	for part, want := range map[string]protocol.Item{
+		`<dcterms:extent>-5</dcterms:extent>`:                                            {Length: -1},
+		`<dcterms:extent>12 bytes</dcterms:extent>`:                                      {Length: -1},
+		`<dcterms:extent>9223372036854775808</dcterms:extent>`:                           {Length: -1},
+		`<dcterms:extent>99999999999999999999</dcterms:extent>`:                          {Length: -1},
+		`<dcterms:extent/>`:                                                              {Length: -1},
+		`<dcterms:extent> 9223372036854775807 </dcterms:extent>`:                         {Length: 1<<63 - 1},
+		`<dcterms:modified>yesterday</dcterms:modified>`:                                 {Length: -1},
+		`<dc:format>html</dc:format>`:                                                    {Length: -1},
+		`<dc:format>text/ht ml</dc:format>`:                                              {Length: -1},
+		`<p:digest>md5=:AA==:</p:digest>`:                                                {Length: -1},
+		`<p:future rdf:resource="x"><p:more/></p:future>`:                                {Length: -1},
+		`<dc:date>2004-10-01T00:00:00Z</dc:date><dc:date>2005-10-01T00:00:00Z</dc:date>`: {Length: -1, Modified: date("2004-10-01")},
+		`<title> </title>`:                                                               {Length: -1},
+		`<title>/a</title>`:                                                              {Length: -1},
+	} {
+		d, skipped, err := read(strings.NewReader(manifest(`<item rdf:about="https://h/a">`+part+`</item>`)), protocol.ManifestOptions{})
+		want.URL = "https://h/a"
+		if err != nil || len(skipped) > 0 || len(d.items) != 1 || !d.items[0].Equal(want) {
+			t.Errorf("%s: %+v, %v, %v", part, d.items, skipped, err)
+		}
+	}
+	// A tombstone that points out of the site is a deletion.
+	d, _, err := read(strings.NewReader(manifest(`<p:Tombstone rdf:about="https://h/a"><p:seq>-1</p:seq>`+
+		`<dcterms:isReplacedBy rdf:resource="https://elsewhere/"/></p:Tombstone>`)), protocol.ManifestOptions{Origin: "https://h"})
+	if err != nil || !reflect.DeepEqual(d.gone, []protocol.Tombstone{{URL: "https://h/a"}}) {
+		t.Errorf("%+v, %v", d.gone, err)
+	}
+}
+
+func TestReaderLimits(t *testing.T) {
+	three := manifest(`<item rdf:about="https://h/a"/><item/><p:Tombstone rdf:about="https://h/b"/>`)
+	for max, over := range map[int]bool{0: false, 2: true, 3: false} {
+		d, _, err := read(strings.NewReader(three), protocol.ManifestOptions{MaxItems: max})
+		if errors.Is(err, protocol.ErrLimit) != over || !over && err != nil || len(d.items) != 1 {
+			t.Errorf("at most %d entries: %v", max, err)
+		}
+	}
+	for max, over := range map[int]bool{0: false, len(three) - 1: true, len(three): false} {
+		_, _, err := read(strings.NewReader(three), protocol.ManifestOptions{MaxBytes: int64(max)})
+		if errors.Is(err, protocol.ErrLimit) != over || !over && err != nil {
+			t.Errorf("at most %d bytes: %v", max, err)
+		}
+	}
+	r := protocol.NewManifestReader(strings.NewReader("<a/>"), protocol.ManifestOptions{URL: "https://h/robots.rdf"})
+	_, first := r.Next()
+	_, second := r.Next()
+	if first == nil || first == io.EOF || first != second || !strings.HasPrefix(first.Error(), "read manifest https://h/robots.rdf: ") {
+		t.Errorf("errors %v, then %v", first, second)
+	}
+}
+
+// What Parley has no meaning for is there for who has.
+func TestExtensions(t *testing.T) {
+	const ns = `xmlns:sy="http://purl.org/rss/1.0/modules/syndication/"`
+	doc := strings.Replace(manifest(
+		`<item rdf:about="https://h/a"><dc:creator>Ada</dc:creator><sy:x `+ns+` y="1">z<sy:deep/></sy:x></item>`+
+			`<item rdf:about="https://h/b"><dc:rights>`+strings.Repeat("x", 70<<10)+`</dc:rights><dc:creator>late</dc:creator></item>`+
+			`<item rdf:about="https://h/c"><dc:creator>Eve</dc:creator></item>`),
+		`robots.rdf"/>`, `robots.rdf"><sy:updatePeriod `+ns+`>daily</sy:updatePeriod></channel>`, 1)
+	r := protocol.NewManifestReader(strings.NewReader(doc), protocol.ManifestOptions{Extensions: true})
+	var got []string
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, el := range rec.Extensions {
+			got = append(got, rec.Item.URL+" "+el.NamespaceURI()+" "+el.Tag+" "+el.Text())
+		}
+	}
+	want := []string{
+		"https://h/a http://purl.org/dc/elements/1.1/ creator Ada",
+		"https://h/a http://purl.org/rss/1.0/modules/syndication/ x z",
+		"https://h/c http://purl.org/dc/elements/1.1/ creator Eve",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("of items: %q", got)
+	}
+	if e := r.Extensions(); len(e) != 1 || e[0].Text() != "daily" || e[0].NamespaceURI() != "http://purl.org/rss/1.0/modules/syndication/" {
+		t.Errorf("of the channel: %v", e)
+	}
+}
+
+// The channel comes first in our own form, so its head is known with the first entry.
+func TestHeadComesFirst(t *testing.T) {
+	d := goldens()["site"]
+	r := protocol.NewManifestReader(bytes.NewReader(d.write(t)), protocol.ManifestOptions{})
+	if _, err := r.Next(); err != nil || r.Head().Cursor != d.head.Cursor || r.Head().Items != len(d.items) {
+		t.Errorf("%+v, %v", r.Head(), err)
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.rdf")
+	if err != nil || len(files) < 6 {
+		f.Fatal(files, err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte(manifest(`<item rdf:about="/%"><title>a&#9;</title></item><p:Tombstone rdf:about="b"/>`)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o := protocol.ManifestOptions{URL: "https://www.example.com/d/robots.rdf", Extensions: true, MaxItems: 10_000}
+		d, _, err := read(bytes.NewReader(b), o)
+		if err != nil {
+			// The error is also that of whoever keeps no extensions.
+			o.Extensions = false
+			if _, _, again := read(bytes.NewReader(b), o); again == nil {
+				t.Fatalf("error only with extensions: %v", err)
+			}
+			return
+		}
+		// Whatever can be read, once it is ordered, can be written and is read the same.
+		slices.SortStableFunc(d.items, func(a, b protocol.Item) int { return protocol.Compare(a.URL, b.URL) })
+		d.items = slices.CompactFunc(d.items, func(a, b protocol.Item) bool { return a.URL == b.URL })
+		if d.head.Items >= 0 {
+			d.head.Items = len(d.items)
+		}
+		wrote := d.write(t)
+		got, skipped, err := read(bytes.NewReader(wrote), protocol.ManifestOptions{})
+		if err != nil || len(skipped) > 0 {
+			t.Fatalf("%v, %v\n%s", err, skipped, wrote)
+		}
+		if diff := d.diff(got); diff != "" {
+			t.Fatalf("%s\n%s", diff, wrote)
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package protocol_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mmcdole/gofeed"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// tool returns the path of a program that not every machine has.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		if os.Getenv("PARLEY_REQUIRE") == "all" {
+			t.Fatal(err)
+		}
+		t.Skipf("%s is not installed", name)
+	}
+	return path
+}
+
+// hear runs a program on a file and returns what it says; it must not complain.
+func hear(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
+		t.Errorf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, &stderr)
+	}
+	return stdout.String()
+}
+
+func goldenFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/golden-*.rdf")
+	if err != nil || len(files) < len(goldens()) {
+		t.Fatal(files, err)
+	}
+	return files
+}
+
+func TestXmllintAccepts(t *testing.T) {
+	xmllint := tool(t, "xmllint")
+	for _, file := range goldenFiles(t) {
+		hear(t, xmllint, "--noout", file)
+	}
+}
+
+// An RDF parser that knows nothing of Parley finds what was meant (C18).
+func TestRapperFindsTheTriples(t *testing.T) {
+	rapper := tool(t, "rapper")
+	for _, file := range goldenFiles(t) {
+		hear(t, rapper, "-q", "-c", "-i", "rdfxml", file)
+	}
+	d := goldens()["site"]
+	found := make(map[string]bool)
+	for line := range strings.Lines(hear(t, rapper, "-q", "-i", "rdfxml", "-o", "ntriples", "testdata/golden-site.rdf")) {
+		found[strings.TrimSpace(line)] = true
+	}
+	want := func(subject, predicate, object string) {
+		t.Helper()
+		if triple := fmt.Sprintf("<%s> <%s> %s .", subject, predicate, object); !found[triple] {
+			t.Errorf("not found: %s", triple)
+		}
+	}
+	const (
+		rdf    = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+		rss    = "http://purl.org/rss/1.0/"
+		dc     = "http://purl.org/dc/elements/1.1/"
+		terms  = "http://purl.org/dc/terms/"
+		parley = "urn:parley:1#"
+	)
+	lit := func(v any) string { return fmt.Sprintf("%q", fmt.Sprint(v)) }
+	url := func(u string) string { return "<" + u + ">" }
+	want(d.head.URL, rdf+"type", url(rss+"channel"))
+	want(d.head.URL, rss+"link", lit(d.head.Base))
+	want(d.head.URL, parley+"epoch", lit(d.head.Cursor.Epoch))
+	want(d.head.URL, parley+"seq", lit(d.head.Cursor.Seq))
+	want(d.head.URL, parley+"items", lit(d.head.Items))
+	want(d.head.URL, parley+"complete", lit("true"))
+	want(d.head.URL, parley+"stream", url(d.head.Stream))
+	want(d.head.URL, parley+"changes", url(d.head.Changes))
+	for _, i := range d.items {
+		want(i.URL, rdf+"type", url(rss+"item"))
+		want(i.URL, rss+"link", lit(i.URL))
+		if i.Length >= 0 {
+			want(i.URL, terms+"extent", lit(i.Length))
+		}
+		if i.Type != "" {
+			want(i.URL, dc+"format", lit(i.Type))
+		}
+		if !i.Digest.IsZero() {
+			want(i.URL, parley+"digest", lit(i.Digest))
+		}
+		if !i.Modified.IsZero() {
+			written := lit(protocol.Date{Time: i.Modified, Span: i.Span})
+			want(i.URL, dc+"date", written)
+			want(i.URL, terms+"modified", written)
+		}
+	}
+	for _, g := range d.gone {
+		want(g.URL, rdf+"type", url(parley+"Tombstone"))
+		if g.To != "" {
+			want(g.URL, terms+"isReplacedBy", url(g.To))
+		}
+	}
+	listed := 0
+	for triple := range found {
+		if strings.Contains(triple, " <"+rdf+"_") {
+			listed++
+		}
+	}
+	if listed != len(d.items) {
+		t.Errorf("rdf:Seq lists %d, not %d", listed, len(d.items))
+	}
+}
+
+// A feed reader shows the pages with their titles and dates, and never one
+// that is gone.
+func TestFeedReaderShowsNoTombstone(t *testing.T) {
+	d := goldens()["site"]
+	feed, err := gofeed.NewParser().Parse(bytes.NewReader(d.write(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if feed.FeedType != "rss" || feed.Title != d.head.Title || feed.Link != d.head.Base || feed.Description != d.head.Description {
+		t.Errorf("%s feed %q at %s: %q", feed.FeedType, feed.Title, feed.Link, feed.Description)
+	}
+	if len(feed.Items) != len(d.items) {
+		t.Fatalf("%d items, not %d", len(feed.Items), len(d.items))
+	}
+	for i, got := range feed.Items {
+		want := d.items[i]
+		if want.Title == "" {
+			want.Title = strings.TrimPrefix(want.URL, "https://www.example.com")
+		}
+		if got.Link != want.URL || got.Title != want.Title {
+			t.Errorf("item %d: %q at %s, want %q at %s", i, got.Title, got.Link, want.Title, want.URL)
+		}
+		switch {
+		case want.Modified.IsZero():
+			if got.PublishedParsed != nil {
+				t.Errorf("%s: published %v", want.URL, got.PublishedParsed)
+			}
+		case want.Span < 24*time.Hour && (got.PublishedParsed == nil || !got.PublishedParsed.Equal(want.Modified)):
+			t.Errorf("%s: published %v, want %v", want.URL, got.Published, want.Modified)
+		}
+	}
+}

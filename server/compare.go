@@ -1,0 +1,356 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// flushAfter is how many steps a comparison gathers before it puts the
+// journal's view away and appends them: enough that opening the view again
+// costs little beside the reading that made the steps.
+const flushAfter = 8 * protocol.MaxBatch
+
+// sideList bounds what a comparison remembers until its end, in entries on
+// each side: pages that vanished, and new pages that may turn out to be moved
+// ones. Beyond it moves are told as a create and a delete.
+const sideList = 100_000
+
+// A comparison is one turn of a Publisher: a merge join of what an Inventory
+// offers with what the journal holds, both in the order of protocol.Compare.
+type comparison struct {
+	inv    Inventory
+	j      *Journal
+	scopes []Scope // in order, none within another; none at all means everything
+	accept bool    // announce every deletion
+	limit  int     // of each side list
+	now    time.Time
+	ripe   func(held time.Time) bool // is a page held since then to be announced?
+	warn   func(msg string, args ...any)
+
+	progress func(Report)
+
+	rep    Report
+	left   *entries
+	steps  []journal.Step
+	gone   []journal.Entry // absent, and newly so or ripe
+	born   []Offer         // new, and read
+	direct bool            // new pages are taken in at once: no moves
+	unseen []string
+	unread int
+	soon   []Scope // to be looked at again soon
+	again  bool    // more was ripe than the side list holds
+	broken bool    // the journal takes no more
+
+	nextHeld time.Time // since when the page is held that is ripe next; zero if none
+}
+
+// walk does the merge join. It appends what can be decided at once, and fills
+// gone and born with what only the end of the walk decides. On an error
+// nothing is known of what was not yielded.
+func (c *comparison) walk(ctx context.Context) error {
+	c.left = &entries{j: c.j, scopes: c.scopes}
+	defer func() { c.left.pause() }()
+	if c.j.Len() == 0 {
+		c.left.end = true // a view of nothing is not worth keeping open
+	}
+	if !c.j.Whole() {
+		c.direct = true // what is not told to anybody need not be told as a move
+	}
+	e, more, err := c.left.next()
+	if err != nil {
+		return err
+	}
+	last, seen := "", 0
+	for o, err := range c.inv.Look(ctx, c.scopes) {
+		if err != nil {
+			var u *UnseenError
+			if !errors.As(err, &u) {
+				return err
+			}
+			c.unseen = append(c.unseen, u.Prefix)
+			c.warn("part of the site could not be looked at: what is known of it stays", "prefix", u.Prefix, "err", u.Err)
+			continue
+		}
+		if seen++; seen%512 == 0 {
+			c.progress(c.rep)
+		}
+		if o.LeftOut != "" {
+			c.rep.LeftOut++
+		}
+		if o.URL == "" {
+			continue
+		}
+		if last != "" && protocol.Compare(last, o.URL) >= 0 {
+			return fmt.Errorf("inventory is out of order: %s after %s", o.URL, last)
+		}
+		last = o.URL
+		for more && protocol.Compare(e.Item.URL, o.URL) < 0 {
+			c.absent(e)
+			if e, more, err = c.advance(ctx); err != nil {
+				return err
+			}
+		}
+		if !more || e.Item.URL != o.URL {
+			err = c.fresh(ctx, o)
+			if err == nil {
+				err = c.flushFull(ctx)
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.known(ctx, e, o); err != nil {
+			return err
+		}
+		if e, more, err = c.advance(ctx); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err // an Inventory may end quietly then, and absence would say nothing
+	}
+	for more {
+		c.absent(e)
+		if e, more, err = c.advance(ctx); err != nil {
+			return err
+		}
+	}
+	c.left.pause()
+	return c.flush(ctx)
+}
+
+// advance makes room for steps and moves to the journal's next entry.
+func (c *comparison) advance(ctx context.Context) (journal.Entry, bool, error) {
+	if err := c.flushFull(ctx); err != nil {
+		return journal.Entry{}, false, err
+	}
+	return c.left.next()
+}
+
+// known compares a present page with its offer.
+func (c *comparison) known(ctx context.Context, e journal.Entry, o Offer) error {
+	switch {
+	case o.LeftOut != "":
+		c.withdraw(e.Item.URL)
+		return nil
+	case o.Unsettled:
+		c.unsettled(o.URL)
+		return nil
+	case len(o.Stamp) > 0 && bytes.Equal(o.Stamp, e.Stamp) && (o.Type == "" || o.Type == e.Item.Type):
+		if e.Held.IsZero() {
+			c.rep.Unchanged++
+		} else {
+			c.note(e, e.Stamp)
+		}
+		return nil
+	}
+	r, err := c.read(ctx, o)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.absent(e)
+	case errors.Is(err, errUnread):
+	case err != nil:
+		return err
+	case r.LeftOut != "":
+		c.rep.LeftOut++
+		c.withdraw(e.Item.URL)
+	case r.Unsettled:
+		c.unsettled(o.URL)
+	default:
+		c.compareRead(e, r)
+	}
+	return nil
+}
+
+func (c *comparison) compareRead(e journal.Entry, r Offer) {
+	it := itemOf(r, c.now)
+	same := it.Digest == e.Item.Digest && !it.Digest.IsZero()
+	if same {
+		it.Modified, it.Span = e.Item.Modified, e.Item.Span
+		if it.Equal(e.Item) {
+			switch {
+			case !e.Held.IsZero(): // note counts it
+			case len(e.Stamp) > 0:
+				c.rep.Touched++
+			default:
+				c.rep.Unchanged++ // its stamp was too young to be kept
+			}
+			c.note(e, r.Stamp)
+			return
+		}
+	} else {
+		it.Modified = movedOn(it.Modified, e.Item.Modified, c.now)
+	}
+	c.rep.Changed++
+	c.steps = append(c.steps, journal.Step{Op: protocol.Update, Entry: journal.Entry{Item: it, Stamp: r.Stamp}})
+}
+
+// note stores the stamp of a page that is there and is what it was.
+func (c *comparison) note(e journal.Entry, stamp []byte) {
+	if !e.Held.IsZero() {
+		c.rep.Returned++
+	} else if bytes.Equal(stamp, e.Stamp) {
+		return
+	}
+	c.steps = append(c.steps, journal.Step{Entry: journal.Entry{Item: e.Item, Stamp: stamp}})
+}
+
+// fresh takes in an offer of what the journal does not hold.
+func (c *comparison) fresh(ctx context.Context, o Offer) error {
+	switch {
+	case o.LeftOut != "":
+		return nil
+	case o.Unsettled:
+		c.unsettled(o.URL)
+		return nil
+	}
+	r, err := c.read(ctx, o)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errUnread):
+	case err != nil:
+		return err
+	case r.LeftOut != "":
+		c.rep.LeftOut++
+	case r.Unsettled:
+		c.unsettled(o.URL)
+	case c.direct:
+		c.create(r)
+	default:
+		c.born = append(c.born, r)
+		if len(c.born) > c.limit {
+			c.direct = true
+			for _, b := range c.born {
+				c.create(b)
+			}
+			c.born = nil
+		}
+	}
+	return nil
+}
+
+func (c *comparison) create(r Offer) {
+	c.rep.New++
+	c.steps = append(c.steps, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: itemOf(r, c.now), Stamp: r.Stamp}})
+}
+
+// absent notes that a present page was not offered.
+func (c *comparison) absent(e journal.Entry) {
+	switch {
+	case !c.inv.Public(e.Item.URL):
+		c.withdraw(e.Item.URL)
+	case !e.Held.IsZero() && !c.accept && !c.ripe(e.Held):
+		// It waits.
+	case len(c.gone) < c.limit:
+		c.gone = append(c.gone, e)
+	case e.Held.IsZero():
+		c.hold(e)
+		c.again = c.again || c.accept
+	default:
+		c.again = true
+	}
+}
+
+func (c *comparison) withdraw(url string) {
+	c.rep.Withdrawn++
+	c.steps = append(c.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}})
+}
+
+func (c *comparison) unsettled(url string) {
+	c.rep.Unsettled++
+	if s := scopeOf(url); len(c.soon) == 0 || c.soon[len(c.soon)-1] != s {
+		c.soon = append(c.soon, s)
+	}
+}
+
+// errUnread is what comparison.read returns for content that could not be
+// read, so that nothing is known of it.
+var errUnread = errors.New("content could not be read")
+
+// read reads an offer, unless the Inventory knew its digest already.
+func (c *comparison) read(ctx context.Context, o Offer) (Offer, error) {
+	if !o.Digest.IsZero() {
+		return o, nil
+	}
+	r, err := c.inv.Read(ctx, o)
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		return r, err
+	case ctx.Err() != nil:
+		return r, ctx.Err()
+	}
+	c.rep.Unread++
+	if c.unread++; c.unread <= 5 {
+		c.warn("page could not be read: what is known of it stays", "url", o.URL, "place", o.Place, "err", err)
+	}
+	return r, errUnread
+}
+
+// flushFull flushes when enough steps have gathered.
+func (c *comparison) flushFull(ctx context.Context) error {
+	most := flushAfter
+	if c.left.end {
+		most = protocol.MaxBatch // no view to put away
+	}
+	if len(c.steps) < most {
+		return nil
+	}
+	// A journal that must grow cannot while a view is open.
+	c.left.pause()
+	return c.flush(ctx)
+}
+
+// flush appends all steps gathered so far, in transactions of bounded size.
+// No view may be open.
+func (c *comparison) flush(ctx context.Context) error {
+	for s := c.steps; len(s) > 0; {
+		n := min(len(s), protocol.MaxBatch)
+		if _, err := c.j.Append(ctx, s[:n]); err != nil {
+			c.broken = true
+			return err
+		}
+		s = s[n:]
+	}
+	clear(c.steps)
+	c.steps = c.steps[:0]
+	return nil
+}
+
+// itemOf is the item that an offer, read, describes for the first time.
+func itemOf(o Offer, now time.Time) protocol.Item {
+	m := o.Modified
+	if m.IsZero() || m.After(now) {
+		m = now
+	}
+	return protocol.Item{URL: o.URL, Title: o.Title, Modified: m.UTC().Truncate(time.Millisecond),
+		Length: o.Length, Type: o.Type, Digest: o.Digest}
+}
+
+// movedOn is the honest modified of bytes that have changed: what they claim
+// where that lies after the previous one, else now; in any case later.
+func movedOn(claimed, prev, now time.Time) time.Time {
+	if claimed.After(prev) && !claimed.After(now) {
+		return claimed
+	}
+	if now = now.UTC().Truncate(time.Millisecond); now.After(prev) {
+		return now
+	}
+	return prev.Add(time.Millisecond)
+}
+
+// scopeOf is the directory that a URL stands in.
+func scopeOf(url string) Scope {
+	path := url
+	if i := strings.IndexAny(path, "?#"); i >= 0 {
+		path = path[:i]
+	}
+	return Scope{Prefix: path[:strings.LastIndexByte(path, '/')+1]}
+}

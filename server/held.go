@@ -1,0 +1,112 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// massFloor is how many pages may vanish at once from a site of any size
+// without that being a mass disappearance, unless they are all it has.
+const massFloor = 20
+
+// finish decides what the walk left open: moves, new pages, holds, and the
+// deletions whose time has come. No view may be open.
+func (c *comparison) finish(ctx context.Context) error {
+	// What could not be looked at has not vanished.
+	gone := c.gone[:0]
+	for _, e := range c.gone {
+		if !c.isUnseen(e.Item.URL) {
+			gone = append(gone, e)
+		}
+	}
+	c.gone = gone
+	if err := c.moves(ctx); err != nil {
+		return err
+	}
+	for _, r := range c.born {
+		c.create(r)
+	}
+	c.born = nil
+	var ripe []string
+	for _, e := range c.gone {
+		if c.accept || !e.Held.IsZero() {
+			ripe = append(ripe, e.Item.URL)
+		} else {
+			c.hold(e)
+		}
+	}
+	c.gone = nil
+	if err := c.flush(ctx); err != nil {
+		return err
+	}
+	if err := c.countHeld(); err != nil {
+		return err
+	}
+	if len(ripe) == 0 || c.rep.MassHeld && !c.accept {
+		c.again = false // nothing is made room for
+		return nil
+	}
+	for _, url := range ripe {
+		c.rep.Gone++
+		c.steps = append(c.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}})
+	}
+	if err := c.flush(ctx); err != nil {
+		return err
+	}
+	return c.countHeld()
+}
+
+// countHeld counts what is held now, and finds when the next of it is ripe.
+func (c *comparison) countHeld() error {
+	c.rep.HeldNow, c.nextHeld = 0, time.Time{}
+	err := eachHeld(c.j, func(e journal.Entry) {
+		c.rep.HeldNow++
+		if !c.ripe(e.Held) && (c.nextHeld.IsZero() || e.Held.Before(c.nextHeld)) {
+			c.nextHeld = e.Held
+		}
+	})
+	c.rep.MassHeld = isMass(c.rep.HeldNow, c.j.Len())
+	return err
+}
+
+// eachHeld calls f with every held entry. f must not use the journal.
+func eachHeld(j *Journal, f func(journal.Entry)) error {
+	v, err := j.View()
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	for e, err := range v.Held() {
+		if err != nil {
+			return err
+		}
+		f(e)
+	}
+	return nil
+}
+
+// hold notes that a page was not found.
+func (c *comparison) hold(e journal.Entry) {
+	c.rep.Held++
+	e.Held = c.now
+	c.steps = append(c.steps, journal.Step{Entry: e})
+}
+
+func (c *comparison) isUnseen(url string) bool {
+	for _, p := range c.unseen {
+		if strings.HasPrefix(url, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// isMass reports whether held pages of present ones (the held included) are a
+// mass disappearance, which only a person or their return resolves.
+func isMass(held, present int) bool {
+	return held > 0 && (held == present || held > massFloor && held > present/2)
+}

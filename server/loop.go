@@ -1,0 +1,266 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/internal/journal"
+)
+
+// How long Run waits before it tries again.
+const (
+	retryLook  = 2 * time.Second // after a failed look, doubled up to...
+	retryMost  = time.Minute
+	retrySoon  = 2 * time.Second // for what was being changed
+	retryWrite = 10 * time.Second
+	lastWrite  = 10 * time.Second // the longest that a last manifest may take at the end
+)
+
+// Run looks at everything, and then, until ctx ends: at what the Inventory's
+// Watch calls dirty, at once; at pages held whose grace period is over; and at
+// everything every LookEvery. A look that fails is logged, shown in Status and
+// tried again. The manifest is written beside that. Run returns nil when ctx
+// has ended and everything it started has.
+func (p *Publisher) Run(ctx context.Context) error {
+	p.init()
+	p.load()
+	inner, stop := context.WithCancel(ctx)
+	var owned sync.WaitGroup
+	defer owned.Wait()
+	defer stop()
+	owned.Go(func() { p.watch(inner) })
+	owned.Go(func() { p.writeLoop(inner) })
+
+	var (
+		fullAt  time.Time           // when everything is to be looked at
+		notYet  time.Time           // after a failure: nothing is looked at before
+		backoff = retryLook         // the next wait after a failure
+		soon    map[Scope]time.Time // unsettled scopes
+	)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		now := p.now()
+		full := !now.Before(fullAt)
+		scopes, all, calls := p.take(now, notYet, full, soon)
+		if !all && len(scopes) == 0 {
+			timer.Reset(max(0, p.nextAt(fullAt, notYet, soon).Sub(now)))
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-p.wake:
+			case <-timer.C:
+			}
+			continue
+		}
+		if all {
+			scopes, soon = nil, nil
+		}
+		rep, unsettled, err := p.look(ctx, scopes, false)
+		if ctx.Err() != nil {
+			return nil
+		}
+		now = p.now()
+		if err != nil {
+			p.log().Error("look failed: what is published stays as it is", "err", err, "again_in", backoff)
+			p.giveBack(scopes)
+			notYet, backoff = now.Add(backoff), min(2*backoff, retryMost)
+			continue
+		}
+		notYet, backoff = time.Time{}, retryLook
+		for _, s := range unsettled {
+			if soon == nil {
+				soon = make(map[Scope]time.Time)
+			}
+			soon[s] = now.Add(retrySoon)
+		}
+		if !all {
+			continue
+		}
+		if !fullAt.IsZero() && full {
+			p.countMissed(rep, calls)
+		}
+		fullAt = now.Add(orDefault(p.LookEvery, 10*time.Minute))
+	}
+}
+
+// dirty is what the Inventory's Watch calls. It does not block.
+func (p *Publisher) dirty(scopes []Scope) {
+	p.mu.Lock()
+	p.pending.calls++
+	p.pending.add(scopes)
+	p.mu.Unlock()
+	signal(p.wake)
+}
+
+// giveBack puts scopes back whose look failed.
+func (p *Publisher) giveBack(scopes []Scope) {
+	p.mu.Lock()
+	p.pending.add(scopes)
+	p.mu.Unlock()
+}
+
+func (q *pending) add(scopes []Scope) {
+	if len(scopes) == 0 || len(q.scopes)+len(scopes) > 4*maxScopes {
+		q.all, q.scopes = true, nil
+	}
+	if q.all {
+		return
+	}
+	if q.scopes == nil {
+		q.scopes = make(map[Scope]bool)
+	}
+	for _, s := range scopes {
+		q.scopes[s] = true
+	}
+}
+
+// take returns what is to be looked at now, and how often dirty was called.
+func (p *Publisher) take(now, notYet time.Time, full bool, soon map[Scope]time.Time) (scopes []Scope, all bool, calls int) {
+	if now.Before(notYet) {
+		return nil, false, 0
+	}
+	ripe := p.ripeScopes(now)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := &p.pending
+	all, calls = q.all || full, q.calls
+	for s := range q.scopes {
+		scopes = append(scopes, s)
+	}
+	q.all, q.scopes = false, nil
+	for s, at := range soon {
+		if !now.Before(at) {
+			scopes = append(scopes, s)
+			delete(soon, s)
+		}
+	}
+	return append(scopes, ripe...), all, calls
+}
+
+// ripeScopes returns where held pages stood whose time has come: that they
+// are absent must be seen again before it is told.
+func (p *Publisher) ripeScopes(now time.Time) []Scope {
+	p.mu.Lock()
+	due := !p.held.IsZero() && !p.status.MassHeld && p.ripe(p.held, now)
+	p.mu.Unlock()
+	if !due {
+		return nil
+	}
+	var scopes []Scope
+	last := Scope{}
+	err := eachHeld(p.Journal, func(e journal.Entry) {
+		if s := scopeOf(e.Item.URL); s != last && p.ripe(e.Held, now) {
+			scopes, last = append(scopes, s), s
+		}
+	})
+	if err != nil {
+		p.log().Error("held pages could not be read", "err", err)
+	}
+	return scopes
+}
+
+// nextAt is when there is something to do if nobody calls before.
+func (p *Publisher) nextAt(fullAt, notYet time.Time, soon map[Scope]time.Time) time.Time {
+	if !notYet.IsZero() {
+		return notYet // what failed waits to be tried again
+	}
+	at := fullAt
+	p.mu.Lock()
+	if !p.held.IsZero() && !p.status.MassHeld && !p.Once {
+		if ripe := p.held.Add(p.grace()); ripe.Before(at) {
+			at = ripe
+		}
+	}
+	p.mu.Unlock()
+	for _, t := range soon {
+		if t.Before(at) {
+			at = t
+		}
+	}
+	return at
+}
+
+// countMissed counts what a regular look found that nobody had told of.
+func (p *Publisher) countMissed(rep Report, calls int) {
+	n := rep.New + rep.Changed + rep.Moved + rep.Withdrawn + rep.Held
+	p.mu.Lock()
+	if p.pending.calls != calls {
+		n = 0 // it may be what is being told right now
+	}
+	p.status.Missed += n
+	p.mu.Unlock()
+	if n > 0 {
+		p.log().Warn("the regular look found changes that no event had told of", "pages", n)
+	}
+}
+
+// watch keeps the Inventory's Watch running.
+func (p *Publisher) watch(ctx context.Context) {
+	for first := true; ; first = false {
+		if !first {
+			p.dirty(nil) // whatever happened meanwhile
+		}
+		err := p.Inventory.Watch(ctx, p.dirty)
+		if ctx.Err() != nil {
+			return
+		}
+		p.log().Warn("watching ended: changes are found by the regular look until it runs again", "err", err, "again_in", retryMost)
+		if !sleep(ctx, retryMost) {
+			return
+		}
+	}
+}
+
+// writeLoop writes the manifest when it is behind: at once after a quiet
+// while, else every WriteEvery, and a last time at the end.
+func (p *Publisher) writeLoop(ctx context.Context) {
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			p.writeLast(ctx)
+			return
+		case <-p.stale:
+		}
+		if p.Snapshot == nil || p.Snapshot.current(p.Journal) {
+			continue
+		}
+		if wait := orDefault(p.WriteEvery, 10*time.Second) - p.now().Sub(last); !last.IsZero() && wait > 0 && !sleep(ctx, wait) {
+			p.writeLast(ctx)
+			return
+		}
+		err := p.write(ctx)
+		last = p.now()
+		if err != nil && ctx.Err() == nil {
+			p.log().Error("manifest could not be written", "err", err, "again_in", retryWrite)
+			if sleep(ctx, retryWrite) {
+				signal(p.stale)
+			}
+		}
+	}
+}
+
+func (p *Publisher) writeLast(ctx context.Context) {
+	if p.Snapshot == nil || p.Snapshot.current(p.Journal) {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+	defer stop()
+	if err := p.write(ctx); err != nil {
+		p.log().Error("last manifest could not be written", "err", err)
+	}
+}
+
+// sleep waits, and reports whether ctx let it.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

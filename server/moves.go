@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// match is what is known of one digest while moves are looked for. A digest
+// that more than one new page has, or more than one that vanished, tells
+// nothing: real docroots hold many equal files.
+type match struct {
+	born, lost int // how many have it
+	to         int // index in born
+	from       journal.Entry
+	seen       bool // this look found that from is absent
+}
+
+// moves finds the new pages that are vanished ones under another URL, and
+// takes both off their side list.
+func (c *comparison) moves(ctx context.Context) error {
+	if len(c.born) == 0 {
+		return nil
+	}
+	by := make(map[protocol.Digest]*match)
+	for i, r := range c.born {
+		if r.Digest.IsZero() || r.Length <= 0 {
+			continue
+		}
+		if m := by[r.Digest]; m != nil {
+			m.born++
+		} else {
+			by[r.Digest] = &match{born: 1, to: i}
+		}
+	}
+	lost := func(e journal.Entry, seen bool) {
+		if m := by[e.Item.Digest]; m != nil {
+			m.lost++
+			m.from, m.seen = e, seen
+		}
+	}
+	listed := make(map[string]bool) // held ones that are in gone too
+	for _, e := range c.gone {
+		lost(e, true)
+		if !e.Held.IsZero() {
+			listed[e.Item.URL] = true
+		}
+	}
+	if err := eachHeld(c.j, func(e journal.Entry) {
+		if !listed[e.Item.URL] {
+			lost(e, false)
+		}
+	}); err != nil {
+		return err
+	}
+	var doubtful []string
+	for d, m := range by {
+		switch {
+		case m.born != 1 || m.lost != 1:
+			delete(by, d)
+		case !m.seen:
+			doubtful = append(doubtful, m.from.Item.URL)
+		}
+	}
+	if len(doubtful) > 0 {
+		absent, err := c.lookFor(ctx, doubtful)
+		if err != nil {
+			return err
+		}
+		for d, m := range by {
+			if !m.seen && !absent[m.from.Item.URL] {
+				delete(by, d)
+			}
+		}
+	}
+	if len(by) == 0 {
+		return nil
+	}
+	went := make(map[string]bool, len(by))
+	rest := c.born[:0]
+	for i, r := range c.born {
+		m := by[r.Digest]
+		if m == nil || m.to != i {
+			rest = append(rest, r)
+			continue
+		}
+		it := itemOf(r, c.now)
+		it.Modified, it.Span = m.from.Item.Modified, m.from.Item.Span // the bytes are as old as they were
+		c.rep.Moved++
+		c.steps = append(c.steps, journal.Step{Op: protocol.Move, From: m.from.Item.URL, Entry: journal.Entry{Item: it, Stamp: r.Stamp}})
+		went[m.from.Item.URL] = true
+	}
+	c.born = rest
+	c.gone = slices.DeleteFunc(c.gone, func(e journal.Entry) bool { return went[e.Item.URL] })
+	return nil
+}
+
+// lookFor returns which of these held pages are absent still: a hold is not a
+// fact, and its page may stand there again, not looked at yet.
+func (c *comparison) lookFor(ctx context.Context, urls []string) (map[string]bool, error) {
+	absent := make(map[string]bool, len(urls))
+	scopes := make([]Scope, len(urls))
+	for i, u := range urls {
+		absent[u], scopes[i] = true, scopeOf(u)
+	}
+	for o, err := range c.inv.Look(ctx, covering(scopes)) {
+		var u *UnseenError
+		switch {
+		case errors.As(err, &u):
+			c.unseen = append(c.unseen, u.Prefix)
+		case err != nil:
+			return nil, err
+		default:
+			delete(absent, o.URL)
+		}
+	}
+	for u := range absent {
+		if c.isUnseen(u) {
+			delete(absent, u)
+		}
+	}
+	return absent, ctx.Err()
+}

@@ -1,0 +1,416 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Notifier is the http.Handler with a site's doors: below the path of Base
+//
+//	robots.rdf       the manifest, from the Snapshot
+//	parley/changes   the changes after a cursor; also as a long poll
+//	parley/stream    the same over WebSocket
+//
+// and at the root of the host /.well-known/parley, which names them all.
+//
+// Every subscriber is a position in the Log with a wake-up: there is no queue
+// that could overflow, and replay and live are one path. Close must be called
+// at the end: http.Server.Shutdown neither ends streams nor waits for them.
+type Notifier struct {
+	Log      protocol.Log
+	Snapshot *Snapshot // nil: there is no manifest here
+	Base     string    // the site's base URL, ending in "/"
+
+	// Public says which URLs may be told to anybody now, in what is replayed
+	// too; nil means all. It must not answer false merely because the rules
+	// cannot be read at the moment: what it withholds from a follower is not
+	// told to that follower again.
+	Public func(url string) bool
+
+	// MaxSubscribers bounds the streams and waiting long polls at a time.
+	// Zero means 1,000. PerAddress bounds them for one client address; zero
+	// means 16. A peer on the loopback is taken for a proxy: the last hop of
+	// its X-Forwarded-For counts, and without one there is no bound by address.
+	MaxSubscribers, PerAddress int
+
+	// Heartbeat is the longest silence on a stream. Zero means 25 s, which is
+	// below the 60 s after which common proxies hang up.
+	Heartbeat time.Duration
+
+	// WriteWait is how long a subscriber may take to read one message before
+	// its stream is cut. Zero means 20 s.
+	WriteWait time.Duration
+
+	Logger *slog.Logger
+	Now    func() time.Time
+
+	once     sync.Once
+	doors    doors
+	frames   frames
+	admitted admission
+	stats    counters
+
+	mu     sync.Mutex // guards guests and closed, and the use of served.Add
+	guests map[*guest]struct{}
+	closed bool
+	served sync.WaitGroup
+}
+
+// A guest is a request that lasts: a stream, or a long poll that waits.
+type guest struct {
+	stop context.CancelCauseFunc // ends it in peace
+	cut  context.CancelFunc      // ends it at once
+}
+
+// errShutdown is why guests are stopped by Close.
+var errShutdown = errors.New("the site stops or restarts")
+
+// doors are the URLs and paths of a site's doors.
+type doors struct {
+	manifest, changes, stream string // URLs
+	path                      string // of the base, decoded
+	host                      string
+	err                       error
+}
+
+const wellKnown = "/.well-known/parley"
+
+func doorsOf(base string) doors {
+	u, err := url.Parse(base)
+	if err == nil && (u.Host == "" || !strings.HasSuffix(base, "/") || u.Scheme != "http" && u.Scheme != "https") {
+		err = fmt.Errorf("base %.200q: want http://HOST/ or https://HOST/, ending in a slash", base)
+	}
+	if err != nil {
+		return doors{err: err}
+	}
+	return doors{manifest: base + "robots.rdf", changes: base + "parley/changes",
+		stream: "ws" + strings.TrimPrefix(base, "http") + "parley/stream", path: u.Path, host: u.Host}
+}
+
+func (n *Notifier) init() {
+	n.once.Do(func() {
+		if n.Now == nil {
+			n.Now = time.Now
+		}
+		n.doors = doorsOf(n.Base)
+		n.frames = frames{log: n.Log, public: n.Public, now: n.Now}
+		n.guests = make(map[*guest]struct{})
+	})
+}
+
+func (n *Notifier) heartbeat() time.Duration { return orDefault(n.Heartbeat, 25*time.Second) }
+
+// ServeHTTP serves the doors, and answers 404 to everything else.
+func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n.init()
+	door := n.door(r.URL.Path)
+	var p *problem
+	switch {
+	case n.doors.err != nil:
+		p = plainProblem(http.StatusInternalServerError, n.doors.err.Error())
+	case door == nil:
+		p = plainProblem(http.StatusNotFound, "here are only "+n.doors.manifest+", "+n.doors.changes+", "+n.doors.stream+" and "+wellKnown)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		p = plainProblem(http.StatusMethodNotAllowed, "this door is for reading")
+		p.allow = "GET, HEAD"
+	default:
+		p = door(w, r)
+	}
+	if p != nil {
+		n.stats.refuse(p.Status)
+		p.write(w, r)
+	}
+}
+
+// door returns what serves a path: a method that answers, or returns why not.
+func (n *Notifier) door(path string) func(http.ResponseWriter, *http.Request) *problem {
+	if path == wellKnown {
+		return n.serveDiscovery
+	}
+	below, ok := strings.CutPrefix(path, n.doors.path)
+	if !ok {
+		return nil
+	}
+	switch below {
+	case "robots.rdf":
+		return n.serveManifest
+	case "parley/changes":
+		return n.serveChanges
+	case "parley/stream":
+		return n.serveStream
+	}
+	return nil
+}
+
+func (n *Notifier) serveManifest(w http.ResponseWriter, r *http.Request) *problem {
+	if n.Snapshot == nil {
+		return plainProblem(http.StatusNotFound, "there is no manifest here")
+	}
+	n.stats.manifests.Add(1)
+	n.Snapshot.ServeHTTP(w, r)
+	return nil
+}
+
+// Discovery is the answer of /.well-known/parley.
+type discovery struct {
+	Version      int             `json:"version"`
+	Base         string          `json:"base"`
+	Manifest     string          `json:"manifest"`
+	Changes      string          `json:"changes"`
+	Stream       string          `json:"stream"`
+	Subprotocols []string        `json:"subprotocols"`
+	Epoch        string          `json:"epoch"`
+	Head         protocol.Cursor `json:"head"`
+	Floor        protocol.Cursor `json:"floor"`
+	Heartbeat    int             `json:"heartbeat"`       // seconds
+	Items        int             `json:"items,omitempty"` // of the manifest
+}
+
+func (n *Notifier) serveDiscovery(w http.ResponseWriter, r *http.Request) *problem {
+	head := n.Log.Head()
+	if head.IsZero() {
+		return unavailable("the first look at the site is not over")
+	}
+	d := discovery{Version: 1, Base: n.Base, Manifest: n.doors.manifest, Changes: n.doors.changes, Stream: n.doors.stream,
+		Subprotocols: []string{protocol.Subprotocol}, Epoch: head.Epoch, Head: head, Floor: n.Log.Floor(),
+		Heartbeat: int(n.heartbeat() / time.Second)}
+	if n.Snapshot != nil {
+		d.Items = n.Snapshot.Items()
+	}
+	b, err := json.Marshal(d)
+	if err != nil {
+		panic("server: encode discovery: " + err.Error()) // plain values always encode
+	}
+	writeJSON(w, append(b, '\n'))
+	return nil
+}
+
+func writeJSON(w http.ResponseWriter, b []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	w.Write(b) // the client may have gone
+}
+
+// query reads the parameters of a request, of which each may stand once. An
+// unknown one is refused by its name: ignored in silence it would be the
+// riddle why nothing comes.
+func query(r *http.Request, known ...string) (map[string]string, *problem) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, badParameter("", "the query cannot be read: "+err.Error())
+	}
+	q := make(map[string]string, len(values))
+next:
+	for name, v := range values {
+		for _, k := range known {
+			if name != k {
+				continue
+			}
+			if len(v) > 1 {
+				return nil, badParameter(name, name+" is given more than once")
+			}
+			q[name] = v[0]
+			continue next
+		}
+		return nil, badParameter(name, fmt.Sprintf("there is no parameter %.100q here, only %s", name, strings.Join(known, ", ")))
+	}
+	return q, nil
+}
+
+// cursorOf reads the parameter after. Without it the cursor is the zero Cursor.
+func cursorOf(q map[string]string) (protocol.Cursor, *problem) {
+	text, ok := q["after"]
+	if !ok {
+		return protocol.Cursor{}, nil
+	}
+	c, err := protocol.ParseCursor(text)
+	if err != nil {
+		return c, badParameter("after", err.Error())
+	}
+	return c, nil
+}
+
+// numberOf reads a parameter that is a whole number from least to most.
+func numberOf(q map[string]string, name string, least, most, otherwise int) (int, *problem) {
+	text, ok := q[name]
+	if !ok {
+		return otherwise, nil
+	}
+	v, err := strconv.Atoi(text)
+	if err != nil || v < least || v > most {
+		return 0, badParameter(name, fmt.Sprintf("%s must be a whole number from %d to %d", name, least, most))
+	}
+	return v, nil
+}
+
+// cursorProblem is the answer to a cursor that the log refuses; nil if err is
+// not about the cursor.
+func (n *Notifier) cursorProblem(after protocol.Cursor, err error) *problem {
+	head, floor := n.Log.Head(), n.Log.Floor()
+	p := &problem{Head: &head, Floor: &floor, Manifest: n.doors.manifest}
+	switch {
+	case errors.Is(err, protocol.ErrEpoch):
+		p.Type, p.Status, p.Title = problemEpoch, http.StatusConflict, "the cursor is of another epoch"
+		p.Detail = fmt.Sprintf("this site cannot prove that it continues what %s has seen: read the manifest, and go on from its cursor", after)
+	case errors.Is(err, protocol.ErrTooOld):
+		p.Type, p.Status, p.Title = problemTooOld, http.StatusGone, "the cursor is older than what this site remembers"
+		p.Detail = fmt.Sprintf("changes are remembered after %s: read the manifest, and go on from its cursor", floor)
+	default:
+		return nil
+	}
+	return p
+}
+
+// longPoll bounds how long the changes door waits, in seconds.
+const longPoll = 60
+
+// serveChanges answers with one Batch of what follows a cursor.
+func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem {
+	q, p := query(r, "after", "wait", "limit")
+	if p != nil {
+		return p
+	}
+	after, p := cursorOf(q)
+	if p != nil {
+		return p
+	}
+	wait, p := numberOf(q, "wait", 0, longPoll, 0)
+	if p != nil {
+		return p
+	}
+	limit, p := numberOf(q, "limit", 1, protocol.MaxBatch, protocol.MaxBatch)
+	if p != nil {
+		return p
+	}
+	if n.Log.Head().IsZero() {
+		return unavailable("the first look at the site is not over")
+	}
+	m, err := readBatch(r.Context(), n.Log, after, limit, n.Public)
+	if err == nil && len(m.Changes) == 0 && wait > 0 && r.Method == http.MethodGet {
+		m, p, err = n.poll(w, r, m, limit, time.Duration(wait)*time.Second)
+	}
+	switch {
+	case p != nil:
+		return p
+	case r.Context().Err() != nil:
+		return nil // nobody is there to be answered
+	case err != nil:
+		if p = n.cursorProblem(after, err); p != nil {
+			return p
+		}
+		orDiscard(n.Logger).Error("changes could not be read", "after", after.String(), "err", err)
+		return plainProblem(http.StatusInternalServerError, "the journal could not be read")
+	}
+	m.Head = n.Log.Head()
+	n.stats.batches.Add(1)
+	n.stats.told.Add(int64(len(m.Changes)))
+	writeJSON(w, append(m.Encode(), '\n'))
+	return nil
+}
+
+// poll waits until there is something to tell, the time is over, or the site
+// stops; then it returns the batch, which may be empty.
+func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, m protocol.Message, limit int, wait time.Duration) (protocol.Message, *problem, error) {
+	ctx, stop := context.WithCancelCause(r.Context())
+	defer stop(nil)
+	leave, p := n.admit(r, &guest{stop: stop, cut: func() { stop(errShutdown) }})
+	if p != nil {
+		return m, p, nil
+	}
+	defer leave()
+	// The answer may come later than the server allows for others.
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + orDefault(n.WriteWait, 20*time.Second)))
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for len(m.Changes) == 0 {
+		if err := n.Log.Wait(ctx, m.To); err != nil {
+			if ctx.Err() != nil {
+				err = nil
+			}
+			return m, nil, err
+		}
+		next, err := readBatch(ctx, n.Log, m.To, limit, n.Public)
+		if err != nil {
+			return m, nil, err
+		}
+		m.To, m.Changes = next.To, next.Changes
+	}
+	return m, nil, nil
+}
+
+// admit lets a guest in, unless there are too many or the Notifier is closed.
+// What it returns is to be called when the guest has gone.
+func (n *Notifier) admit(r *http.Request, g *guest) (leave func(), p *problem) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		p := unavailable(errShutdown.Error())
+		p.Type, p.Title = "about:blank", http.StatusText(http.StatusServiceUnavailable)
+		return nil, p
+	}
+	most, each := n.MaxSubscribers, n.PerAddress
+	if most <= 0 {
+		most = 1000
+	}
+	if each <= 0 {
+		each = 16
+	}
+	out, ok := n.admitted.enter(clientAddress(r), most, each)
+	if !ok {
+		return nil, &problem{Type: problemLimit, Title: "too many subscribers", Status: http.StatusTooManyRequests,
+			Detail: fmt.Sprintf("at most %d subscribers at a time, and %d from one address: keep one, or ask without wait", most, each),
+			retry:  30 * time.Second}
+	}
+	n.guests[g] = struct{}{}
+	n.served.Add(1)
+	return func() {
+		out()
+		n.mu.Lock()
+		delete(n.guests, g)
+		n.mu.Unlock()
+		n.served.Done()
+	}, nil
+}
+
+// Close says goodbye to every stream, with where to resume, ends every long
+// poll, and waits until all have gone; new ones are refused from then on. When
+// ctx ends before, the rest is cut and its error returned.
+func (n *Notifier) Close(ctx context.Context) error {
+	n.init()
+	each := func(f func(*guest)) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.closed = true
+		for g := range n.guests {
+			f(g)
+		}
+	}
+	each(func(g *guest) { g.stop(errShutdown) })
+	gone := make(chan struct{})
+	go func() {
+		n.served.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+		each(func(g *guest) { g.cut() })
+		<-gone
+		return ctx.Err()
+	}
+}

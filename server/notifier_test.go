@@ -1,0 +1,402 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A site is a world with doors.
+type site struct {
+	*world
+	notifier *server.Notifier
+	web      *httptest.Server
+}
+
+// newSite opens the doors of a world with pages a.html and b.html that has
+// been looked at once. All it starts has ended when the test has.
+func newSite(t *testing.T, change ...func(*server.Notifier)) *site {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		until(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
+	})
+	w := newWorld(t)
+	w.write("a.html", "a")
+	w.write("b.html", "b")
+	w.turn()
+	return w.serve(change...)
+}
+
+func (w *world) serve(change ...func(*server.Notifier)) *site {
+	s := &site{world: w, notifier: &server.Notifier{Log: w.journal, Snapshot: w.pub.Snapshot, Base: base, Public: w.Public, Logger: testLog(w.T), Now: w.clock}}
+	for _, f := range change {
+		f(s.notifier)
+	}
+	s.web = httptest.NewServer(s.notifier)
+	w.Cleanup(func() {
+		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+		defer stop()
+		if err := s.notifier.Close(ctx); err != nil {
+			w.Error(err)
+		}
+		s.web.Close()
+	})
+	return s
+}
+
+// until waits for a condition that must come.
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("waited in vain until %s\n%s", what, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+func (s *site) get(path string, header ...string) (*http.Response, string) {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), "GET", s.web.URL+path, nil)
+	s.must(err)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	s.must(err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	s.must(err)
+	return resp, string(b)
+}
+
+// changes asks the changes door.
+func (s *site) changes(after protocol.Cursor, more string) protocol.Message {
+	s.Helper()
+	resp, body := s.get("/parley/changes?after=" + after.String() + more)
+	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "application/json" || !strings.HasSuffix(body, "}\n") {
+		s.Fatalf("status %d, %v: %s", resp.StatusCode, resp.Header, body)
+	}
+	m, err := protocol.ParseMessage([]byte(body))
+	s.must(err)
+	if m.Kind != protocol.Batch || m.From != after || m.Head.IsZero() {
+		s.Errorf("%s", body)
+	}
+	return m
+}
+
+func tellAll(changes []protocol.Change) string {
+	var s []string
+	for _, c := range changes {
+		s = append(s, tell(c))
+	}
+	return strings.Join(s, ", ")
+}
+
+func (s *site) cursor(seq uint64) protocol.Cursor {
+	return protocol.Cursor{Epoch: s.journal.Head().Epoch, Seq: seq}
+}
+
+func TestChanges(t *testing.T) {
+	s := newSite(t)
+	if m := s.changes(s.cursor(0), ""); len(m.Changes) != 0 || m.To != s.cursor(0) {
+		t.Errorf("%+v", m)
+	}
+	for i := range 5 {
+		s.write("a.html", fmt.Sprint(i))
+		s.look()
+	}
+	m := s.changes(s.cursor(2), "")
+	if len(m.Changes) != 3 || m.To != s.cursor(5) || m.Head != s.cursor(5) || m.Changes[0].Seq != 3 {
+		t.Errorf("%+v", m)
+	}
+	m = s.changes(s.cursor(1), "&limit=2")
+	if len(m.Changes) != 2 || m.To != s.cursor(3) || m.Head != s.cursor(5) {
+		t.Errorf("%+v", m)
+	}
+	c := m.Changes[1]
+	e, err := s.journal.Read(t.Context(), s.cursor(2), 1)
+	s.must(err)
+	if !c.Item.Equal(e[0].Item) || c.Prev != e[0].Prev || !c.At.Equal(e[0].At) {
+		t.Errorf("told %+v, is %+v", c, e[0])
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s := newSite(t)
+	for i := range 3 {
+		s.write("a.html", fmt.Sprint(i))
+		s.look()
+	}
+	ws := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13",
+		"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol", "parley.v1.json"}
+	with := func(more ...string) []string { return append(ws[:len(ws):len(ws)], more...) }
+	head := s.cursor(3)
+	for _, c := range []struct {
+		path   string
+		header []string
+		status int
+		typ    string
+		param  string
+	}{
+		{"/", nil, 404, "about:blank", ""},
+		{"/parley", nil, 404, "about:blank", ""},
+		{"/robots.rdf/x", nil, 404, "about:blank", ""},
+		{"/parley/changes?after=x", nil, 400, "urn:parley:problem:parameter", "after"},
+		{"/parley/changes?after=" + head.String() + "&want=delta", nil, 400, "urn:parley:problem:parameter", "want"},
+		{"/parley/changes?after=" + head.String() + "&after=" + head.String(), nil, 400, "urn:parley:problem:parameter", "after"},
+		{"/parley/changes?wait=61", nil, 400, "urn:parley:problem:parameter", "wait"},
+		{"/parley/changes?wait=-1", nil, 400, "urn:parley:problem:parameter", "wait"},
+		{"/parley/changes?limit=0", nil, 400, "urn:parley:problem:parameter", "limit"},
+		{"/parley/changes?limit=1001", nil, 400, "urn:parley:problem:parameter", "limit"},
+		{"/parley/changes?limit=x", nil, 400, "urn:parley:problem:parameter", "limit"},
+		{"/parley/changes?%zz", nil, 400, "urn:parley:problem:parameter", ""},
+		{"/parley/changes", nil, 410, "urn:parley:problem:too-old", ""},
+		{"/parley/changes?after=0:0", nil, 410, "urn:parley:problem:too-old", ""},
+		{"/parley/changes?after=other:1", nil, 409, "urn:parley:problem:epoch", ""},
+		{"/parley/changes?after=" + s.cursor(4).String(), nil, 409, "urn:parley:problem:epoch", ""},
+		{"/parley/changes?wait=1&after=" + s.cursor(4).String(), nil, 409, "urn:parley:problem:epoch", ""},
+		{"/parley/stream?after=" + head.String(), nil, 426, "about:blank", ""},
+		{"/parley/stream?after=" + head.String(), with("Sec-WebSocket-Protocol", "other"), 400, "urn:parley:problem:parameter", "Sec-WebSocket-Protocol"},
+		{"/parley/stream?after=" + head.String(), with("Origin", "http://evil.example"), 403, "about:blank", ""},
+		{"/parley/stream?after=" + head.String(), with("Origin", "null"), 403, "about:blank", ""},
+		{"/parley/stream?after=x", ws, 400, "urn:parley:problem:parameter", "after"},
+		{"/parley/stream?wait=1", ws, 400, "urn:parley:problem:parameter", "wait"},
+		{"/parley/stream", ws, 410, "urn:parley:problem:too-old", ""},
+		{"/parley/stream?after=other:1", ws, 409, "urn:parley:problem:epoch", ""},
+		{"/parley/stream?after=" + s.cursor(4).String(), ws, 409, "urn:parley:problem:epoch", ""},
+	} {
+		resp, body := s.get(c.path, c.header...)
+		var p struct {
+			Type, Title, Detail, Parameter, Manifest string
+			Status                                   int
+			Head, Floor                              protocol.Cursor
+		}
+		if err := json.Unmarshal([]byte(body), &p); err != nil {
+			t.Errorf("%s: %v: %s", c.path, err, body)
+			continue
+		}
+		if resp.StatusCode != c.status || p.Status != c.status || p.Type != c.typ || p.Parameter != c.param || p.Title == "" ||
+			resp.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: status %d, want %d: %v %s", c.path, resp.StatusCode, c.status, resp.Header, body)
+		}
+		if c.status == 409 || c.status == 410 {
+			if p.Head != head || p.Floor != s.cursor(0) || p.Manifest != base+"robots.rdf" {
+				t.Errorf("%s: does not say where to resynchronise: %s", c.path, body)
+			}
+		}
+	}
+	resp, err := http.Post(s.web.URL+"/parley/changes", "text/plain", strings.NewReader("x"))
+	s.must(err)
+	resp.Body.Close()
+	if resp.StatusCode != 405 || resp.Header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("POST: status %d, %v", resp.StatusCode, resp.Header)
+	}
+	if n := s.notifier.Stats().Refused[410]; n != 3 {
+		t.Errorf("%d refusals with 410 counted", n)
+	}
+}
+
+// Before the first look is over there is nothing to follow.
+func TestDoorsWhileScanning(t *testing.T) {
+	s := newWorld(t).serve()
+	for _, path := range []string{"/robots.rdf", "/parley/changes?after=0:0", "/.well-known/parley"} {
+		resp, body := s.get(path)
+		if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || resp.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: status %d %v %s", path, resp.StatusCode, resp.Header, body)
+		}
+	}
+	if _, err := s.dial(protocol.Cursor{}); statusOf(err) != 503 {
+		t.Errorf("stream: %v", err)
+	}
+}
+
+func TestDiscovery(t *testing.T) {
+	s := newSite(t)
+	resp, body := s.get("/.well-known/parley")
+	want := fmt.Sprintf(`{"version":1,"base":"http://site.example/","manifest":"http://site.example/robots.rdf",`+
+		`"changes":"http://site.example/parley/changes","stream":"ws://site.example/parley/stream","subprotocols":["parley.v1.json"],`+
+		`"epoch":%q,"head":"%[1]s:0","floor":"%[1]s:0","heartbeat":25,"items":2}`+"\n", s.journal.Head().Epoch)
+	want = strings.ReplaceAll(want, `:"`+`"`, `:"`)
+	if resp.StatusCode != 200 || body != want {
+		t.Errorf("status %d\n%s\nwant\n%s", resp.StatusCode, body, want)
+	}
+}
+
+func TestManifestDoor(t *testing.T) {
+	s := newSite(t)
+	resp, body := s.get("/robots.rdf")
+	if resp.StatusCode != 200 || !strings.Contains(body, base+"a.html") {
+		t.Errorf("status %d: %s", resp.StatusCode, body)
+	}
+	resp, _ = s.get("/robots.rdf", "If-None-Match", resp.Header.Get("Etag"))
+	if resp.StatusCode != 304 {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+}
+
+// Below a base with a path the doors stand below it; the discovery document does not.
+func TestDoorsBelowAPath(t *testing.T) {
+	s := newSite(t, func(n *server.Notifier) { n.Base = "https://site.example/docs/" })
+	for path, status := range map[string]int{"/docs/robots.rdf": 200, "/robots.rdf": 404, "/docs/parley/changes": 410, "/parley/changes": 404,
+		"/.well-known/parley": 200, "/docs/.well-known/parley": 404} {
+		resp, body := s.get(path)
+		if resp.StatusCode != status {
+			t.Errorf("%s: status %d", path, resp.StatusCode)
+		}
+		if strings.HasSuffix(path, "n/parley") && status == 200 && !strings.Contains(body, `"wss://site.example/docs/parley/stream"`) {
+			t.Error(body)
+		}
+	}
+}
+
+func TestLongPoll(t *testing.T) {
+	s := newSite(t)
+	ask := func(after protocol.Cursor, more string) chan protocol.Message {
+		c := make(chan protocol.Message, 1)
+		waiting := s.notifier.Stats().Subscribers
+		go func() { c <- s.changes(after, more) }()
+		until(t, "the poll waits", func() bool { return s.notifier.Stats().Subscribers == waiting+1 })
+		return c
+	}
+	a, b := ask(s.cursor(0), "&wait=60"), ask(s.cursor(0), "&wait=60")
+	s.write("a.html", "new")
+	s.look()
+	for _, c := range []chan protocol.Message{a, b} {
+		if m := <-c; tellAll(m.Changes) != "update a.html" || m.To != s.cursor(1) {
+			t.Errorf("%+v", m)
+		}
+	}
+	// Its time is over.
+	begin := time.Now()
+	if m := s.changes(s.cursor(1), "&wait=1"); len(m.Changes) != 0 || m.To != s.cursor(1) {
+		t.Errorf("%+v", m)
+	}
+	if d := time.Since(begin); d < 900*time.Millisecond {
+		t.Errorf("it waited %v", d)
+	}
+	// What may not be told moves the watermark, and does not end the wait.
+	a = ask(s.cursor(1), "&wait=60")
+	s.write("secret.html", "x")
+	s.look()
+	if m := <-a; tellAll(m.Changes) != "create secret.html" {
+		t.Errorf("%+v", m)
+	}
+	s.forbid("secret.html")
+	if m := s.changes(s.cursor(1), "&wait=1"); len(m.Changes) != 0 || m.To != s.cursor(2) {
+		t.Errorf("%+v", m)
+	}
+	// The site stops.
+	a = ask(s.cursor(2), "&wait=60")
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+	defer stop()
+	s.must(s.notifier.Close(ctx))
+	if m := <-a; len(m.Changes) != 0 || m.To != s.cursor(2) {
+		t.Errorf("%+v", m)
+	}
+	if resp, _ := s.get("/parley/changes?wait=1&after=" + s.cursor(2).String()); resp.StatusCode != 503 {
+		t.Errorf("status %d after Close", resp.StatusCode)
+	}
+}
+
+// What the rules of now forbid is told to nobody, in replay neither.
+func TestReplayObeysTheRulesOfNow(t *testing.T) {
+	s := newSite(t)
+	s.write("new.html", "n")     // 1
+	s.look()                     //
+	s.write("a.html", "2")       // 2
+	s.look()                     //
+	s.rename("b.html", "c.html") // 3
+	s.look()                     //
+	s.remove("new.html")         // 4
+	s.look()                     //
+	s.pass(time.Minute)          //
+	s.look()                     //
+	s.write("b.html", "other")   // 5
+	s.look()
+	s.rename("b.html", "e.html") // 6
+	s.look()
+	for _, c := range []struct{ forbidden, want string }{
+		{"", "create new.html, update a.html, move b.html->c.html, delete new.html, create b.html, move b.html->e.html"},
+		{"a.html", "create new.html, move b.html->c.html, delete new.html, create b.html, move b.html->e.html"},
+		{"new.html", "update a.html, move b.html->c.html, delete new.html, create b.html, move b.html->e.html"},
+		{"c.html", "create new.html, update a.html, delete b.html, delete new.html, create b.html, move b.html->e.html"},
+		{"b.html", "create new.html, update a.html, create c.html, delete new.html, create e.html"},
+		{"b.html e.html", "create new.html, update a.html, create c.html, delete new.html, delete b.html"},
+	} {
+		s.forbid(strings.Fields(c.forbidden)...)
+		m := s.changes(s.cursor(0), "")
+		if got := tellAll(m.Changes); got != c.want || m.To != s.cursor(6) {
+			t.Errorf("without %q: told\n%s, want\n%s", c.forbidden, got, c.want)
+		}
+	}
+}
+
+func TestAdmission(t *testing.T) {
+	s := newSite(t, func(n *server.Notifier) { n.MaxSubscribers, n.PerAddress = 3, 1 })
+	at := s.cursor(0)
+	open := func(status int, header ...string) {
+		t.Helper()
+		c, err := s.dial(at, header...)
+		if statusOf(err) != status {
+			t.Errorf("%v: %v", header, err)
+		}
+		if c != nil {
+			t.Cleanup(func() { c.Close(1000, "") })
+		}
+	}
+	open(0, "X-Forwarded-For", "192.0.2.1")
+	open(429, "X-Forwarded-For", "192.0.2.1")
+	open(429, "X-Forwarded-For", "203.0.113.9, 192.0.2.1") // what the client claims is before
+	open(0)                                                // a proxy that names nobody
+	open(0)
+	open(429, "X-Forwarded-For", "192.0.2.2") // too many in all
+	resp, body := s.get("/parley/changes?wait=5&after=" + at.String())
+	if resp.StatusCode != 429 || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "urn:parley:problem:limit") {
+		t.Errorf("status %d %v %s", resp.StatusCode, resp.Header, body)
+	}
+	if resp, _ := s.get("/parley/changes?after=" + at.String()); resp.StatusCode != 200 {
+		t.Errorf("status %d without wait", resp.StatusCode)
+	}
+	if st := s.notifier.Stats(); st.Subscribers != 3 || st.Streams != 3 || st.Refused[429] != 4 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Whoever polls from any cursor, in batches of any size, has the site.
+func TestPollingIsExact(t *testing.T) {
+	s := newSite(t)
+	mirror, at := s.present(), s.journal.Head()
+	for i := range 30 {
+		s.write(fmt.Sprintf("p/%d.html", i%7), fmt.Sprint(i))
+		if i%5 == 0 {
+			s.rename("p/0.html", fmt.Sprintf("q/%d.html", i))
+		}
+		s.look()
+	}
+	for limit := 1; ; limit = limit%4 + 1 {
+		m := s.changes(at, fmt.Sprint("&limit=", limit))
+		if m.To == m.Head {
+			apply(mirror, m.Changes)
+			break
+		}
+		apply(mirror, m.Changes)
+		at = m.To
+	}
+	if want := s.present(); !maps.Equal(mirror, want) {
+		t.Errorf("%v", diff(mirror, want))
+	}
+}

@@ -1,0 +1,220 @@
+package server_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// Every story begins with a state and a manifest that agree, at 2 changes.
+func TestEpoch(t *testing.T) {
+	for name, story := range map[string]struct {
+		do      func(w *world)
+		renewed bool
+		seeded  bool // the journal is to be completed by a look
+	}{
+		"state and manifest agree": {do: func(w *world) {}},
+		"the manifest is behind": {do: func(w *world) {
+			w.write("a.html", "3")
+			w.look()
+		}},
+		"there is no manifest": {do: func(w *world) { w.must(os.Remove(w.out())) }},
+		"the manifest is broken": {renewed: true, do: func(w *world) {
+			w.must(os.WriteFile(w.out(), []byte("<rdf:RDF"), 0o644))
+		}},
+		"the manifest has no cursor": {do: func(w *world) {
+			b, err := os.ReadFile(w.out())
+			w.must(err)
+			w.must(os.WriteFile(w.out(), []byte(strings.ReplaceAll(string(b), "p:epoch", "p:other")), 0o644))
+		}},
+		"the state is an older copy": {renewed: true, seeded: true, do: func(w *world) {
+			w.must(w.journal.Close())
+			old, err := os.ReadFile(w.state())
+			w.must(err)
+			w.open()
+			w.write("a.html", "3")
+			w.turn()
+			w.must(w.journal.Close())
+			w.must(os.WriteFile(w.state(), old, 0o600))
+			w.open() // so that Close below has something to close
+		}},
+		"the state is lost": {renewed: true, seeded: true, do: func(w *world) {
+			w.must(w.journal.Close())
+			w.must(os.Remove(w.state()))
+			w.open()
+		}},
+		"the state is lost, the manifest cut short": {renewed: true, do: func(w *world) {
+			w.must(w.journal.Close())
+			w.must(os.Remove(w.state()))
+			b, err := os.ReadFile(w.out())
+			w.must(err)
+			w.must(os.WriteFile(w.out(), b[:len(b)*2/3], 0o644))
+			w.open()
+		}},
+		"the state is older, the manifest cut short": {renewed: true, do: func(w *world) {
+			w.must(w.journal.Close())
+			old, err := os.ReadFile(w.state())
+			w.must(err)
+			w.open()
+			w.write("a.html", "3")
+			w.turn()
+			w.must(w.journal.Close())
+			w.must(os.WriteFile(w.state(), old, 0o600))
+			b, err := os.ReadFile(w.out())
+			w.must(err)
+			w.must(os.WriteFile(w.out(), b[:len(b)-100], 0o644))
+			w.open()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			long := w.now.Add(-1000 * time.Hour)
+			w.put("a.html", "1", long)
+			w.put("b.html", "1", long)
+			w.turn()
+			w.pass(time.Hour)
+			w.write("a.html", "2")
+			w.turn()
+			w.write("c.html", "2")
+			w.turn()
+			was := w.journal.Head()
+			if was.Seq != 2 {
+				t.Fatalf("head is %v", was)
+			}
+			w.pass(time.Hour)
+			story.do(w)
+			w.restart()
+			if now := w.journal.Head(); !now.IsZero() && (now.Epoch != was.Epoch) != story.renewed {
+				t.Errorf("head is %v, was %v", now, was)
+			}
+			if story.seeded && (w.journal.Whole() || w.journal.Len() != 3) {
+				t.Errorf("the journal is whole: %v, with %d items", w.journal.Whole(), w.journal.Len())
+			}
+			w.turn()
+			w.wantPresent()
+			now := w.journal.Head()
+			if (now.Epoch != was.Epoch) != story.renewed {
+				t.Errorf("head is %v, was %v", now, was)
+			}
+			e, _, err := w.journal.Get(base + "b.html")
+			w.must(err)
+			if !e.Item.Modified.Equal(long) {
+				t.Errorf("b.html was modified %v, not %v", e.Item.Modified, long)
+			}
+			if m, _, _ := w.manifest(); m.Cursor != now {
+				t.Errorf("the manifest stands at %v, not %v", m.Cursor, now)
+			}
+		})
+	}
+}
+
+// A page keeps its modified when the state is lost, even if its file's time moved.
+func TestModifiedSurvivesTheState(t *testing.T) {
+	w := newWorld(t)
+	was := w.now
+	w.write("a.html", "1")
+	w.turn()
+	w.must(w.journal.Close())
+	w.must(os.Remove(w.state()))
+	w.open()
+	w.pass(time.Hour)
+	w.write("a.html", "1")
+	w.remove("a.html")
+	w.write("a.html", "1")
+	w.turn()
+	e, _, err := w.journal.Get(base + "a.html")
+	w.must(err)
+	if !e.Item.Modified.Equal(was) {
+		t.Errorf("modified is %v, not %v", e.Item.Modified, was)
+	}
+	// A page that went while there was no state is held all the same.
+	w.must(w.journal.Close())
+	w.must(os.Remove(w.state()))
+	w.open()
+	w.write("b.html", "1")
+	w.remove("a.html")
+	if r := w.turn(); r.HeldNow != 1 || w.journal.Len() != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestJournalOfAnotherSite(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.html", "1")
+	w.turn()
+	w.must(w.journal.Close())
+	_, err := server.OpenJournal(t.Context(), w.state(), server.JournalOptions{Base: "http://other.example/"})
+	if !errors.Is(err, server.ErrOtherSite) {
+		t.Errorf("%v", err)
+	}
+	w.open()
+}
+
+// A manifest of another site gives nothing to keep.
+func TestPublishedManifestOfAnotherSite(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.html", "1")
+	w.turn()
+	j, err := server.OpenJournal(t.Context(), filepath.Join(w.dir, "other"),
+		server.JournalOptions{Base: "http://other.example/", Published: w.out()})
+	w.must(err)
+	defer j.Close()
+	if j.Len() != 0 {
+		t.Errorf("%d items", j.Len())
+	}
+}
+
+func TestPublishedByURL(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.html", "1")
+	w.turn()
+	status := 200
+	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if status != 200 {
+			rw.WriteHeader(status)
+			return
+		}
+		http.ServeFile(rw, r, w.out())
+	}))
+	defer srv.Close()
+	open := func(path string) *server.Journal {
+		t.Helper()
+		j, err := server.OpenJournal(t.Context(), filepath.Join(w.dir, path), server.JournalOptions{Base: base, Published: srv.URL + "/robots.rdf"})
+		w.must(err)
+		return j
+	}
+	j := open("1")
+	if j.Len() != 1 {
+		t.Errorf("%d items", j.Len())
+	}
+	w.must(j.Settle())
+	at := j.Head()
+	w.must(j.Close())
+	for _, c := range []struct {
+		status  int
+		renewed bool
+	}{{404, false}, {500, true}} {
+		status = c.status
+		j := open("1")
+		if now := j.Head(); (now.Epoch != at.Epoch) != c.renewed {
+			t.Errorf("status %d: head is %v, was %v", status, now, at)
+		}
+		at = j.Head()
+		w.must(j.Close())
+	}
+	var zero protocol.Cursor
+	status = 404
+	j = open("2")
+	if j.Len() != 0 || j.Head() != zero {
+		t.Errorf("%d items at %v", j.Len(), j.Head())
+	}
+	w.must(j.Close())
+}

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// problemType is the media type of RFC 9457.
+const problemType = "application/problem+json"
+
+// A problem is a refusal as RFC 9457 writes it. Members of our own are
+// extension members.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+
+	// Parameter is the parameter of the request that is wrong.
+	Parameter string `json:"parameter,omitempty"`
+
+	// Where to resynchronise, when a cursor cannot be honoured.
+	Head     *protocol.Cursor `json:"head,omitempty"`
+	Floor    *protocol.Cursor `json:"floor,omitempty"`
+	Manifest string           `json:"manifest,omitempty"`
+
+	retry time.Duration // when to come again; zero says nothing
+	allow string        // the methods that there are
+}
+
+// The types of problem that a program may want to tell apart by more than the status.
+const (
+	problemParameter = "urn:parley:problem:parameter"
+	problemEpoch     = "urn:parley:problem:epoch"
+	problemTooOld    = "urn:parley:problem:too-old"
+	problemScanning  = "urn:parley:problem:scanning"
+	problemLimit     = "urn:parley:problem:limit"
+)
+
+func badParameter(name, detail string) *problem {
+	return &problem{Type: problemParameter, Title: "the request has a parameter that this site does not understand",
+		Status: http.StatusBadRequest, Detail: detail, Parameter: name}
+}
+
+// unavailable is the answer while there is nothing to tell yet.
+func unavailable(detail string) *problem {
+	return &problem{Type: problemScanning, Title: "the site is being looked at", Status: http.StatusServiceUnavailable,
+		Detail: detail, retry: 2 * time.Second}
+}
+
+func plainProblem(status int, detail string) *problem {
+	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
+}
+
+// write answers the request.
+func (p *problem) write(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", problemType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if p.retry > 0 {
+		h.Set("Retry-After", strconv.Itoa(int((p.retry+time.Second-1)/time.Second)))
+	}
+	if p.allow != "" {
+		h.Set("Allow", p.allow)
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic("server: encode problem: " + err.Error()) // plain values always encode
+	}
+	b = append(b, '\n')
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	w.WriteHeader(p.Status)
+	if r.Method != http.MethodHead {
+		w.Write(b)
+	}
+}

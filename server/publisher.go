@@ -1,0 +1,312 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Publisher keeps a journal true to what a site offers, and the manifest
+// true to the journal. It looks, compares, and appends what differs; the
+// journal wakes whoever follows it; then the manifest is written.
+//
+// Its methods may be called by many goroutines at once: looks take turns. The
+// journal must have no other writer.
+type Publisher struct {
+	Inventory Inventory
+	Journal   *Journal
+	Snapshot  *Snapshot // where the manifest goes; nil means nowhere
+
+	// Grace is how long a page that vanished is held before its deletion is
+	// announced. Zero means 60 s.
+	Grace time.Duration
+
+	// Once says that this process takes one turn and ends, as under cron: a
+	// page that vanished is held by one run and announced by the next,
+	// whatever the time between them. Grace does not count then.
+	Once bool
+
+	// LookEvery is how often Run looks at everything, whatever the Inventory's
+	// Watch has said. Zero means 10 minutes.
+	LookEvery time.Duration
+
+	// WriteEvery is the shortest time between two manifests that Run writes.
+	// A change after a quiet while is written at once. Zero means 10 s.
+	WriteEvery time.Duration
+
+	// Progress, if not nil, is called now and then during a look, with its
+	// counts so far.
+	Progress func(Report)
+
+	Log *slog.Logger
+	Now func() time.Time
+
+	once  sync.Once
+	turn  chan struct{} // holds one token: whoever puts it there looks
+	wake  chan struct{} // something is dirty, or a look has ended
+	stale chan struct{} // the manifest may be behind the journal
+
+	began time.Time // the first look of this Publisher; whose turn it is may use it
+
+	mu                sync.Mutex // guards what follows
+	pending           pending
+	status            Status
+	lookErr, writeErr error
+	held              time.Time // since when the page is held that is ripe next; zero if none
+	loaded            bool      // the Snapshot has taken over the file of an earlier run
+}
+
+// pending is what waits to be looked at.
+type pending struct {
+	all    bool
+	scopes map[Scope]bool
+	calls  int // how often dirty was called
+}
+
+// Status is how a Publisher stands.
+type Status struct {
+	Head     protocol.Cursor `json:"head"`
+	Whole    bool            `json:"whole"` // the first description is complete
+	Items    int             `json:"items"`
+	Held     int             `json:"held"`      // vanished pages not announced yet
+	MassHeld bool            `json:"mass_held"` // a person must accept, or they must return
+	Last     Report          `json:"last"`      // the last look that ended well
+	Looks    int             `json:"looks"`
+	Failed   int             `json:"failed"` // looks that ended with an error
+
+	// Error is why the newest look or write failed; empty if it did not.
+	Error string `json:"error,omitempty"`
+
+	// Missed counts the pages whose change was found by the regular look at
+	// everything although Watch was there to tell of it.
+	Missed int `json:"missed"`
+
+	Changes  int             `json:"changes"`  // appended by this process
+	Writes   int             `json:"writes"`   // manifests written by this process
+	Manifest protocol.Cursor `json:"manifest"` // where the published manifest stands
+}
+
+func (p *Publisher) init() {
+	p.once.Do(func() {
+		p.turn, p.wake, p.stale = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	})
+}
+
+func (p *Publisher) now() time.Time {
+	if p.Now != nil {
+		return p.Now()
+	}
+	return time.Now()
+}
+
+func (p *Publisher) log() *slog.Logger { return orDiscard(p.Log) }
+
+func orDiscard(l *slog.Logger) *slog.Logger {
+	if l == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return l
+}
+
+// Look looks at the given scopes, or at everything if there are none, and
+// appends what differs. Until the first description is whole every look is at
+// everything. After an error the Report counts what was taken in before it;
+// then nothing is held or announced as gone on account of that look.
+func (p *Publisher) Look(ctx context.Context, scopes []Scope) (Report, error) {
+	rep, _, err := p.look(ctx, scopes, false)
+	return rep, err
+}
+
+// Turn looks at everything and then writes the manifest: the whole work of a
+// process that runs once.
+func (p *Publisher) Turn(ctx context.Context) (Report, error) { return p.fullTurn(ctx, false) }
+
+// AcceptDeletions takes a turn that announces every deletion at once, be it
+// newly found, within its grace period, or a mass disappearance.
+func (p *Publisher) AcceptDeletions(ctx context.Context) (Report, error) {
+	return p.fullTurn(ctx, true)
+}
+
+func (p *Publisher) fullTurn(ctx context.Context, accept bool) (Report, error) {
+	p.load()
+	rep, _, err := p.look(ctx, nil, accept)
+	if err != nil {
+		return rep, err
+	}
+	return rep, p.write(ctx)
+}
+
+// load lets the Snapshot serve the file of an earlier run, once.
+func (p *Publisher) load() {
+	p.mu.Lock()
+	loaded := p.loaded
+	p.loaded = true
+	p.mu.Unlock()
+	if loaded || p.Snapshot == nil {
+		return
+	}
+	if err := p.Snapshot.Load(p.Journal); err != nil {
+		p.log().Warn("published manifest could not be taken over: it will be written anew", "err", err)
+	}
+}
+
+// write writes the manifest if it is behind the journal.
+func (p *Publisher) write(ctx context.Context) error {
+	if p.Snapshot == nil || !p.Journal.Whole() {
+		return nil
+	}
+	wrote, err := p.Snapshot.Write(ctx, p.Journal)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.writeErr = err; wrote {
+		p.status.Writes++
+	}
+	return err
+}
+
+// Status tells how the Publisher stands now. It does not wait for a look.
+func (p *Publisher) Status() Status {
+	p.mu.Lock()
+	s := p.status
+	if err := errors.Join(p.lookErr, p.writeErr); err != nil {
+		s.Error = err.Error()
+	}
+	p.mu.Unlock()
+	s.Head, s.Whole, s.Items = p.Journal.Head(), p.Journal.Whole(), p.Journal.Len()
+	if p.Snapshot != nil {
+		s.Manifest = p.Snapshot.Cursor()
+	}
+	return s
+}
+
+// look is one turn of the loop. It returns scopes to look at again soon.
+func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep Report, soon []Scope, err error) {
+	p.init()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return rep, nil, ctx.Err()
+	}
+	begin := p.now()
+	if p.began.IsZero() {
+		p.began = begin.Truncate(time.Millisecond)
+	}
+	if !p.Journal.Whole() {
+		scopes = nil
+	}
+	scopes = covering(scopes)
+	total := Report{At: begin}
+	var held time.Time
+	for again := true; again; {
+		c := &comparison{inv: p.Inventory, j: p.Journal, scopes: scopes, accept: accept, limit: sideList,
+			now: p.now(), warn: p.log().Warn, progress: p.progress}
+		c.ripe = func(since time.Time) bool {
+			if p.Once {
+				return since.Before(p.began)
+			}
+			return p.ripe(since, c.now)
+		}
+		err = c.walk(ctx)
+		if err == nil {
+			err = c.finish(ctx)
+		} else if ctx.Err() == nil && !c.broken {
+			err = errors.Join(err, c.flush(ctx)) // what a walk cut short knew for certain
+		}
+		if err == nil && len(scopes) == 0 && !p.Journal.Whole() {
+			err = c.settle()
+		}
+		total.add(c.rep)
+		held, soon, again = c.nextHeld, c.soon, c.again && err == nil
+	}
+	total.Duration, total.Head = p.now().Sub(begin), p.Journal.Head()
+	if err != nil {
+		err = fmt.Errorf("look at site: %w", err)
+	}
+	p.done(total, held, err)
+	return total, soon, err
+}
+
+// settle ends the first description.
+func (c *comparison) settle() error {
+	if c.j.Len() == 0 && len(c.unseen) > 0 {
+		return fmt.Errorf("nothing could be looked at below %s", c.unseen[0])
+	}
+	return c.j.Settle()
+}
+
+func (p *Publisher) progress(r Report) {
+	if p.Progress != nil {
+		p.Progress(r)
+	}
+}
+
+// ripe reports whether the grace period of a page held since then is over.
+func (p *Publisher) ripe(since, now time.Time) bool { return !now.Before(since.Add(p.grace())) }
+
+func (p *Publisher) grace() time.Duration { return orDefault(p.Grace, time.Minute) }
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+// add adds the counts of another pass over the same scopes.
+func (r *Report) add(o Report) {
+	r.New += o.New
+	r.Changed += o.Changed
+	r.Moved += o.Moved
+	r.Gone += o.Gone
+	r.Withdrawn += o.Withdrawn
+	r.Held += o.Held
+	r.Returned += o.Returned
+	r.Touched += o.Touched
+	r.Unchanged, r.LeftOut, r.Unread, r.Unsettled = o.Unchanged, o.LeftOut, o.Unread, o.Unsettled
+	r.HeldNow, r.MassHeld = o.HeldNow, o.MassHeld
+}
+
+// done notes the end of a look.
+func (p *Publisher) done(rep Report, held time.Time, err error) {
+	p.mu.Lock()
+	was := p.status.MassHeld
+	p.status.Changes += rep.Told()
+	if p.lookErr = err; err != nil {
+		p.status.Failed++
+	} else {
+		p.status.Looks++
+		p.status.Last, p.status.Held, p.status.MassHeld = rep, rep.HeldNow, rep.MassHeld
+		p.held = held
+		if was && !rep.MassHeld && rep.HeldNow > 0 {
+			p.pending.add(nil) // some may have been ripe long since
+		}
+	}
+	p.mu.Unlock()
+	signal(p.wake)
+	signal(p.stale)
+	switch {
+	case err != nil:
+		return
+	case rep.MassHeld && !was:
+		p.log().Warn("most pages have vanished: their deletion is not announced until somebody accepts it or they return",
+			"held", rep.HeldNow, "pages", p.Journal.Len())
+	case was && !rep.MassHeld:
+		p.log().Info("the mass disappearance is over", "held", rep.HeldNow)
+	}
+	if rep.Told() > 0 || rep.Held > 0 {
+		p.log().Info("looked: "+rep.String(), "head", rep.Head.String(), "took", rep.Duration.Round(time.Millisecond/10))
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

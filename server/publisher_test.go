@@ -1,0 +1,580 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// fill puts n pages with content of their own on the shelf.
+func (w *world) fill(n int) {
+	for i := range n {
+		w.write(fmt.Sprintf("p/%03d.html", i), fmt.Sprintf("page %d", i))
+	}
+}
+
+// Every story begins with a site of a.html, b.html, c.html and d/e.html that
+// has been looked at once.
+func TestStories(t *testing.T) {
+	for name, story := range map[string]func(w *world){
+		"the first look is a baseline": func(w *world) {
+			w.wantTold("")
+			if h := w.journal.Head(); h.Seq != 0 || h.Epoch == "" {
+				w.Errorf("head is %v after the first look", h)
+			}
+		},
+		"nothing happens": func(w *world) {
+			reads := w.reads
+			if r := w.look(); r.Unchanged != 4 || r.Told() != 0 || w.reads != reads {
+				w.Errorf("%+v, %d reads", r, w.reads-reads)
+			}
+			w.wantTold("")
+		},
+		"an edit": func(w *world) {
+			w.write("a.html", "other")
+			w.look("")
+			w.wantTold("update a.html")
+		},
+		"a new page": func(w *world) {
+			w.write("d/f.html", "f")
+			w.look("d/")
+			w.wantTold("create d/f.html")
+		},
+		"a build touches everything": func(w *world) {
+			for p, x := range w.pages {
+				w.write(p, x.content)
+			}
+			if r := w.look(); r.Touched != 4 || r.String() != "new 0 changed 0 moved 0 gone 0 touched only 4" {
+				w.Errorf("%+v", r)
+			}
+			w.wantTold("")
+			reads := w.reads
+			w.look()
+			if w.reads != reads {
+				w.Error("the new stamps were not kept")
+			}
+		},
+		"a rename is told at once": func(w *world) {
+			w.rename("a.html", "z/a.html")
+			w.look()
+			w.wantTold("move a.html->z/a.html")
+		},
+		"a rename seen in two looks": func(w *world) {
+			w.rename("a.html", "z/a.html")
+			w.look("")
+			w.wantTold("")
+			w.look("z/")
+			w.wantTold("move a.html->z/a.html")
+		},
+		"a copy, when the hold was overtaken": func(w *world) {
+			old := w.pages["a.html"]
+			w.remove("a.html")
+			w.look("")
+			w.pages["a.html"] = old // it is back, and not looked at yet
+			w.write("z/a.html", old.content)
+			w.look("z/")
+			w.wantTold("create z/a.html")
+			w.look()
+			w.wantTold("")
+		},
+		"equal files are no moves": func(w *world) {
+			w.write("x.html", "same")
+			w.write("y.html", "same")
+			w.look()
+			w.told()
+			w.remove("x.html")
+			w.remove("y.html")
+			w.write("d/x.html", "same")
+			w.look()
+			w.wantTold("create d/x.html")
+			w.pass(time.Minute)
+			w.look()
+			w.wantTold("delete x.html, delete y.html")
+		},
+		"one page becomes two": func(w *world) {
+			w.rename("a.html", "d/1.html")
+			w.write("d/2.html", w.pages["d/1.html"].content)
+			w.look()
+			w.wantTold("create d/1.html, create d/2.html")
+		},
+		"empty files are no moves": func(w *world) {
+			w.write("x.html", "")
+			w.look()
+			w.told()
+			w.rename("x.html", "y.html")
+			w.look()
+			w.wantTold("create y.html")
+		},
+		"a deletion waits out its grace": func(w *world) {
+			w.remove("a.html")
+			if r := w.look(); r.Held != 1 || r.HeldNow != 1 {
+				w.Errorf("%+v", r)
+			}
+			w.pass(59 * time.Second)
+			w.look()
+			w.wantTold("")
+			w.pass(time.Second)
+			w.look("d/") // elsewhere: nothing is known of a.html
+			w.wantTold("")
+			if r := w.look(""); r.Gone != 1 || r.HeldNow != 0 {
+				w.Errorf("%+v", r)
+			}
+			w.wantTold("delete a.html")
+		},
+		"a page returns the same": func(w *world) {
+			old := w.pages["a.html"].content
+			w.remove("a.html")
+			w.look()
+			w.pass(30 * time.Second)
+			w.write("a.html", old)
+			if r := w.look(); r.Returned != 1 || r.HeldNow != 0 {
+				w.Errorf("%+v", r)
+			}
+			w.pass(time.Hour)
+			w.look()
+			w.wantTold("")
+		},
+		"a page returns another": func(w *world) {
+			w.remove("a.html")
+			w.look()
+			w.write("a.html", "other")
+			w.look()
+			w.wantTold("update a.html")
+			w.pass(time.Hour)
+			w.look()
+			w.wantTold("")
+		},
+		"a build empties and refills": func(w *world) {
+			old := maps.Clone(w.pages)
+			clear(w.pages)
+			if r := w.look(); !r.MassHeld {
+				w.Errorf("%+v", r)
+			}
+			w.pass(time.Hour)
+			w.look()
+			w.wantTold("")
+			for p, x := range old {
+				w.write(p, x.content)
+			}
+			w.write("a.html", "new")
+			if r := w.look(); r.MassHeld || r.HeldNow != 0 {
+				w.Errorf("%+v", r)
+			}
+			w.wantTold("update a.html")
+		},
+		"all pages go, and a person accepts": func(w *world) {
+			clear(w.pages)
+			w.look()
+			w.pass(time.Hour)
+			if r := w.look(); !r.MassHeld || r.Gone != 0 {
+				w.Errorf("%+v", r)
+			}
+			w.wantTold("")
+			r, err := w.pub.AcceptDeletions(w.Context())
+			w.must(err)
+			if r.Gone != 4 || r.MassHeld || r.HeldNow != 0 {
+				w.Errorf("%+v", r)
+			}
+			w.wantTold("delete a.html, delete b.html, delete c.html, delete d/e.html")
+		},
+		"a person accepts before anybody looked": func(w *world) {
+			w.remove("a.html")
+			_, err := w.pub.AcceptDeletions(w.Context())
+			w.must(err)
+			w.wantTold("delete a.html")
+		},
+		"half of a big site is no mass": func(w *world) {
+			w.fill(44)
+			w.look()
+			w.told()
+			for i := range 24 {
+				w.remove(fmt.Sprintf("p/%03d.html", i))
+			}
+			w.look()
+			w.pass(time.Minute)
+			if r := w.look(); r.MassHeld || r.Gone != 24 {
+				w.Errorf("%+v", r)
+			}
+		},
+		"more than half and more than 20 is": func(w *world) {
+			w.fill(44)
+			w.look()
+			w.told()
+			for i := range 25 {
+				w.remove(fmt.Sprintf("p/%03d.html", i))
+			}
+			w.look()
+			w.pass(time.Minute)
+			if r := w.look(); !r.MassHeld || r.Gone != 0 {
+				w.Errorf("%+v", r)
+			}
+			w.write("p/000.html", "page 0") // one returns: half is left
+			if r := w.look(); r.MassHeld || r.Gone != 24 {
+				w.Errorf("%+v", r)
+			}
+		},
+		"moves are no disappearance": func(w *world) {
+			w.fill(44)
+			w.look()
+			w.told()
+			for i := range 44 {
+				w.rename(fmt.Sprintf("p/%03d.html", i), fmt.Sprintf("q/%03d.html", i))
+			}
+			if r := w.look(); r.Moved != 44 || r.MassHeld || r.HeldNow != 0 {
+				w.Errorf("%+v", r)
+			}
+		},
+		"a rule withdraws at once": func(w *world) {
+			w.forbidden["a.html"] = true
+			if r := w.look(); r.Withdrawn != 1 || r.LeftOut != 1 {
+				w.Errorf("%+v", r)
+			}
+			w.wantTold("delete a.html")
+			delete(w.forbidden, "a.html")
+			w.look()
+			w.wantTold("create a.html")
+		},
+		"all pages are withdrawn": func(w *world) {
+			for p := range w.pages {
+				w.forbidden[p] = true
+			}
+			w.look()
+			w.wantTold("delete a.html, delete b.html, delete c.html, delete d/e.html")
+		},
+		"a vanished page that is forbidden too": func(w *world) {
+			w.remove("a.html")
+			w.forbidden["a.html"] = true
+			w.look()
+			w.wantTold("delete a.html")
+		},
+		"a page being written": func(w *world) {
+			w.write("a.html", "half")
+			w.busy["a.html"] = true
+			if r := w.look(); r.Unsettled != 1 {
+				w.Errorf("%+v", r)
+			}
+			w.wantTold("")
+			delete(w.busy, "a.html")
+			w.look()
+			w.wantTold("update a.html")
+		},
+		"a page that cannot be read stays": func(w *world) {
+			w.write("a.html", "other")
+			w.unread["a.html"] = errors.New("permission denied")
+			if r := w.look(); r.Unread != 1 {
+				w.Errorf("%+v", r)
+			}
+			w.pass(time.Hour)
+			w.look()
+			w.wantTold("")
+		},
+		"a directory that cannot be looked at stays": func(w *world) {
+			w.unseen = []string{"d/"}
+			w.look()
+			w.pass(time.Hour)
+			w.look()
+			w.wantTold("")
+			w.unseen = nil
+			w.remove("d/e.html")
+			w.look()
+			w.unseen = []string{"d/"}
+			w.pass(time.Hour)
+			w.look()
+			w.wantTold("") // held, but absence was not seen again
+		},
+		"a look that fails concludes nothing": func(w *world) {
+			w.write("a.html", "other")
+			w.remove("b.html")
+			w.fail, w.failAfter = errors.New("root is missing"), 1
+			if _, err := w.pub.Look(w.Context(), nil); err == nil {
+				w.Error("no error")
+			}
+			w.wantTold("update a.html") // that was seen
+			if s := w.pub.Status(); s.Held != 0 || s.Error == "" || s.Failed != 1 {
+				w.Errorf("%+v", s)
+			}
+			w.fail = nil
+			w.look()
+			if s := w.pub.Status(); s.Held != 1 || s.Error != "" {
+				w.Errorf("%+v", s)
+			}
+		},
+		"a look that is cancelled concludes nothing": func(w *world) {
+			clear(w.pages)
+			ctx, stop := context.WithCancel(w.Context())
+			w.looked = stop
+			if _, err := w.pub.Look(ctx, nil); !errors.Is(err, context.Canceled) {
+				w.Error(err)
+			}
+			if s := w.pub.Status(); s.Held != 0 {
+				w.Errorf("%+v", s)
+			}
+		},
+		"another media type": func(w *world) {
+			w.mime = "text/plain"
+			w.look("d/")
+			w.wantTold("update d/e.html")
+			e, _, err := w.journal.Get(base + "d/e.html")
+			w.must(err)
+			if e.Item.Type != "text/plain" || e.Item.Modified.Equal(w.now) {
+				w.Errorf("%+v", e.Item) // the bytes are as old as they were
+			}
+		},
+		"scopes within scopes": func(w *world) {
+			w.write("d/1.html", "1")
+			w.write("d/x/2.html", "2")
+			w.write("d/x/y/3.html", "3")
+			w.write("f.html", "4")
+			w.look("d/**", "d/x/", "d/x/**", "")
+			w.wantTold("create f.html, create d/1.html, create d/x/2.html, create d/x/y/3.html")
+			w.wantPresent()
+		},
+		"shallow scopes only": func(w *world) {
+			w.write("d/x/2.html", "2")
+			w.write("d/1.html", "1")
+			w.look("d/")
+			w.wantTold("create d/1.html")
+			w.remove("d/1.html")
+			w.remove("d/e.html")
+			w.look("d/x/", "d/")
+			w.wantTold("create d/x/2.html")
+			w.pass(time.Minute)
+			w.look("d/", "d/x/")
+			w.wantTold("delete d/1.html, delete d/e.html")
+			w.wantPresent()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for _, p := range []string{"a.html", "b.html", "c.html", "d/e.html"} {
+				w.write(p, "content of "+p)
+			}
+			w.look()
+			w.told()
+			w.pass(time.Hour)
+			story(w)
+		})
+	}
+}
+
+func TestModifiedIsHonest(t *testing.T) {
+	w := newWorld(t)
+	modified := func() time.Time {
+		e, ok, err := w.journal.Get(base + "a.html")
+		w.must(err)
+		if !ok {
+			w.Fatal("a.html is not there")
+		}
+		return e.Item.Modified
+	}
+	is := func(what string, want time.Time) {
+		t.Helper()
+		w.look()
+		if got := modified(); !got.Equal(want) {
+			t.Errorf("%s: modified is %v, want %v", what, got, want)
+		}
+	}
+	long := w.now.Add(-1000 * time.Hour)
+	w.put("a.html", "1", long)
+	is("first seen", long)
+	w.pass(time.Hour)
+	w.put("a.html", "1", w.now)
+	is("touched", long)
+	w.put("a.html", "2", w.now.Add(-time.Minute))
+	is("changed", w.now.Add(-time.Minute))
+	w.pass(time.Hour)
+	w.put("a.html", "3", long) // rsync -t, cp -p
+	is("changed with an old time", w.now)
+	w.put("a.html", "4", long)
+	is("again at the same moment", w.now.Add(time.Millisecond))
+	w.pass(time.Hour)
+	w.put("a.html", "5", w.now.Add(time.Hour))
+	is("changed with a time to come", w.now)
+	was := w.now
+	w.pass(time.Hour)
+	w.rename("a.html", "b.html")
+	w.look()
+	e, _, err := w.journal.Get(base + "b.html")
+	w.must(err)
+	if !e.Item.Modified.Equal(was) {
+		t.Errorf("moved: modified is %v, want %v", e.Item.Modified, was)
+	}
+	w.put("new.html", "n", w.now.Add(time.Hour))
+	w.look()
+	e, _, err = w.journal.Get(base + "new.html")
+	w.must(err)
+	if !e.Item.Modified.Equal(w.now) {
+		t.Errorf("first seen with a time to come: modified is %v, want %v", e.Item.Modified, w.now)
+	}
+}
+
+// Under cron there is no grace period but the time until the next run.
+func TestOnce(t *testing.T) {
+	w := newWorld(t)
+	run := func() server.Report {
+		t.Helper()
+		w.restart()
+		w.pub.Once = true
+		w.pass(time.Second)
+		rep, err := w.pub.Turn(w.Context())
+		w.must(err)
+		return rep
+	}
+	w.fill(4)
+	run()
+	w.told()
+	w.remove("p/000.html")
+	run()
+	if _, err := w.pub.Turn(w.Context()); err != nil { // the same process again
+		t.Fatal(err)
+	}
+	w.wantTold("")
+	run()
+	w.wantTold("delete p/000.html")
+	w.remove("p/001.html")
+	run()
+	w.write("p/001.html", "page 1")
+	if r := run(); r.Returned != 1 {
+		t.Errorf("%+v", r)
+	}
+	w.remove("p/001.html")
+	run()
+	w.write("q/1.html", "page 1")
+	run()
+	w.wantTold("move p/001.html->q/1.html")
+	clear(w.pages)
+	run()
+	if r := run(); !r.MassHeld || r.Gone != 0 {
+		t.Errorf("%+v", r)
+	}
+	w.wantTold("")
+	w.restart()
+	w.pub.Once = true
+	if _, err := w.pub.AcceptDeletions(w.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantPresent()
+}
+
+// A world of random steps: what the journal holds in the end is what stands
+// there, and whoever applies its changes from any cursor has the same.
+func TestRandomHistory(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			w := newWorld(t)
+			w.fill(rnd.IntN(30))
+			w.look()
+			type mirror struct {
+				at    protocol.Cursor
+				pages map[string]protocol.Digest
+			}
+			mirrors := []mirror{{w.journal.Head(), w.present()}}
+			dirs := []string{"", "p/", "q/", "q/r/", "s/"}
+			for range 30 {
+				for range rnd.IntN(6) {
+					w.step(rnd, dirs)
+				}
+				w.unseen = nil
+				switch rnd.IntN(5) {
+				case 0:
+					w.unseen = []string{dirs[1+rnd.IntN(len(dirs)-1)]}
+					w.look()
+				case 1:
+					w.fail, w.failAfter = errors.New("no root"), rnd.IntN(10)
+					w.pub.Look(w.Context(), nil)
+					w.fail = nil
+				case 2:
+					w.look()
+				case 3:
+					w.look(dirs[rnd.IntN(len(dirs))], dirs[rnd.IntN(len(dirs))]+"**")
+				case 4:
+					w.restart()
+				}
+				w.pass(time.Duration(rnd.IntN(50)) * time.Second)
+				mirrors = append(mirrors, mirror{w.journal.Head(), w.present()})
+			}
+			w.unseen = nil
+			clear(w.busy)
+			w.look()
+			w.pass(time.Minute)
+			if _, err := w.pub.AcceptDeletions(w.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.wantPresent()
+			for _, m := range mirrors {
+				for {
+					changes, err := w.journal.Read(w.Context(), m.at, 1+rnd.IntN(10))
+					w.must(err)
+					if len(changes) == 0 {
+						break
+					}
+					apply(m.pages, changes)
+					m.at.Seq = changes[len(changes)-1].Seq
+				}
+				if want := w.present(); !maps.Equal(m.pages, want) {
+					t.Errorf("a mirror differs: %v", diff(m.pages, want))
+				}
+			}
+		})
+	}
+}
+
+// step does something to the shelf.
+func (w *world) step(rnd *rand.Rand, dirs []string) {
+	paths := slices.Sorted(maps.Keys(w.pages))
+	pick := func() string {
+		if len(paths) == 0 {
+			return "none.html"
+		}
+		return paths[rnd.IntN(len(paths))]
+	}
+	name := fmt.Sprintf("%s%d.html", dirs[rnd.IntN(len(dirs))], rnd.IntN(9))
+	switch rnd.IntN(9) {
+	case 0, 1:
+		w.write(name, fmt.Sprint(rnd.IntN(6)))
+	case 2:
+		w.write(pick(), fmt.Sprint(rnd.Uint64()))
+	case 3:
+		w.remove(pick())
+	case 4:
+		if p := pick(); w.pages[p].stamp > 0 {
+			w.rename(p, name)
+		}
+	case 5: // a directory is renamed
+		from, to := dirs[1+rnd.IntN(len(dirs)-1)], dirs[1+rnd.IntN(len(dirs)-1)]
+		for _, p := range paths {
+			if rest, ok := strings.CutPrefix(p, from); ok && from != to {
+				w.rename(p, to+rest)
+			}
+		}
+	case 6:
+		w.forbidden[name] = !w.forbidden[name]
+	case 7:
+		if p := pick(); w.pages[p].stamp > 0 {
+			w.write(p, w.pages[p].content)
+		}
+	case 8:
+		w.busy[name] = !w.busy[name]
+	}
+}
+
+func TestReportString(t *testing.T) {
+	r := server.Report{New: 2, Changed: 1, Touched: 4421}
+	if got, want := r.String(), "new 2 changed 1 moved 0 gone 0 touched only 4,421"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r = server.Report{New: 1234567, HeldNow: 3, Withdrawn: 1}
+	if got, want := r.String(), "new 1,234,567 changed 0 moved 0 gone 0 withdrawn 1 held 3 touched only 0"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,198 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// readTries is how often a file is read that changes while it is read.
+const readTries = 3
+
+// readSize is how much of a file is read at once, in bytes.
+const readSize = 256 << 10
+
+// A reader is what reading a file takes. They are lent out by readers.
+type reader struct {
+	hash hash.Hash
+	buf  [readSize]byte
+}
+
+var readers = sync.Pool{New: func() any { return &reader{hash: sha256.New()} }}
+
+// Read reads the file behind an offer of Look, as [Inventory] says. A file
+// that changes while it is read is read again; one that goes on changing comes
+// back as Unsettled. What the rules forbid by now comes back as LeftOut. It is
+// found by its Place, below the docroot of the look that is going on, and
+// opened so that no symbolic link leads out of it.
+func (s *Site) Read(ctx context.Context, o Offer) (Offer, error) {
+	r, err := s.read(ctx, o)
+	if err != nil {
+		return o, fmt.Errorf("read %q: %w", o.Place, err)
+	}
+	return r, nil
+}
+
+func (s *Site) read(ctx context.Context, o Offer) (Offer, error) {
+	if err := s.Check(); err != nil {
+		return o, err
+	}
+	t, err := s.lend()
+	if err != nil {
+		return o, err
+	}
+	defer s.release(t)
+	for range readTries {
+		steady, err := s.readOnce(ctx, t, &o)
+		if err != nil {
+			return o, err
+		}
+		if steady || o.LeftOut != "" {
+			return o, nil
+		}
+	}
+	o.Unsettled = true
+	return o, nil
+}
+
+// readOnce reads a file, and reports whether it was the same all the while.
+func (s *Site) readOnce(ctx context.Context, t *tree, o *Offer) (steady bool, err error) {
+	f, left, err := t.open(o.Place)
+	if err != nil || left != "" {
+		o.LeftOut = left
+		return false, err
+	}
+	defer f.Close()
+	now := time.Now()
+	before, err := statOpen(f)
+	switch {
+	case err != nil:
+		return false, err
+	case before.mode != 0:
+		o.LeftOut = leftIrregular
+		return false, nil
+	case before.size > s.maxFile():
+		o.LeftOut = leftTooLarge
+		return false, nil
+	}
+	r := readers.Get().(*reader)
+	defer readers.Put(r)
+	r.hash.Reset()
+	// One byte more than there should be tells of a file that grows.
+	n, err := r.read(ctx, io.LimitReader(f, before.size+1))
+	if err != nil {
+		return false, err
+	}
+	after, err := statOpen(f)
+	if err != nil {
+		return false, err
+	}
+	if n != before.size || !after.same(&before) {
+		return false, nil
+	}
+	r.hash.Sum(o.Digest[:0])
+	o.Length, o.Modified, o.Stamp, o.Unsettled = n, before.mtime, before.stamp(now), false
+	if o.Type == "" {
+		o.Type = mediaType(o.Place)
+	}
+	return true, nil
+}
+
+// read hashes all of a file. It is like io.Copy, but that it ends with ctx.
+func (r *reader) read(ctx context.Context, f io.Reader) (n int64, err error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		m, err := f.Read(r.buf[:])
+		r.hash.Write(r.buf[:m])
+		n += int64(m)
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// open opens the file at a place, without waiting if it should be a pipe, or
+// says why that is left out.
+func (t *tree) open(place string) (f *os.File, left string, err error) {
+	name := filepath.FromSlash(place)
+	if f, err = t.root.OpenFile(name, openQuietly, 0); err == nil {
+		return f, "", nil
+	}
+	// It may be that the way leads out; that there is an absolute link, which
+	// os.Root does not follow, although it leads back in; or that nothing is there.
+	path, _, ferr := follow(t.path, name)
+	switch {
+	case ferr != nil && (isGone(ferr) || errors.Is(ferr, errTooManyLinks)):
+		return nil, "", fs.ErrNotExist
+	case ferr != nil:
+		return nil, "", ferr
+	}
+	real, ok := t.inside(path)
+	if !ok {
+		return nil, leftOutside, nil
+	}
+	if f, err = t.root.OpenFile(real, openQuietly, 0); err == nil {
+		return f, "", nil
+	}
+	if isGone(err) {
+		return nil, "", fs.ErrNotExist
+	}
+	if fi, serr := t.root.Lstat(real); serr == nil && !fi.Mode().IsRegular() {
+		return nil, leftIrregular, nil // a socket cannot be opened
+	}
+	return nil, "", err
+}
+
+// share lets Read use the tree of a look; release ends the look's own use.
+func (s *Site) share(t *tree) {
+	s.mu.Lock()
+	t.users, s.present = 1, t
+	s.mu.Unlock()
+}
+
+// lend returns the tree of the present look, or the docroot as it is now.
+func (s *Site) lend() (*tree, error) {
+	s.mu.Lock()
+	t := s.present
+	if t != nil {
+		t.users++
+	}
+	s.mu.Unlock()
+	if t != nil {
+		return t, nil
+	}
+	t, err := s.openTree()
+	if err != nil {
+		return nil, err
+	}
+	t.users = 1
+	return t, nil
+}
+
+// release gives a tree back; the last one closes it. A docroot is not kept
+// open between looks, so that its file system can be unmounted.
+func (s *Site) release(t *tree) {
+	s.mu.Lock()
+	t.users--
+	last := t.users == 0
+	if last && s.present == t {
+		s.present = nil
+	}
+	s.mu.Unlock()
+	if last {
+		t.close()
+	}
+}

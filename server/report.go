@@ -1,0 +1,66 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Report says what a look found, in pages.
+type Report struct {
+	At       time.Time     `json:"at"`       // when the look began
+	Duration time.Duration `json:"duration"` // nanoseconds
+
+	New       int `json:"new"`
+	Changed   int `json:"changed"`
+	Moved     int `json:"moved"`
+	Gone      int `json:"gone"`      // deletions announced
+	Withdrawn int `json:"withdrawn"` // announced as gone because a rule forbids them now
+	Held      int `json:"held"`      // newly vanished, not announced yet
+	Returned  int `json:"returned"`  // held before, and there again unchanged
+	Touched   int `json:"touched"`   // read again, and the same bytes
+	Unchanged int `json:"unchanged"` // not read, or read only because of their youth
+	LeftOut   int `json:"left_out"`  // forbidden by a rule
+	Unread    int `json:"unread"`    // could not be read; what was known stays
+	Unsettled int `json:"unsettled"` // being changed; looked at again soon
+
+	// HeldNow counts all pages held after the look. MassHeld says that they
+	// are so many that a person must accept their deletion: see
+	// [Publisher.AcceptDeletions].
+	HeldNow  int  `json:"held_now"`
+	MassHeld bool `json:"mass_held"`
+
+	Head protocol.Cursor `json:"head"` // where the journal stands after the look
+}
+
+// Told reports how many changes the look appended for followers to read.
+func (r Report) Told() int { return r.New + r.Changed + r.Moved + r.Gone + r.Withdrawn }
+
+// String is one line for a person: "new 2 changed 1 moved 0 gone 0 touched
+// only 4,421", and further counts where they are not zero.
+func (r Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "new %s changed %s moved %s gone %s", count(r.New), count(r.Changed), count(r.Moved), count(r.Gone))
+	for _, x := range []struct {
+		word string
+		n    int
+	}{{"withdrawn", r.Withdrawn}, {"held", r.HeldNow}, {"returned", r.Returned}, {"unreadable", r.Unread}, {"unsettled", r.Unsettled}} {
+		if x.n > 0 {
+			fmt.Fprintf(&b, " %s %s", x.word, count(x.n))
+		}
+	}
+	fmt.Fprintf(&b, " touched only %s", count(r.Touched))
+	return b.String()
+}
+
+// count writes a number with commas between thousands.
+func count(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,193 @@
+package server
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// Why something is left out. Commands group by these words.
+const (
+	leftHidden      = "hidden"                // its name begins with a dot, or it lies below one that does
+	leftOwn         = "own output"            // Parley wrote it
+	leftBackup      = "backup"                // an editor's or a person's older copy
+	leftDump        = "dump"                  // of a database or of memory
+	leftExcluded    = "excluded"              // a pattern of Exclude matches
+	leftNotIncluded = "not included"          // neither a page nor matched by Include
+	leftRobots      = "robots.txt"            // forbidden to everybody
+	leftTooLarge    = "too large"             // more bytes than MaxFile
+	leftOutside     = "leads out of the root" // a symbolic link
+	leftDangling    = "dangling link"         // a symbolic link to nothing, or to itself
+	leftLoop        = "link to its own parent"
+	leftNested      = "links nested too deep"
+	leftIrregular   = "not a regular file" // a pipe, a socket, a device
+	leftLongURL     = "URL too long"       // more than protocol.MaxURL bytes
+	leftSameURL     = "same URL as "       // and the name of the one that is offered
+)
+
+// nameRules is what can be said of a file by its place alone.
+type nameRules struct {
+	include, exclude []glob
+	wellKnown        bool
+}
+
+// A glob is a pattern of doublestar: "**" stands for any number of
+// directories. One without a slash is matched against names, wherever they
+// stand; one with a slash against the whole path below the docroot. One that
+// ends in a slash means everything below that directory.
+type glob struct {
+	pattern string
+	name    bool
+}
+
+func newNameRules(include, exclude []string) (r nameRules, err error) {
+	if r.include, err = globs(include); err != nil {
+		return r, fmt.Errorf("include: %w", err)
+	}
+	if r.exclude, err = globs(exclude); err != nil {
+		return r, fmt.Errorf("exclude: %w", err)
+	}
+	r.wellKnown = slices.ContainsFunc(r.include, func(g glob) bool {
+		return strings.HasPrefix(g.pattern, wellKnownDir+"/")
+	})
+	return r, nil
+}
+
+func globs(patterns []string) ([]glob, error) {
+	var list []glob
+	for _, p := range patterns {
+		g := glob{pattern: p, name: !strings.Contains(p, "/")}
+		g.pattern = strings.TrimPrefix(g.pattern, "/")
+		if strings.HasSuffix(g.pattern, "/") {
+			g.pattern += "**"
+		}
+		if g.pattern == "" || !doublestar.ValidatePattern(g.pattern) {
+			return nil, fmt.Errorf("pattern %q: malformed", p)
+		}
+		list = append(list, g)
+	}
+	return list, nil
+}
+
+func matchAny(list []glob, place, name string) bool {
+	for _, g := range list {
+		s := place
+		if g.name {
+			s = name
+		}
+		if doublestar.MatchUnvalidated(g.pattern, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// wellKnownDir is the one dot directory that can be published, if a pattern of
+// Include names it: what stands there is meant for strangers.
+const wellKnownDir = ".well-known"
+
+// dir returns why everything below a directory is left out, or the empty
+// string. above is what dir returned for its parent.
+func (r *nameRules) dir(above, place, name string) string {
+	switch {
+	case above != "":
+		return above
+	case name[0] == '.' && !(r.wellKnown && place == wellKnownDir):
+		return leftHidden
+	case isBackup(name):
+		return leftBackup
+	case matchAny(r.exclude, place, name):
+		return leftExcluded
+	}
+	return ""
+}
+
+// file returns why a file is left out, or the empty string. above is what dir
+// returned for its directory.
+func (r *nameRules) file(above, place, name string) string {
+	switch {
+	case above != "":
+		return above
+	case name[0] == '.':
+		return leftHidden
+	case place == manifestName:
+		return leftOwn
+	case isBackup(name):
+		return leftBackup
+	case isDump(name):
+		return leftDump
+	case matchAny(r.exclude, place, name):
+		return leftExcluded
+	case !isPage(name) && !matchAny(r.include, place, name):
+		return leftNotIncluded
+	}
+	return ""
+}
+
+// place returns why what stands at a place is left out, by its name and those of the directories above it.
+func (r *nameRules) place(place string) string {
+	left := ""
+	for i := 0; i < len(place); i++ {
+		if place[i] == '/' {
+			_, name := splitPlace(place[:i])
+			left = r.dir(left, place[:i], name)
+		}
+	}
+	_, name := splitPlace(place)
+	return r.file(left, place, name)
+}
+
+// manifestName is what a manifest is called at the root of a site.
+const manifestName = "robots.rdf"
+
+// isPage reports whether a file is published unless something forbids it: the
+// kinds that people read. (C20 asks for names that contain ".htm"; that would
+// publish page.html.gz and page.htm.inc.)
+func isPage(name string) bool {
+	switch ext := path.Ext(name); len(ext) {
+	case 4:
+		return strings.EqualFold(ext, ".htm") || strings.EqualFold(ext, ".pdf")
+	case 5:
+		return strings.EqualFold(ext, ".html")
+	case 6:
+		return strings.EqualFold(ext, ".xhtml")
+	}
+	return false
+}
+
+// isBackup reports whether a name is that of an older copy, or of what an
+// editor keeps beside a file while it works. Dot files are hidden anyway.
+func isBackup(name string) bool {
+	n := len(name)
+	switch {
+	case name[n-1] == '~', name[0] == '#' && name[n-1] == '#':
+		return true
+	case name == "4913" || name == "5036" || name == "5159": // Vim tries with these whether it may write
+		return true
+	}
+	return extensionIn(path.Ext(name), ".bak", ".swp", ".swo", ".swx", ".orig", ".old", ".tmp")
+}
+
+// isDump reports whether a name is that of a database's or a process's dump.
+func isDump(name string) bool {
+	if name == "core" || strings.HasPrefix(name, "core.") && strings.Trim(name[5:], "0123456789") == "" {
+		return true
+	}
+	ext := path.Ext(name)
+	if extensionIn(ext, ".gz", ".bz2", ".xz", ".zst", ".zip") {
+		ext = path.Ext(name[:len(name)-len(ext)])
+	}
+	return extensionIn(ext, ".sql", ".dump", ".dmp", ".core")
+}
+
+func extensionIn(ext string, list ...string) bool {
+	for _, e := range list {
+		if len(e) == len(ext) && strings.EqualFold(e, ext) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,222 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// running runs a story beside a running Publisher, in fake time. The site has
+// a.html and b.html, and has been looked at.
+func running(t *testing.T, story func(w *world), change ...func(*world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldAt(t, time.Time{})
+		w.pub.Log = testLog(t)
+		w.write("a.html", "a")
+		w.write("b.html", "b")
+		for _, f := range change {
+			f(w)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var pub sync.WaitGroup
+		pub.Go(func() {
+			if err := w.pub.Run(ctx); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+		synctest.Wait()
+		w.told()
+		story(w)
+		stop()
+		pub.Wait()
+		if w.atEnd != nil {
+			w.atEnd()
+		}
+	})
+}
+
+func TestRunTellsAtOnce(t *testing.T) {
+	running(t, func(w *world) {
+		begin := time.Now()
+		w.write("a.html", "2")
+		synctest.Wait()
+		w.wantTold("update a.html")
+		w.rename("b.html", "d/c.html")
+		synctest.Wait()
+		w.wantTold("move b.html->d/c.html")
+		if d := time.Since(begin); d != 0 {
+			t.Errorf("told after %v", d)
+		}
+		if s := w.pub.Status(); s.Head != w.journal.Head() || !s.Whole || s.Items != 2 || s.Changes != 4 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestRunAnnouncesAfterGrace(t *testing.T) {
+	running(t, func(w *world) {
+		w.write("c.html", "c")
+		synctest.Wait()
+		w.told()
+		w.remove("a.html")
+		time.Sleep(30 * time.Second)
+		w.remove("b.html")
+		time.Sleep(29 * time.Second)
+		synctest.Wait()
+		w.wantTold("")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		w.wantTold("delete a.html")
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		w.wantTold("delete b.html")
+	})
+}
+
+// A mass disappearance waits, and when it is over what is left is announced.
+func TestRunHoldsMass(t *testing.T) {
+	running(t, func(w *world) {
+		w.remove("a.html")
+		w.remove("b.html")
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		w.wantTold("")
+		if s := w.pub.Status(); !s.MassHeld || s.Held != 2 {
+			t.Errorf("%+v", s)
+		}
+		w.write("a.html", "a")
+		synctest.Wait()
+		w.wantTold("delete b.html")
+		if s := w.pub.Status(); s.MassHeld || s.Held != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestRunLooksAnyway(t *testing.T) {
+	running(t, func(w *world) {
+		w.mu.Lock()
+		w.pages["a.html"] = page{"2", time.Now(), 99} // nobody tells
+		w.mu.Unlock()
+		time.Sleep(9 * time.Minute)
+		synctest.Wait()
+		w.wantTold("")
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		w.wantTold("update a.html")
+		if s := w.pub.Status(); s.Missed != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestRunTriesAgain(t *testing.T) {
+	running(t, func(w *world) {
+		w.mu.Lock()
+		w.fail = errors.New("root is missing")
+		w.mu.Unlock()
+		w.write("a.html", "2")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.wantTold("")
+		if s := w.pub.Status(); s.Error == "" || s.Failed < 2 || s.Failed > 7 || s.Held != 0 {
+			t.Errorf("%+v", s)
+		}
+		w.mu.Lock()
+		w.fail = nil
+		w.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.wantTold("update a.html")
+		if s := w.pub.Status(); s.Error != "" {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestRunLooksAgainAtWhatIsBeingWritten(t *testing.T) {
+	running(t, func(w *world) {
+		w.mu.Lock()
+		w.busy["a.html"] = true
+		w.mu.Unlock()
+		w.write("a.html", "2")
+		synctest.Wait()
+		w.wantTold("")
+		w.mu.Lock()
+		w.busy["a.html"] = false
+		w.mu.Unlock()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		w.wantTold("update a.html")
+	})
+}
+
+func TestRunWritesSeldom(t *testing.T) {
+	running(t, func(w *world) {
+		stands := func() bool { return w.pub.Status().Manifest == w.journal.Head() }
+		if !stands() || w.pub.Status().Writes != 1 {
+			t.Errorf("%+v", w.pub.Status())
+		}
+		time.Sleep(time.Minute)
+		w.write("a.html", "2")
+		synctest.Wait()
+		if !stands() { // at once after a quiet while
+			t.Errorf("%+v", w.pub.Status())
+		}
+		for i := range 100 {
+			time.Sleep(time.Second)
+			w.write("a.html", fmt.Sprint(i))
+		}
+		synctest.Wait()
+		if n := w.pub.Status().Writes; n < 10 || n > 13 {
+			t.Errorf("%d writes in 100 s", n)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if !stands() {
+			t.Errorf("%+v", w.pub.Status())
+		}
+	})
+}
+
+func TestRunWritesAtTheEnd(t *testing.T) {
+	running(t, func(w *world) {
+		w.write("a.html", "2")
+		synctest.Wait()
+		w.write("a.html", "3")
+		synctest.Wait()
+		if w.pub.Status().Manifest == w.journal.Head() {
+			t.Error("written already")
+		}
+		w.atEnd = func() {
+			if m, _, _ := w.manifest(); m.Cursor.Seq != 2 {
+				t.Errorf("the last manifest stands at %v", m.Cursor)
+			}
+		}
+	})
+}
+
+// Others may ask for a look while Run is looking.
+func TestRunTakesTurns(t *testing.T) {
+	running(t, func(w *world) {
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				w.write(fmt.Sprintf("p/%d.html", i), "x")
+				if _, err := w.pub.Turn(w.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		synctest.Wait()
+		w.wantPresent()
+		if s := w.pub.Status(); s.Manifest != w.journal.Head() || s.Changes != 10 {
+			t.Errorf("%+v", s)
+		}
+	})
+}

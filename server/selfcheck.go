@@ -1,0 +1,244 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Bounds of a self-check.
+const (
+	checkPages   = 20
+	checkWait    = 10 * time.Second // for one page
+	checkAtOnce  = 4
+	checkAnyBody = 100 << 20 // of a page of unknown length
+)
+
+// A Finding is something wrong between what is published and what the web
+// server gives, in words for the person who runs the site.
+type Finding struct {
+	Problem string // such as "a page is not found"
+	Cure    string // what to do about it
+	URL     string // one page of those that have it
+	Detail  string // about that page
+	Pages   int    // how many of those looked at have it
+	Of      int    // how many were looked at
+}
+
+func (f Finding) String() string {
+	return fmt.Sprintf("%d of %d pages: %s, such as %s (%s). %s", f.Pages, f.Of, f.Problem, f.URL, f.Detail, f.Cure)
+}
+
+// SelfCheck asks for up to n pages that the journal holds, spread over the
+// site, as a crawler would, and finds out whether they are there, at their
+// own URL, with the bytes that were published. Zero n means 20. Each page is
+// given 10 s. c may be nil; its redirects are not followed. Findings are
+// ordered by how many pages they concern. The error is about the journal or ctx.
+func SelfCheck(ctx context.Context, j *Journal, c *http.Client, n int) ([]Finding, error) {
+	if n <= 0 {
+		n = checkPages
+	}
+	items, err := sample(j, n)
+	if err != nil {
+		return nil, fmt.Errorf("self-check: %w", err)
+	}
+	if c == nil {
+		c = http.DefaultClient
+	}
+	once := *c
+	once.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	results := make([]*Finding, len(items))
+	var all sync.WaitGroup
+	turn := make(chan struct{}, checkAtOnce)
+	for i, it := range items {
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			results[i] = checkPage(ctx, &once, j, it)
+		})
+	}
+	all.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("self-check: %w", err)
+	}
+	var found []Finding
+	for _, f := range results {
+		if f == nil {
+			continue
+		}
+		i := slices.IndexFunc(found, func(x Finding) bool { return x.Problem == f.Problem && x.Cure == f.Cure })
+		if i < 0 {
+			i, found = len(found), append(found, *f)
+		}
+		found[i].Pages++
+		found[i].Of = len(items)
+	}
+	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(b.Pages, a.Pages) })
+	return found, nil
+}
+
+// sample picks up to n present items, spread evenly over the order of the site.
+func sample(j *Journal, n int) ([]protocol.Item, error) {
+	v, err := j.View()
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	total := v.Len()
+	n = min(n, total)
+	var items []protocol.Item
+	i := 0
+	for e, err := range v.Entries() {
+		if err != nil {
+			return nil, err
+		}
+		// The first at or after each of n places; a held one gives way to its follower.
+		if len(items) < n && i >= len(items)*total/n && e.Held.IsZero() {
+			items = append(items, e.Item)
+		}
+		i++
+	}
+	return items, nil
+}
+
+func checkPage(ctx context.Context, c *http.Client, j *Journal, it protocol.Item) *Finding {
+	ctx, stop := context.WithTimeout(ctx, checkWait)
+	defer stop()
+	f := &Finding{URL: it.URL}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, it.URL, nil)
+	if err != nil {
+		f.Problem, f.Detail, f.Cure = "the URL cannot be asked for", err.Error(), "Check --base."
+		return f
+	}
+	req.Header.Set("User-Agent", "Parley self-check")
+	req.Header.Set("Accept-Encoding", "identity")
+	resp, err := c.Do(req)
+	if err != nil {
+		return f.noAnswer(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return f.status(resp)
+	}
+	if it.Digest.IsZero() {
+		return nil
+	}
+	limit := it.Length
+	if limit < 0 {
+		limit = checkAnyBody
+	}
+	sum := sha256.New()
+	got, err := io.Copy(sum, io.LimitReader(resp.Body, limit+1))
+	if err != nil {
+		return f.noAnswer(err)
+	}
+	if protocol.Digest(sum.Sum(nil)) == it.Digest {
+		return nil
+	}
+	if now, ok, err := j.Get(it.URL); err != nil || !ok || now.Item.Digest != it.Digest || !now.Held.IsZero() {
+		return nil // it changes just now
+	}
+	return f.altered(resp, got, it.Length)
+}
+
+func (f *Finding) noAnswer(err error) *Finding {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	f.Detail = err.Error()
+	var ne net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout() {
+		f.Problem = "the web server does not answer within 10 s"
+		f.Cure = "Check that the web server at --base runs and is not overloaded."
+		return f
+	}
+	f.Problem, f.Cure = "the web server cannot be reached", "Check that the web server at --base runs, and that --base is right."
+	return f
+}
+
+// status explains an answer that is not 200.
+func (f *Finding) status(resp *http.Response) *Finding {
+	f.Detail = "it answered " + resp.Status
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return f.redirect(resp)
+	case http.StatusNotFound, http.StatusGone:
+		f.Problem = "a page is not found"
+		f.Cure = "Check that --docroot is the directory that the web server serves at --base; if it does not know URLs without .html, leave --clean-urls out."
+	case http.StatusUnauthorized, http.StatusForbidden:
+		f.Problem = "the web server refuses a page"
+		f.Cure = "What the public may not read must not be published: --exclude it or forbid it in robots.txt, or let the server give it."
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		f.Problem, f.Cure = "the web server has no time", "Try again when it is less busy; check its rate limits."
+	default:
+		f.Problem, f.Cure = "the web server does not give a page", "Check the web server's error log."
+	}
+	return f
+}
+
+// redirect explains where the published form of a URL is not the served one.
+func (f *Finding) redirect(resp *http.Response) *Finding {
+	f.Problem = "the web server redirects"
+	to, err := resp.Location()
+	from, err2 := url.Parse(f.URL)
+	if err != nil || err2 != nil {
+		f.Cure = "Let the web server give published pages at their own URL."
+		return f
+	}
+	f.Detail = "to " + to.String()
+	a, b := from.Path, to.Path
+	switch {
+	case a == b && from.Host == to.Host && from.Scheme != to.Scheme:
+		f.Problem, f.Cure = "the web server redirects to "+to.Scheme, "Publish with --base "+to.Scheme+"://"+to.Host+"/."
+	case a == b && from.Host != to.Host:
+		f.Problem, f.Cure = "the web server redirects to another host", "Publish with --base "+to.Scheme+"://"+to.Host+"/."
+	case strings.TrimSuffix(a, ".html") == b, strings.TrimSuffix(a, ".html")+"/" == b, strings.TrimSuffix(a, ".htm") == b:
+		f.Problem, f.Cure = "the web server redirects to the URL without .html", "Publish with --clean-urls."
+	case a+".html" == b, a+".htm" == b, strings.TrimSuffix(a, "/")+".html" == b:
+		f.Problem, f.Cure = "the web server redirects to the URL with .html", "Publish without --clean-urls."
+	case a+"/" == b, strings.TrimSuffix(a, "/") == b:
+		f.Problem, f.Cure = "the web server redirects for the slash at the end", "Publish with --clean-urls, or let the server give both forms."
+		if strings.HasSuffix(a, "/") {
+			f.Cure = "Let the web server give a directory's index at the URL that ends in a slash."
+		}
+	default:
+		f.Cure = "Let the web server give published pages at their own URL, or --exclude them."
+	}
+	return f
+}
+
+// altered explains bytes that are not those that were published.
+func (f *Finding) altered(resp *http.Response, got, want int64) *Finding {
+	f.Problem = "the bytes are altered on the way"
+	switch ce := resp.Header.Get("Content-Encoding"); {
+	case ce != "" && ce != "identity":
+		f.Problem = "the web server compresses although it was asked not to"
+		f.Detail = "Content-Encoding: " + ce
+		f.Cure = "Let it heed Accept-Encoding: crawlers check pages by their digest."
+		return f
+	case want >= 0 && got > want:
+		f.Detail = fmt.Sprintf("more than the %s bytes of the file", count(int(want)))
+	case want >= 0 && got < want:
+		f.Detail = fmt.Sprintf("%s bytes instead of %s", count(int(got)), count(int(want)))
+	default:
+		f.Detail = fmt.Sprintf("%s bytes, as in the file, but others", count(int(got)))
+	}
+	f.Cure = "Something between the file and the crawler rewrites pages: server-side includes, a CDN's minifier or script injection, or a --docroot that is not what is served. Switch it off for these pages, or publish what it makes."
+	if via := cmp.Or(resp.Header.Get("Cf-Ray"), resp.Header.Get("Via")); via != "" {
+		f.Detail += ", through a proxy"
+	}
+	return f
+}

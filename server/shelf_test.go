@@ -1,0 +1,377 @@
+package server_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+const base = "http://site.example/"
+
+// A shelf is an Inventory in memory, with faults to switch on.
+type shelf struct {
+	mu        sync.Mutex
+	pages     map[string]page // by path below base
+	forbidden map[string]bool // by path
+	unseen    []string        // directories that cannot be looked at
+	unread    map[string]error
+	busy      map[string]bool // being written
+	mime      string          // of all pages
+	fail      error           // ends a look after failAfter offers
+	failAfter int
+
+	reads  int
+	writes uint64
+	dirty  func([]server.Scope)
+	looked func() // called in the middle of every look
+}
+
+type page struct {
+	content string
+	mod     time.Time
+	stamp   uint64
+}
+
+func newShelf() *shelf {
+	return &shelf{pages: map[string]page{}, forbidden: map[string]bool{}, unread: map[string]error{}, busy: map[string]bool{}, mime: "text/html"}
+}
+
+// put writes a page, and tells whoever watches.
+func (s *shelf) put(path, content string, mod time.Time) {
+	s.mu.Lock()
+	s.writes++
+	s.pages[path] = page{content, mod, s.writes}
+	s.mu.Unlock()
+	s.tell(path)
+}
+
+func (s *shelf) remove(path string) {
+	s.mu.Lock()
+	delete(s.pages, path)
+	s.mu.Unlock()
+	s.tell(path)
+}
+
+func (s *shelf) rename(from, to string) {
+	s.mu.Lock()
+	s.pages[to] = s.pages[from]
+	delete(s.pages, from)
+	s.mu.Unlock()
+	s.tell(from, to)
+}
+
+func (s *shelf) tell(paths ...string) {
+	s.mu.Lock()
+	dirty := s.dirty
+	s.mu.Unlock()
+	if dirty == nil {
+		return
+	}
+	var scopes []server.Scope
+	for _, p := range paths {
+		scopes = append(scopes, dirOf(p))
+	}
+	dirty(scopes)
+}
+
+func dirOf(path string) server.Scope {
+	return server.Scope{Prefix: base + path[:strings.LastIndexByte(path, '/')+1]}
+}
+
+func (s *shelf) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[server.Offer, error] {
+	return func(yield func(server.Offer, error) bool) {
+		s.mu.Lock()
+		pages, unseen := maps.Clone(s.pages), slices.Clone(s.unseen)
+		fail, failAfter, looked := s.fail, s.failAfter, s.looked
+		s.mu.Unlock()
+		if looked != nil {
+			looked()
+		}
+		paths := slices.Collect(maps.Keys(pages))
+		slices.SortFunc(paths, func(a, b string) int { return protocol.Compare(base+a, base+b) })
+		n := 0
+		for _, path := range paths {
+			url := base + path
+			if ctx.Err() != nil || !within(url, scopes) || slices.ContainsFunc(unseen, func(p string) bool { return strings.HasPrefix(path, p) }) {
+				continue
+			}
+			if n++; fail != nil && n > failAfter {
+				break
+			}
+			if !yield(s.offer(path), nil) {
+				return
+			}
+		}
+		for _, p := range unseen { // late on purpose
+			if !yield(server.Offer{}, &server.UnseenError{Prefix: base + p, Err: fs.ErrPermission}) {
+				return
+			}
+		}
+		if fail != nil {
+			yield(server.Offer{}, fail)
+		}
+	}
+}
+
+func within(url string, scopes []server.Scope) bool {
+	if len(scopes) == 0 {
+		return true
+	}
+	for _, s := range scopes {
+		if rest, ok := strings.CutPrefix(url, s.Prefix); ok && (s.Deep || !strings.Contains(rest, "/")) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *shelf) offer(path string) server.Offer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.pages[path]
+	o := server.Offer{URL: base + path, Place: path, Modified: p.mod, Length: int64(len(p.content)), Type: s.mime,
+		Stamp: binary.BigEndian.AppendUint64(nil, p.stamp), Unsettled: s.busy[path]}
+	if s.forbidden[path] {
+		o.LeftOut = "robots.txt"
+	}
+	return o
+}
+
+func (s *shelf) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
+	r := s.offer(o.Place)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	p, ok := s.pages[o.Place]
+	if !ok {
+		return o, fmt.Errorf("read %s: %w", o.Place, fs.ErrNotExist)
+	}
+	if err := s.unread[o.Place]; err != nil {
+		return o, err
+	}
+	r.Digest = protocol.Sum([]byte(p.content))
+	return r, nil
+}
+
+func (s *shelf) Watch(ctx context.Context, dirty func([]server.Scope)) error {
+	s.mu.Lock()
+	s.dirty = dirty
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.dirty = nil
+	s.mu.Unlock()
+	return ctx.Err()
+}
+
+func (s *shelf) Public(url string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	path, ok := strings.CutPrefix(url, base)
+	return ok && !s.forbidden[path]
+}
+
+// A world is a shelf, its journal and its publisher, at a time that stands
+// still unless it is moved.
+type world struct {
+	*testing.T
+	*shelf
+	dir     string
+	clockMu sync.Mutex
+	now     time.Time // zero: the real time
+	journal *server.Journal
+	pub     *server.Publisher
+	at      protocol.Cursor // what told has shown
+	atEnd   func()          // of running: called when the Publisher has ended
+}
+
+func newWorld(t *testing.T) *world {
+	return newWorldAt(t, time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
+}
+
+func newWorldAt(t *testing.T, now time.Time) *world {
+	w := &world{T: t, shelf: newShelf(), dir: t.TempDir(), now: now}
+	w.open()
+	t.Cleanup(func() { w.journal.Close() })
+	return w
+}
+
+// clock may be read by any goroutine; only the test moves it.
+func (w *world) clock() time.Time {
+	if w.now.IsZero() {
+		return time.Now() // in a bubble
+	}
+	w.clockMu.Lock()
+	defer w.clockMu.Unlock()
+	return w.now
+}
+
+func (w *world) pass(d time.Duration) {
+	w.clockMu.Lock()
+	defer w.clockMu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+// forbid forbids these pages and no others.
+func (s *shelf) forbid(paths ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.forbidden)
+	for _, p := range paths {
+		s.forbidden[p] = true
+	}
+}
+
+func (w *world) state() string { return filepath.Join(w.dir, "state") }
+func (w *world) out() string   { return filepath.Join(w.dir, "robots.rdf") }
+
+// open opens the journal, and a publisher that has done nothing yet.
+func (w *world) open() {
+	w.Helper()
+	j, err := server.OpenJournal(w.Context(), w.state(), server.JournalOptions{Base: base, Published: w.out(), Now: w.clock})
+	w.must(err)
+	w.journal = j
+	w.pub = &server.Publisher{Inventory: w.shelf, Journal: j, Now: w.clock,
+		Snapshot: &server.Snapshot{Path: w.out(), Manifest: server.Describe(base), Public: w.Public}}
+}
+
+// restart is a new process with the same state.
+func (w *world) restart() {
+	w.Helper()
+	w.must(w.journal.Close())
+	w.open()
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) write(path, content string) { w.put(path, content, w.clock()) }
+
+func (w *world) look(dirs ...string) server.Report {
+	w.Helper()
+	var scopes []server.Scope
+	for _, d := range dirs {
+		deep := strings.HasSuffix(d, "**")
+		scopes = append(scopes, server.Scope{Prefix: base + strings.TrimSuffix(d, "**"), Deep: deep})
+	}
+	rep, err := w.pub.Look(w.Context(), scopes)
+	w.must(err)
+	return rep
+}
+
+// told returns what has been told since it was last asked.
+func (w *world) told() string {
+	w.Helper()
+	head := w.journal.Head()
+	if head.Epoch != w.at.Epoch {
+		w.at = protocol.Cursor{Epoch: head.Epoch}
+	}
+	var s []string
+	for {
+		changes, err := w.journal.Read(w.Context(), w.at, 7)
+		w.must(err)
+		if len(changes) == 0 {
+			return strings.Join(s, ", ")
+		}
+		for _, c := range changes {
+			s = append(s, tell(c))
+			w.at.Seq = c.Seq
+		}
+	}
+}
+
+func tell(c protocol.Change) string {
+	s := string(c.Op) + " " + strings.TrimPrefix(c.Item.URL, base)
+	if c.From != "" {
+		s = string(c.Op) + " " + strings.TrimPrefix(c.From, base) + "->" + strings.TrimPrefix(c.Item.URL, base)
+	}
+	return s
+}
+
+func (w *world) wantTold(want string) {
+	w.Helper()
+	if got := w.told(); got != want {
+		w.Errorf("told\n\t%s\nwant\n\t%s", cmp.Or(got, "nothing"), cmp.Or(want, "nothing"))
+	}
+}
+
+// wantPresent checks that the journal holds exactly the pages that stand there.
+func (w *world) wantPresent() {
+	w.Helper()
+	want := map[string]protocol.Digest{}
+	for path, p := range w.pages {
+		if !w.forbidden[path] {
+			want[base+path] = protocol.Sum([]byte(p.content))
+		}
+	}
+	got := w.present()
+	if !maps.Equal(got, want) {
+		w.Errorf("the journal holds %d pages, not the %d there are: %v", len(got), len(want), diff(got, want))
+	}
+}
+
+func (w *world) present() map[string]protocol.Digest {
+	w.Helper()
+	v, err := w.journal.View()
+	w.must(err)
+	defer v.Close()
+	got := map[string]protocol.Digest{}
+	for e, err := range v.Entries() {
+		w.must(err)
+		got[e.Item.URL] = e.Item.Digest
+	}
+	return got
+}
+
+func diff(got, want map[string]protocol.Digest) (s []string) {
+	for u, d := range got {
+		if want[u] != d {
+			s = append(s, "has "+u)
+		}
+	}
+	for u, d := range want {
+		if got[u] != d {
+			s = append(s, "lacks "+u)
+		}
+	}
+	slices.Sort(s)
+	return s
+}
+
+// apply is the mirror that a follower keeps: it takes changes in.
+func apply(mirror map[string]protocol.Digest, changes []protocol.Change) {
+	for _, c := range changes {
+		switch c.Op {
+		case protocol.Delete:
+			delete(mirror, c.Item.URL)
+		case protocol.Move:
+			delete(mirror, c.From)
+			fallthrough
+		default:
+			mirror[c.Item.URL] = c.Item.Digest
+		}
+	}
+}
+
+// testLog sends messages for people to the test's log.
+func testLog(t *testing.T) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), nil))
+}

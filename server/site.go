@@ -1,0 +1,251 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Site is a document root, published at a base URL. It is an [Inventory].
+//
+// What is public is an allow-list: files ending in .htm, .html, .xhtml and
+// .pdf, and what Include names. Nothing makes public what is hidden (its name,
+// or that of a directory above it, begins with a dot), an editor's backup, a
+// dump, an output of Parley, larger than MaxFile, no regular file, a symbolic
+// link that leads out of the root, or forbidden by robots.txt to everybody.
+//
+// A symbolic link to a file within the root is a page of its own. One to a
+// directory within the root is walked like a directory, at most four such
+// links deep, and never into one of its own parents. Docroot itself may be or
+// contain symbolic links; where they lead is found out at every look.
+//
+// Fields are not to be changed once a method has been called. Any number of
+// goroutines may call the methods at once.
+type Site struct {
+	Docroot string // the directory; relative to the working directory
+	Base    string // its URL, with a path if it is not a host's root; a last "/" is added
+
+	// Include and Exclude are patterns of file names to publish besides pages,
+	// and not to publish; Exclude wins. "*" and "?" stand for parts of a name,
+	// "**" for any number of directories, "{a,b}" for either. A pattern
+	// without a slash is matched against names wherever they stand, one with a
+	// slash against the whole path below Docroot; with a slash at its end it
+	// means all that lies below. Exclude may match a directory as well.
+	// .well-known is hidden unless a pattern of Include begins with it.
+	Include, Exclude []string
+
+	// CleanURLs says that page.html is served at /page. A file of that very
+	// name, if it is public, has the URL before page.html.
+	CleanURLs bool
+
+	// Robots is the robots.txt that counts: a file or an http(s) URL. Empty
+	// means robots.txt in Docroot, if there is one.
+	Robots string
+
+	// MaxFile is the size in bytes beyond which a file is not published. Zero means 100 MB.
+	MaxFile int64
+
+	// Own lists files and directories that Parley writes, such as the manifest
+	// and the state. They are not published. robots.rdf in Docroot never is.
+	Own []string
+
+	Log *slog.Logger
+
+	once  sync.Once
+	bad   error // what is wrong with the fields
+	urls  urlMap
+	names nameRules
+
+	settling settling // what is being changed, as far as Watch knows
+
+	mu      sync.Mutex // guards what follows
+	robots  *robots.File
+	present *tree           // of the look that is going on
+	own     map[string]bool // places of own outputs
+}
+
+// MaxFile is how large a file may be to be published, in bytes, unless Site.MaxFile says otherwise.
+const MaxFile = 100_000_000
+
+// Check reports what is wrong with the fields, if anything, without looking at
+// the docroot. The other methods do the same first.
+func (s *Site) Check() error {
+	s.once.Do(func() { s.bad = s.prepare() })
+	return s.bad
+}
+
+func (s *Site) prepare() (err error) {
+	if s.Docroot == "" {
+		return errors.New("site: no docroot")
+	}
+	if s.urls, err = newURLMap(s.Base, s.CleanURLs); err != nil {
+		return fmt.Errorf("site: %w", err)
+	}
+	if s.names, err = newNameRules(s.Include, s.Exclude); err != nil {
+		return fmt.Errorf("site: %w", err)
+	}
+	if s.MaxFile < 0 {
+		return fmt.Errorf("site: largest file of %d bytes", s.MaxFile)
+	}
+	return nil
+}
+
+func (s *Site) maxFile() int64 {
+	if s.MaxFile > 0 {
+		return s.MaxFile
+	}
+	return MaxFile
+}
+
+// Public reports whether url is that of a file which the present rules allow
+// to be published, whether there is one or not. Until robots.txt could be
+// read for the first time nothing is public; later, while it cannot be read,
+// what it said last goes on to count.
+func (s *Site) Public(url string) bool {
+	if s.Check() != nil {
+		return false
+	}
+	s.mu.Lock()
+	rules := s.robots
+	s.mu.Unlock()
+	if rules == nil {
+		t, err := s.openTree()
+		if err != nil {
+			return false
+		}
+		defer t.close()
+		if rules, err = s.readRules(context.Background(), t); err != nil {
+			return false
+		}
+	}
+	for _, place := range s.urls.places(url) {
+		if s.left(rules, place, url) == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// left returns why rules forbid what stands at place, or the empty string.
+func (s *Site) left(rules *robots.File, place, url string) string {
+	if left := s.names.place(place); left != "" {
+		return left
+	}
+	s.mu.Lock()
+	own := ownOutput(s.own, place)
+	s.mu.Unlock()
+	switch {
+	case own:
+		return leftOwn
+	case len(url) > protocol.MaxURL:
+		return leftLongURL
+	case !rules.Allowed(everybody, s.urls.path(url)):
+		return leftRobots
+	}
+	return ""
+}
+
+// everybody is the agent that no robots.txt names.
+const everybody = "*"
+
+// ownOutput reports whether a place, or a directory above it, is in own.
+func ownOutput(own map[string]bool, place string) bool {
+	for len(own) > 0 && place != "" {
+		if own[place] {
+			return true
+		}
+		place, _ = splitPlace(place)
+	}
+	return false
+}
+
+// readRules reads robots.txt, and finds out which places are our own outputs.
+func (s *Site) readRules(ctx context.Context, t *tree) (*robots.File, error) {
+	b, err := s.readRobots(ctx, t)
+	if err != nil {
+		return nil, fmt.Errorf("robots.txt: %w: as long as nobody knows what it forbids, nothing is published", err)
+	}
+	rules := robots.Parse(b)
+	own := make(map[string]bool)
+	for _, name := range s.Own {
+		if place, ok := t.placeOf(name); ok {
+			own[place] = true
+		}
+	}
+	s.mu.Lock()
+	s.robots, s.own = rules, own
+	s.mu.Unlock()
+	return rules, nil
+}
+
+// robotsTimeout bounds the fetching of a robots.txt.
+const robotsTimeout = 15 * time.Second
+
+// robotsFile returns the path of robots.txt if it is a file.
+func (s *Site) robotsFile(t *tree) (name string, ok bool) {
+	switch {
+	case s.Robots == "":
+		return filepath.Join(t.path, "robots.txt"), true
+	case strings.HasPrefix(s.Robots, "http://"), strings.HasPrefix(s.Robots, "https://"):
+		return s.Robots, false
+	}
+	return s.Robots, true
+}
+
+// readRobots returns what robots.txt says. That it need not exist holds for
+// the docroot's, and for a URL that answers 404 or 410; a file that somebody
+// has named must be there.
+func (s *Site) readRobots(ctx context.Context, t *tree) ([]byte, error) {
+	name, isFile := s.robotsFile(t)
+	if isFile {
+		if s.Robots == "" {
+			if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+				return nil, nil
+			}
+		}
+		f, err := os.OpenFile(name, openQuietly, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if st, err := statOpen(f); err != nil {
+			return nil, err
+		} else if st.mode != 0 {
+			return nil, fmt.Errorf("%s: %s", name, leftIrregular)
+		}
+		return io.ReadAll(io.LimitReader(f, robots.MaxBytes))
+	}
+	ctx, cancel := context.WithTimeout(ctx, robotsTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, name, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "parley")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return io.ReadAll(io.LimitReader(resp.Body, robots.MaxBytes))
+	case http.StatusNotFound, http.StatusGone:
+		return nil, nil
+	}
+	return nil, fmt.Errorf("GET %s: %s", name, resp.Status)
+}
+
+func (s *Site) log() *slog.Logger { return orDiscard(s.Log) }

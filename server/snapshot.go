@@ -1,0 +1,443 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Snapshot is the published manifest: one file, always whole, which any web
+// server may serve, and which serves itself as an http.Handler.
+//
+// Its methods may be called by many goroutines at once.
+type Snapshot struct {
+	// Path is the file, such as /srv/www/robots.rdf. Beside it stand, while
+	// it is being written, files named .robots.rdf.*.tmp.
+	Path string
+
+	// Manifest is what the manifest says of the site: URL, Base, Title,
+	// Description and doors. The rest is filled in. See [Describe].
+	Manifest protocol.Manifest
+
+	// Public says which URLs may be told to anybody now; nil means all.
+	Public func(url string) bool
+
+	writing sync.Mutex // held by whoever writes or compares the file
+
+	mu    sync.RWMutex // guards state, and that it belongs to the file
+	state *published
+}
+
+// published is what is known of the file.
+type published struct {
+	cursor  protocol.Cursor
+	items   int
+	etag    string // quoted
+	info    os.FileInfo
+	checked bool // this process has compared or written it
+}
+
+// Describe returns what the manifest of a site says of it, with the doors
+// that a [Notifier] has below base. A site that has no notifier takes Stream
+// and Changes out again.
+func Describe(base string) protocol.Manifest {
+	d := doorsOf(base)
+	return protocol.Manifest{URL: d.manifest, Base: base, Stream: d.stream, Changes: d.changes}
+}
+
+const manifestType = "application/rdf+xml"
+
+// errSame and errDiffers end a comparison.
+var errDiffers = errors.New("published manifest differs")
+
+// Load takes over the file of an earlier run, if it stands where the journal
+// has been in its present epoch: then it is served at once. It also takes
+// away what a killed writer left behind.
+func (s *Snapshot) Load(j *Journal) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.tidy(); err != nil {
+		return err
+	}
+	f, err := os.Open(s.Path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer f.Close()
+	head, err := readHead(f, s.Manifest.URL)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.Path, err)
+	}
+	at := j.Head()
+	if !j.Whole() || head.Cursor.Epoch != at.Epoch || head.Cursor.Seq > at.Seq {
+		return nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = &published{cursor: head.Cursor, items: head.Items, etag: etagOf(sum), info: info}
+	return nil
+}
+
+// readHead reads what a manifest says before its first item.
+func readHead(r io.Reader, url string) (protocol.Manifest, error) {
+	mr := protocol.NewManifestReader(r, protocol.ManifestOptions{URL: url})
+	if _, err := mr.Next(); err != nil && err != io.EOF {
+		return protocol.Manifest{}, err
+	}
+	return mr.Head(), nil
+}
+
+// tidy removes temporary files of a writer that was killed.
+func (s *Snapshot) tidy() error {
+	dir, name := filepath.Split(s.Path)
+	if dir == "" {
+		dir = "."
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if strings.HasPrefix(e.Name(), "."+name+".") && strings.HasSuffix(e.Name(), ".tmp") && e.Type().IsRegular() {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Cursor is where the published manifest stands; zero if there is none yet.
+func (s *Snapshot) Cursor() protocol.Cursor {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.state == nil {
+		return protocol.Cursor{}
+	}
+	return s.state.cursor
+}
+
+// Items is how many items the published manifest has; 0 if there is none yet.
+func (s *Snapshot) Items() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.state == nil {
+		return 0
+	}
+	return s.state.items
+}
+
+// current reports whether there is nothing to write.
+func (s *Snapshot) current(j *Journal) bool {
+	if !j.Whole() {
+		return true
+	}
+	s.mu.RLock()
+	st := s.state
+	s.mu.RUnlock()
+	return st != nil && st.checked && st.cursor == j.Head() && unchanged(st.info, s.Path)
+}
+
+func unchanged(info os.FileInfo, path string) bool {
+	now, err := os.Stat(path)
+	return err == nil && sameFile(info, now)
+}
+
+func sameFile(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// Write brings the file up to the journal's head, and reports whether it had
+// to: a file that says the same already is not touched. The file is replaced
+// whole and durably. Before the journal is whole there is nothing to write.
+func (s *Snapshot) Write(ctx context.Context, j *Journal) (bool, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.current(j) {
+		return false, nil
+	}
+	wrote, err := s.write(ctx, j)
+	if errors.Is(err, errRules) {
+		wrote, err = s.write(ctx, j) // the rules changed meanwhile
+	}
+	if err != nil {
+		return false, fmt.Errorf("write %s: %w", s.Path, err)
+	}
+	return wrote, nil
+}
+
+func (s *Snapshot) write(ctx context.Context, j *Journal) (bool, error) {
+	v, err := j.View()
+	if err != nil {
+		return false, err
+	}
+	defer v.Close()
+	d, err := s.draft(ctx, v)
+	if err != nil {
+		return false, err
+	}
+	if st, err := d.compare(s.Path); err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.state = st
+		return false, nil
+	} else if !errors.Is(err, errDiffers) {
+		return false, err
+	}
+
+	dir, name := filepath.Split(s.Path)
+	f, err := os.CreateTemp(dir, "."+name+".*.tmp")
+	if err != nil {
+		return false, err
+	}
+	defer os.Remove(f.Name()) // gone already when all went well
+	defer f.Close()
+	sum := sha256.New()
+	w := bufio.NewWriterSize(io.MultiWriter(f, sum), 256<<10)
+	if err := d.writeTo(w); err != nil {
+		return false, err
+	}
+	if err := w.Flush(); err != nil {
+		return false, err
+	}
+	if err := f.Chmod(0o644); err != nil && runtime.GOOS != "windows" {
+		return false, err
+	}
+	if err := s.stampTime(f); err != nil {
+		return false, err
+	}
+	if err := f.Sync(); err != nil {
+		return false, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	if err := f.Close(); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	err = os.Rename(f.Name(), s.Path)
+	if err == nil {
+		s.state = &published{cursor: d.m.Cursor, items: d.m.Items, etag: etagOf(sum), info: info, checked: true}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return false, err
+	}
+	return true, syncDir(filepath.Dir(s.Path))
+}
+
+// stampTime gives the new file a later second than the old one has: web
+// servers answer conditional requests, and some make entity tags, by it.
+func (s *Snapshot) stampTime(f *os.File) error {
+	old, err := os.Stat(s.Path)
+	if err != nil {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if o := old.ModTime().Truncate(time.Second); !info.ModTime().Truncate(time.Second).After(o) {
+		return os.Chtimes(f.Name(), time.Time{}, o.Add(time.Second))
+	}
+	return nil
+}
+
+// syncDir makes a rename in dir durable, where the system can.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+func etagOf(h hash.Hash) string { return `"` + hex.EncodeToString(h.Sum(nil)[:16]) + `"` }
+
+// A draft is the manifest as it is to be at one View.
+type draft struct {
+	ctx   context.Context // of the one call that made it
+	m     protocol.Manifest
+	items iter.Seq2[protocol.Item, error]
+	gone  iter.Seq2[protocol.Tombstone, error]
+	bad   error // what stopped items
+}
+
+// errRules says that the rules of what is public changed while they were applied.
+var errRules = errors.New("rules changed while the manifest was written")
+
+func (s *Snapshot) draft(ctx context.Context, v *journal.View) (*draft, error) {
+	public := s.Public
+	if public == nil {
+		public = func(string) bool { return true }
+	}
+	d := &draft{ctx: ctx, m: s.Manifest}
+	d.m.Cursor, d.m.Modified, d.m.Complete = v.Head(), v.Modified(), true
+	d.items = func(yield func(protocol.Item, error) bool) {
+		n := 0
+		for e, err := range v.Entries() {
+			if n++; err == nil && n%1024 == 0 {
+				err = ctx.Err()
+			}
+			if err != nil {
+				d.bad = err
+				yield(protocol.Item{}, err)
+				return
+			}
+			if public(e.Item.URL) && !yield(e.Item, nil) {
+				return
+			}
+		}
+	}
+	d.gone = func(yield func(protocol.Tombstone, error) bool) {
+		for t, err := range v.Tombstones() {
+			if err == nil {
+				if t.To != "" && !public(t.To) {
+					t.To = ""
+				}
+				if !public(t.URL) {
+					continue
+				}
+			}
+			if !yield(t, err) {
+				return
+			}
+		}
+	}
+	d.m.Items = v.Len()
+	if s.Public != nil {
+		d.m.Items = 0
+		for _, err := range d.items {
+			if err != nil {
+				return nil, err
+			}
+			d.m.Items++
+		}
+	}
+	return d, nil
+}
+
+func (d *draft) writeTo(w io.Writer) error {
+	return protocol.WriteManifest(w, d.m, d.items, d.gone)
+}
+
+// compare returns what is known of the file at path if it is this draft to
+// the byte, and errDiffers if it is not or not there.
+func (d *draft) compare(path string) (*published, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errDiffers
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	sum := sha256.New()
+	c := &comparer{old: bufio.NewReaderSize(f, 256<<10), sum: sum}
+	w := bufio.NewWriterSize(c, 64<<10)
+	if err := d.writeTo(w); err != nil {
+		return nil, err
+	}
+	if err := w.Flush(); err != nil {
+		return nil, err
+	}
+	if _, err := c.old.ReadByte(); err != io.EOF {
+		return nil, errDiffers
+	}
+	return &published{cursor: d.m.Cursor, items: d.m.Items, etag: etagOf(sum), info: info, checked: true}, nil
+}
+
+// comparer is a writer that accepts only what stands in old.
+type comparer struct {
+	old *bufio.Reader
+	sum hash.Hash
+	buf []byte
+}
+
+func (c *comparer) Write(p []byte) (int, error) {
+	if cap(c.buf) < len(p) {
+		c.buf = make([]byte, len(p))
+	}
+	b := c.buf[:len(p)]
+	if _, err := io.ReadFull(c.old, b); err != nil || !bytes.Equal(b, p) {
+		return 0, errDiffers
+	}
+	return c.sum.Write(p)
+}
+
+// ServeHTTP serves the manifest with a strong entity tag: GET, HEAD, ranges
+// and conditional requests. Before there is one it answers 503.
+func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f, st := s.open()
+	if f == nil {
+		unavailable("the manifest is not written yet").write(w, r)
+		return
+	}
+	defer f.Close()
+	h := w.Header()
+	h.Set("Content-Type", manifestType)
+	h.Set("Etag", st.etag)
+	h.Set("Cache-Control", "no-cache") // ask again, and be told 304
+	http.ServeContent(w, r, "", st.info.ModTime(), f)
+}
+
+// open opens the file that state describes. It returns nil if there is none.
+func (s *Snapshot) open() (*os.File, *published) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.state == nil {
+		return nil, nil
+	}
+	f, err := os.Open(s.Path)
+	if err != nil {
+		return nil, nil
+	}
+	// Somebody else may have put another file there; the next write corrects it.
+	if info, err := f.Stat(); err != nil || !sameFile(s.state.info, info) {
+		f.Close()
+		return nil, nil
+	}
+	return f, s.state
+}

@@ -1,0 +1,288 @@
+package server_test
+
+import (
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// turn looks at everything and writes the manifest.
+func (w *world) turn() server.Report {
+	w.Helper()
+	rep, err := w.pub.Turn(w.Context())
+	w.must(err)
+	return rep
+}
+
+// manifest reads the published file back.
+func (w *world) manifest() (protocol.Manifest, map[string]protocol.Digest, []protocol.Tombstone) {
+	w.Helper()
+	f, err := os.Open(w.out())
+	w.must(err)
+	defer f.Close()
+	r := protocol.NewManifestReader(f, protocol.ManifestOptions{URL: base + "robots.rdf"})
+	items := map[string]protocol.Digest{}
+	var gone []protocol.Tombstone
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			return r.Head(), items, gone
+		}
+		w.must(err)
+		if rec.Gone != nil {
+			gone = append(gone, *rec.Gone)
+		} else {
+			items[rec.Item.URL] = rec.Item.Digest
+		}
+	}
+}
+
+func TestManifestSaysWhatTheJournalHolds(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.html", "a")
+	w.write("b.html", "b")
+	w.write("c.html", "c")
+	w.turn()
+	w.remove("a.html")
+	w.turn() // held
+	m, items, _ := w.manifest()
+	if want := w.present(); !maps.Equal(items, want) || len(items) != 3 {
+		t.Errorf("%v", diff(items, want))
+	}
+	if m.Cursor != w.journal.Head() || !m.Complete || m.Items != 3 || m.Base != base ||
+		m.Stream != "ws://site.example/parley/stream" || m.Changes != base+"parley/changes" {
+		t.Errorf("%+v", m)
+	}
+	w.pass(time.Minute)
+	w.rename("b.html", "d.html")
+	w.turn()
+	m, items, gone := w.manifest()
+	if want := w.present(); !maps.Equal(items, want) || len(items) != 2 || m.Cursor != w.journal.Head() {
+		t.Errorf("%v, %+v", diff(items, want), m)
+	}
+	if len(gone) != 2 || gone[0].URL != base+"a.html" || gone[1].URL != base+"b.html" || gone[1].To != base+"d.html" {
+		t.Errorf("%+v", gone)
+	}
+	// What a rule forbids is not named, not even as gone.
+	w.forbidden["c.html"], w.forbidden["b.html"] = true, true
+	w.turn()
+	b, err := os.ReadFile(w.out())
+	w.must(err)
+	for _, name := range []string{"b.html", "c.html"} {
+		if strings.Contains(string(b), name) {
+			t.Errorf("the manifest names %s", name)
+		}
+	}
+}
+
+// Rules hold for the manifest before the next look has taken them in.
+func TestManifestObeysTheRulesOfNow(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.html", "a")
+	w.write("b.html", "b")
+	w.look()
+	w.forbidden["a.html"] = true
+	_, err := w.pub.Snapshot.Write(t.Context(), w.journal)
+	w.must(err)
+	if m, items, _ := w.manifest(); len(items) != 1 || m.Items != 1 {
+		t.Errorf("%+v %v", m, items)
+	}
+}
+
+func TestUnchangedManifestIsNotTouched(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	w.turn()
+	info, err := os.Stat(w.out())
+	w.must(err)
+	if info.Mode().Perm() != 0o644 {
+		t.Errorf("mode %v", info.Mode())
+	}
+	old := time.Now().Add(-time.Hour)
+	w.must(os.Chtimes(w.out(), old, old))
+	same := func(what string) {
+		t.Helper()
+		now, err := os.Stat(w.out())
+		w.must(err)
+		if !os.SameFile(info, now) || !now.ModTime().Equal(old.Truncate(time.Nanosecond)) {
+			t.Errorf("%s: the file was touched", what)
+		}
+	}
+	w.turn()
+	same("nothing has changed")
+	for p, x := range w.pages {
+		w.write(p, x.content)
+	}
+	w.turn()
+	same("everything was touched")
+	w.restart()
+	w.turn()
+	same("another process")
+	if s := w.pub.Status(); s.Writes != 0 {
+		t.Errorf("%+v", s)
+	}
+	w.write("a.html", "new")
+	w.turn()
+	if now, err := os.Stat(w.out()); err != nil || os.SameFile(info, now) {
+		t.Errorf("the file was not replaced: %v", err)
+	}
+}
+
+// Web servers tell versions apart by the second of their time.
+func TestEveryManifestHasItsOwnSecond(t *testing.T) {
+	w := newWorld(t)
+	seen := map[int64]bool{}
+	for range 3 {
+		w.write("a.html", w.now.String())
+		w.turn()
+		info, err := os.Stat(w.out())
+		w.must(err)
+		if s := info.ModTime().Unix(); seen[s] {
+			t.Error("two manifests of the same second")
+		} else {
+			seen[s] = true
+		}
+		w.pass(time.Millisecond)
+	}
+}
+
+func TestKilledWriterLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	left := filepath.Join(w.dir, ".robots.rdf.123.tmp")
+	other := filepath.Join(w.dir, ".other.rdf.123.tmp")
+	w.must(os.WriteFile(left, []byte("<?xml"), 0o600))
+	w.must(os.WriteFile(other, nil, 0o600))
+	w.write("a.html", "a")
+	w.turn()
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("the temporary file is still there: %v", err)
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error(err)
+	}
+	if list, _ := filepath.Glob(filepath.Join(w.dir, ".robots.rdf.*")); len(list) > 0 {
+		t.Errorf("left behind: %v", list)
+	}
+}
+
+func TestWriteFailureLeavesTheOldManifest(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.html", "a")
+	w.turn()
+	was, err := os.ReadFile(w.out())
+	w.must(err)
+	w.write("b.html", "b")
+	w.pub.Snapshot.Path = filepath.Join(w.dir, "none", "robots.rdf")
+	if _, err := w.pub.Turn(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if s := w.pub.Status(); s.Error == "" {
+		t.Errorf("%+v", s)
+	}
+	if now, err := os.ReadFile(w.out()); err != nil || string(now) != string(was) {
+		t.Errorf("the old manifest is gone: %v", err)
+	}
+}
+
+func TestSnapshotServes(t *testing.T) {
+	w := newWorld(t)
+	get := func(method string, header ...string) *http.Response {
+		t.Helper()
+		r := httptest.NewRequest(method, "/robots.rdf", nil)
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		rec := httptest.NewRecorder()
+		w.pub.Snapshot.ServeHTTP(rec, r)
+		return rec.Result()
+	}
+	body := func(r *http.Response) string {
+		b, err := io.ReadAll(r.Body)
+		w.must(err)
+		return string(b)
+	}
+	want := func(r *http.Response, status int) {
+		t.Helper()
+		if r.StatusCode != status {
+			t.Fatalf("status %d, want %d", r.StatusCode, status)
+		}
+	}
+	r := get("GET")
+	want(r, 503)
+	if r.Header.Get("Retry-After") == "" || r.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%v", r.Header)
+	}
+	w.write("a.html", "a")
+	w.turn()
+	file, err := os.ReadFile(w.out())
+	w.must(err)
+	r = get("GET")
+	want(r, 200)
+	etag, modified := r.Header.Get("Etag"), r.Header.Get("Last-Modified")
+	if body(r) != string(file) || r.Header.Get("Content-Type") != "application/rdf+xml" || etag == "" || strings.HasPrefix(etag, "W/") || modified == "" {
+		t.Errorf("%v", r.Header)
+	}
+	r = get("HEAD")
+	want(r, 200)
+	if body(r) != "" || r.ContentLength != int64(len(file)) || r.Header.Get("Etag") != etag {
+		t.Errorf("%v", r.Header)
+	}
+	r = get("GET", "Range", "bytes=5-9")
+	want(r, 206)
+	if body(r) != string(file[5:10]) {
+		t.Error("another range")
+	}
+	want(get("GET", "If-None-Match", etag), 304)
+	want(get("GET", "If-Modified-Since", modified), 304)
+	want(get("GET", "If-None-Match", `"other"`, "If-Modified-Since", modified), 200)
+	want(get("GET", "Range", "bytes=5-9", "If-Range", `"other"`), 200)
+
+	w.write("a.html", "b")
+	w.turn()
+	r = get("GET", "If-None-Match", etag, "If-Modified-Since", modified)
+	want(r, 200)
+	if r.Header.Get("Etag") == etag {
+		t.Error("the same entity tag for other bytes")
+	}
+	want(get("GET", "If-Modified-Since", modified), 200) // within the same second, too
+
+	// Somebody puts another file there.
+	w.must(os.WriteFile(w.out()+".x", []byte("<rdf/>"), 0o644))
+	w.must(os.Rename(w.out()+".x", w.out()))
+	want(get("GET"), 503)
+	w.turn()
+	want(get("GET"), 200)
+	w.must(os.Remove(w.out()))
+	want(get("GET"), 503)
+	w.turn()
+	want(get("GET"), 200)
+}
+
+func TestManifestOfAnEarlierRunIsServedAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.html", "a")
+	w.turn()
+	w.restart()
+	w.must(w.pub.Snapshot.Load(w.journal))
+	rec := httptest.NewRecorder()
+	w.pub.Snapshot.ServeHTTP(rec, httptest.NewRequest("GET", "/robots.rdf", nil))
+	if rec.Code != 200 || w.pub.Snapshot.Cursor() != w.journal.Head() || w.pub.Snapshot.Items() != 1 {
+		t.Errorf("status %d, cursor %v", rec.Code, w.pub.Snapshot.Cursor())
+	}
+	// That of another epoch is not: its cursor would be refused.
+	w.must(w.journal.Renew(t.Context(), nil))
+	s := &server.Snapshot{Path: w.out(), Manifest: server.Describe(base)}
+	w.must(s.Load(w.journal))
+	if !s.Cursor().IsZero() {
+		t.Errorf("cursor %v", s.Cursor())
+	}
+}

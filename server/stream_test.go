@@ -1,0 +1,407 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/wsconn"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// dial opens the stream after a cursor.
+func (s *site) dial(after protocol.Cursor, header ...string) (*wsconn.Conn, error) {
+	h := http.Header{}
+	for i := 0; i < len(header); i += 2 {
+		h.Set(header[i], header[i+1])
+	}
+	return wsconn.Dial(s.Context(), s.web.URL+"/parley/stream?after="+after.String(), h, nil,
+		wsconn.Options{Subprotocol: protocol.Subprotocol, MaxMessage: protocol.MaxMessage})
+}
+
+// statusOf is the status with which a stream was refused, or 0.
+func statusOf(err error) int {
+	var e *wsconn.StatusError
+	if errors.As(err, &e) {
+		return e.Status
+	}
+	return 0
+}
+
+// A listener is an open stream.
+type listener struct {
+	*site
+	conn *wsconn.Conn
+	at   protocol.Cursor
+}
+
+// listen opens the stream and reads its hello.
+func (s *site) listen(after protocol.Cursor) *listener {
+	s.Helper()
+	c, err := s.dial(after)
+	s.must(err)
+	s.Cleanup(func() { c.Close(1000, "") })
+	l := &listener{s, c, after}
+	m := l.next()
+	if m.Kind != protocol.Hello || m.From != after || m.Manifest != base+"robots.rdf" || m.Head.IsZero() || m.Floor.IsZero() {
+		s.Errorf("%+v", m)
+	}
+	return l
+}
+
+// next reads a message and checks its watermark.
+func (l *listener) next() protocol.Message {
+	l.Helper()
+	ctx, stop := context.WithTimeout(l.Context(), 10*time.Second)
+	defer stop()
+	b, err := l.conn.Read(ctx)
+	l.must(err)
+	m, err := protocol.ParseMessage(b)
+	l.must(err)
+	switch m.Kind {
+	case protocol.Batch, protocol.Gap:
+		if m.From != l.at {
+			l.Errorf("%s from %v, the reader is at %v", m.Kind, m.From, l.at)
+		}
+		l.at = m.To
+	case protocol.Ev, protocol.Mark:
+		if m.To.Epoch != l.at.Epoch || m.To.Seq < l.at.Seq {
+			l.Errorf("%s to %v, the reader is at %v", m.Kind, m.To, l.at)
+		}
+		l.at = m.To
+	}
+	return m
+}
+
+func TestStream(t *testing.T) {
+	s := newSite(t)
+	live := s.listen(s.cursor(0))
+	s.write("a.html", "2")
+	s.look()
+	if m := live.next(); m.Kind != protocol.Ev || tellAll(m.Changes) != "update a.html" || m.To != s.cursor(1) {
+		t.Errorf("%+v", m)
+	}
+	s.write("x.html", "x")
+	s.write("y.html", "y")
+	s.rename("b.html", "c.html")
+	s.look()
+	if m := live.next(); m.Kind != protocol.Batch || tellAll(m.Changes) != "move b.html->c.html, create x.html, create y.html" || m.To != s.cursor(4) {
+		t.Errorf("%+v", m)
+	}
+	// Replay and live are one path.
+	late := s.listen(s.cursor(1))
+	if m := late.next(); len(m.Changes) != 3 || m.To != s.cursor(4) {
+		t.Errorf("%+v", m)
+	}
+	s.write("a.html", "3")
+	s.look()
+	for _, l := range []*listener{live, late} {
+		if m := l.next(); tellAll(m.Changes) != "update a.html" || m.To != s.cursor(5) {
+			t.Errorf("%+v", m)
+		}
+	}
+	// What a subscriber says is ignored, and that it goes is noticed.
+	s.must(live.conn.Write(t.Context(), []byte(`{"t":"credit"}`)))
+	live.conn.Close(1000, "")
+	until(t, "the subscriber has gone", func() bool { return s.notifier.Stats().Subscribers == 1 })
+	s.must(late.conn.Write(t.Context(), []byte(strings.Repeat("x", 5000))))
+	until(t, "who says too much has gone", func() bool { return s.notifier.Stats().Subscribers == 0 })
+}
+
+// A page of the site itself may open the stream, as may whoever is no browser.
+func TestStreamOrigin(t *testing.T) {
+	s := newSite(t)
+	for _, origin := range []string{"http://site.example", s.web.URL} {
+		c, err := s.dial(s.cursor(0), "Origin", origin)
+		if err != nil {
+			t.Errorf("%s: %v", origin, err)
+			continue
+		}
+		c.Close(1000, "")
+	}
+}
+
+func TestHeartbeat(t *testing.T) {
+	s := newSite(t, func(n *server.Notifier) { n.Heartbeat = 50 * time.Millisecond })
+	l := s.listen(s.cursor(0))
+	for range 2 {
+		if m := l.next(); m.Kind != protocol.Mark || m.To != s.cursor(0) || m.Head != s.cursor(0) || m.At.IsZero() {
+			t.Errorf("%+v", m)
+		}
+	}
+	s.write("a.html", "2")
+	s.look()
+	until(t, "the change is told", func() bool { return l.next().Kind == protocol.Ev })
+	if m := l.next(); m.Kind != protocol.Mark || m.To != s.cursor(1) || m.Head != s.cursor(1) {
+		t.Errorf("%+v", m)
+	}
+}
+
+// What may not be told moves the watermark all the same.
+func TestStreamWatermark(t *testing.T) {
+	s := newSite(t)
+	l := s.listen(s.cursor(0))
+	s.write("secret.html", "x")
+	s.look()
+	if m := l.next(); tellAll(m.Changes) != "create secret.html" {
+		t.Errorf("%+v", m)
+	}
+	s.forbid("secret.html")
+	s.pass(2 * time.Second) // an encoded frame is not sent for longer than one
+	if m := s.listen(s.cursor(0)).next(); m.Kind != protocol.Mark || m.To != s.cursor(1) || m.Head != s.cursor(1) {
+		t.Errorf("%+v", m)
+	}
+	s.look()
+	if m := l.next(); tellAll(m.Changes) != "delete secret.html" {
+		t.Errorf("%+v", m)
+	}
+}
+
+// A gate is a Log that can be kept from being read.
+type gate struct {
+	protocol.Log
+	mu sync.RWMutex
+}
+
+func (g *gate) Read(ctx context.Context, after protocol.Cursor, max int) ([]protocol.Change, error) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.Log.Read(ctx, after, max)
+}
+
+func TestGap(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.journal.Close())
+	j, err := server.OpenJournal(t.Context(), w.state(), server.JournalOptions{Base: base, MaxChanges: 10, Now: w.clock})
+	w.must(err)
+	w.journal, w.pub.Journal = j, j
+	w.write("a.html", "a")
+	w.turn()
+	g := &gate{Log: j}
+	s := w.serve(func(n *server.Notifier) { n.Log = g })
+	l := s.listen(s.cursor(0))
+	g.mu.Lock()
+	for i := 0; j.Floor().Seq == 0; i++ {
+		if i == 100_000 {
+			t.Fatal("the journal is not trimmed")
+		}
+		s.write("a.html", fmt.Sprint(i))
+		if i%7 == 0 {
+			for k := range 50 {
+				s.write(fmt.Sprintf("p/%d.html", k), fmt.Sprint(i))
+			}
+		}
+		s.look()
+	}
+	head := j.Head()
+	g.mu.Unlock()
+	m := l.next()
+	for m.Kind == protocol.Ev || m.Kind == protocol.Batch { // read before the gate closed
+		m = l.next()
+	}
+	if m.Kind != protocol.Gap || m.To != head || m.Manifest != base+"robots.rdf" || m.Reason == "" {
+		t.Errorf("%+v", m)
+	}
+	s.write("a.html", "after")
+	s.look()
+	if m := l.next(); tellAll(m.Changes) != "update a.html" {
+		t.Errorf("%+v", m)
+	}
+	if _, err := s.dial(s.cursor(0)); statusOf(err) != 410 {
+		t.Errorf("below the floor: %v", err)
+	}
+}
+
+func TestShutdownSaysGoodbye(t *testing.T) {
+	s := newSite(t)
+	var all []*listener
+	for range 20 {
+		all = append(all, s.listen(s.cursor(0)))
+	}
+	s.write("a.html", "2")
+	s.look()
+	for _, l := range all[:10] {
+		l.next()
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+	defer stop()
+	s.must(s.notifier.Close(ctx))
+	for _, l := range all {
+		m := l.next()
+		for m.Kind == protocol.Ev {
+			m = l.next()
+		}
+		if m.Kind != protocol.Bye || m.Code != protocol.CloseShutdown || m.From != l.at || m.Retry <= 0 || m.Reason == "" {
+			t.Errorf("%+v at %v", m, l.at)
+		}
+		_, err := l.conn.Read(ctx)
+		var bye *wsconn.CloseError
+		if !errors.As(err, &bye) || bye.Code != protocol.CloseShutdown {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := s.dial(s.cursor(0)); statusOf(err) != 503 {
+		t.Errorf("after Close: %v", err)
+	}
+	if n := s.notifier.Stats().Subscribers; n != 0 {
+		t.Errorf("%d subscribers", n)
+	}
+}
+
+// deaf opens a stream and reads nothing but the answer to the handshake.
+func (s *site) deaf() net.Conn {
+	s.Helper()
+	conn, err := net.Dial("tcp", s.web.Listener.Addr().String())
+	s.must(err)
+	s.Cleanup(func() { conn.Close() })
+	s.must(conn.(*net.TCPConn).SetReadBuffer(4096))
+	fmt.Fprintf(conn, "GET /parley/stream?after=%s HTTP/1.1\r\nHost: site.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: parley.v1.json\r\n\r\n", s.cursor(0))
+	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 1024), nil)
+	s.must(err)
+	if resp.StatusCode != 101 {
+		s.Fatalf("status %d", resp.StatusCode)
+	}
+	return conn
+}
+
+const floodSize = 12_000
+
+// flood makes more changes than fit between a writer and a deaf reader.
+func (s *site) flood() {
+	long := strings.Repeat("x", 1500)
+	for i := range floodSize {
+		s.write(fmt.Sprintf("p/%s%d.html", long, i), "x")
+	}
+	s.look()
+}
+
+func TestSlowReaderIsCut(t *testing.T) {
+	s := newSite(t, func(n *server.Notifier) { n.WriteWait = time.Second })
+	s.deaf()
+	good := s.listen(s.cursor(0))
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for good.at.Seq < floodSize {
+			good.next()
+		}
+	})
+	s.flood()
+	reading.Wait()
+	until(t, "the slow one is cut", func() bool { return s.notifier.Stats().Slow == 1 && s.notifier.Stats().Subscribers == 1 })
+}
+
+// A reader that does not read does not hold up the end.
+func TestCloseCutsTheSlow(t *testing.T) {
+	s := newSite(t, func(n *server.Notifier) { n.WriteWait = time.Hour })
+	s.deaf()
+	s.flood()
+	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer stop()
+	if err := s.notifier.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if n := s.notifier.Stats().Subscribers; n != 0 {
+		t.Errorf("%d subscribers", n)
+	}
+}
+
+// Followers are cut at random, come again by either door from where they
+// stand, and have in the end every change exactly once and in order.
+func TestReconnectIsExact(t *testing.T) {
+	s := newSite(t)
+	const followers, edits = 4, 150
+	begin, first := s.journal.Head(), s.present()
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	got := make([][]protocol.Change, followers)
+	for i := range followers {
+		rnd := rand.New(rand.NewPCG(uint64(i), 7))
+		all.Go(func() {
+			at := begin
+			for {
+				finished := false
+				select {
+				case <-done:
+					finished = true
+				default:
+				}
+				if finished && at == s.journal.Head() {
+					return
+				}
+				if rnd.IntN(3) == 0 {
+					m := s.changes(at, fmt.Sprintf("&limit=%d", 1+rnd.IntN(5)))
+					got[i], at = append(got[i], m.Changes...), m.To
+					continue
+				}
+				got[i], at = s.streamFor(rnd, got[i], at)
+			}
+		})
+	}
+	rnd := rand.New(rand.NewPCG(3, 3))
+	for i := range edits {
+		for range 1 + rnd.IntN(4) {
+			s.write(fmt.Sprintf("p/%d.html", rnd.IntN(20)), fmt.Sprint(i, rnd.Uint64()))
+		}
+		s.look()
+	}
+	close(done)
+	all.Wait()
+	var want []protocol.Change
+	for at := begin; ; {
+		changes, err := s.journal.Read(t.Context(), at, 0)
+		s.must(err)
+		if len(changes) == 0 {
+			break
+		}
+		want, at.Seq = append(want, changes...), changes[len(changes)-1].Seq
+	}
+	for i, g := range got {
+		if !slices.EqualFunc(g, want, func(a, b protocol.Change) bool { return a.Seq == b.Seq && a.Op == b.Op && a.Item.Equal(b.Item) }) {
+			t.Errorf("follower %d has %d changes, not the %d there are", i, len(g), len(want))
+		}
+		mirror := maps.Clone(first)
+		apply(mirror, g)
+		if want := s.present(); !maps.Equal(mirror, want) {
+			t.Errorf("follower %d: %v", i, diff(mirror, want))
+		}
+	}
+}
+
+// streamFor follows the stream for a while, and is then cut in any way.
+func (s *site) streamFor(rnd *rand.Rand, got []protocol.Change, at protocol.Cursor) ([]protocol.Change, protocol.Cursor) {
+	conn, err := s.dial(at)
+	if err != nil {
+		s.Error(err)
+		return got, at
+	}
+	ctx, stop := context.WithTimeout(s.Context(), time.Duration(1+rnd.IntN(20))*time.Millisecond)
+	defer stop()
+	defer conn.Close(1000, "")
+	for range rnd.IntN(8) {
+		b, err := conn.Read(ctx)
+		if err != nil {
+			break
+		}
+		m, err := protocol.ParseMessage(b)
+		if err != nil {
+			s.Error(err)
+			break
+		}
+		if m.Kind == protocol.Ev || m.Kind == protocol.Batch || m.Kind == protocol.Mark {
+			got, at = append(got, m.Changes...), m.To
+		}
+	}
+	return got, at
+}
