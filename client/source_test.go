@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -359,6 +360,45 @@ func TestImpatientChanges(t *testing.T) {
 			t.Errorf("asked %d times in 10 minutes", n)
 		}
 	})
+}
+
+// Over TLS the doors are https and wss, trusted as the caller's client says.
+func TestTLS(t *testing.T) {
+	agents := map[string]bool{}
+	mux := http.NewServeMux()
+	var s *httptest.Server
+	mux.HandleFunc("/robots.rdf", func(w http.ResponseWriter, r *http.Request) {
+		agents[r.UserAgent()] = true
+		b := s.URL + "/"
+		protocol.WriteManifest(w, protocol.Manifest{URL: b + "robots.rdf", Base: b, Complete: true, Cursor: protocol.Cursor{Epoch: "one", Seq: 1},
+			Stream: "ws" + strings.TrimPrefix(b, "http") + "parley/stream"}, all([]protocol.Item{}), nil)
+	})
+	mux.HandleFunc("/parley/stream", func(w http.ResponseWriter, r *http.Request) {
+		agents[r.UserAgent()] = true
+		c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocol: protocol.Subprotocol})
+		if err != nil {
+			return
+		}
+		defer c.Close(1000, "")
+		at := protocol.Cursor{Epoch: "one", Seq: 2}
+		c.Write(r.Context(), hello(protocol.Cursor{Epoch: "one", Seq: 1}).Encode())
+		c.Write(r.Context(), protocol.Message{Kind: protocol.Mark, To: at, Head: at}.Encode())
+		c.Read(r.Context())
+	})
+	s = httptest.NewTLSServer(mux)
+	defer s.Close()
+	var doors []client.Door
+	for st, err := range client.Follow(t.Context(), &client.Source{Base: s.URL, HTTP: s.Client()}, protocol.Cursor{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doors = append(doors, st.Door); len(doors) == 2 {
+			break
+		}
+	}
+	if fmt.Sprint(doors) != "[manifest stream]" || len(agents) != 1 || !agents["Parley (+https://github.com/parleyweb/parley)"] {
+		t.Errorf("doors %v, agents %v", doors, agents)
+	}
 }
 
 // Over real sockets, with a client of its own, nothing is left running.

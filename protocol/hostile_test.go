@@ -66,7 +66,7 @@ const (
 func TestHostileManifests(t *testing.T) {
 	million := 1_000_000
 	if testing.Short() {
-		million = 50_000
+		million = 100_000
 	}
 	str := func(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }
 	// around gives n times s between a beginning and an end.

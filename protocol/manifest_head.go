@@ -138,7 +138,7 @@ func (h *headDraft) finish() {
 		m.URL = h.about
 	}
 	if m.Base = h.link; m.Base == "" {
-		m.Base, _ = canonicalURL(m.URL, "./", "http", "https") // figure 6.5 has nothing better
+		m.Base, _ = CanonicalURL(m.URL, "./") // figure 6.5 has nothing better
 	}
 	if validEpoch(h.epoch) && h.hasSeq {
 		m.Cursor = Cursor{h.epoch, h.seq}

@@ -100,7 +100,10 @@ func NewManifestReader(r io.Reader, o ManifestOptions) *ManifestReader {
 		urls: resolver{base: o.URL},
 		head: Manifest{URL: o.URL, Items: -1},
 	}
-	m.head.Base, _ = canonicalURL(o.URL, "./", "http", "https")
+	if s, err := CanonicalURL("", o.URL); err == nil {
+		m.head.URL = s
+		m.head.Base, _ = CanonicalURL(s, "./")
+	}
 	if o.URL != "" {
 		m.name = fmt.Sprintf(" %.200s", o.URL)
 	}

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -96,6 +97,15 @@ func (d document) diff(o document) string {
 		}
 	}
 	return ""
+}
+
+// order brings what was read into the form that can be written.
+func (d *document) order() {
+	slices.SortStableFunc(d.items, func(a, b protocol.Item) int { return protocol.Compare(a.URL, b.URL) })
+	d.items = slices.CompactFunc(d.items, func(a, b protocol.Item) bool { return a.URL == b.URL })
+	if d.head.Items >= 0 {
+		d.head.Items = len(d.items)
+	}
 }
 
 func date(s string) time.Time {

@@ -18,9 +18,7 @@ import (
 // costs little beside the reading that made the steps.
 const flushAfter = 8 * protocol.MaxBatch
 
-// sideList bounds what a comparison remembers until its end, in entries on
-// each side: pages that vanished, and new pages that may turn out to be moved
-// ones. Beyond it moves are told as a create and a delete.
+// sideList is what Publisher.MaxMoves is by default.
 const sideList = 100_000
 
 // A comparison is one turn of a Publisher: a merge join of what an Inventory
@@ -79,9 +77,10 @@ func (c *comparison) walk(ctx context.Context) error {
 			c.warn("part of the site could not be looked at: what is known of it stays", "prefix", u.Prefix, "err", u.Err)
 			continue
 		}
-		if seen++; seen%512 == 0 {
+		if seen%512 == 0 {
 			c.progress(c.rep)
 		}
+		seen++
 		if o.LeftOut != "" {
 			c.rep.LeftOut++
 		}
@@ -125,6 +124,7 @@ func (c *comparison) walk(ctx context.Context) error {
 		}
 	}
 	c.left.pause()
+	c.progress(c.rep)
 	return c.flush(ctx)
 }
 
@@ -247,6 +247,7 @@ func (c *comparison) absent(e journal.Entry) {
 	switch {
 	case !c.inv.Public(e.Item.URL):
 		c.withdraw(e.Item.URL)
+	case c.isUnseen(e.Item.URL): // as far as is known by now: finish looks again
 	case !e.Held.IsZero() && !c.accept && !c.ripe(e.Held):
 		// It waits.
 	case len(c.gone) < c.limit:

@@ -13,7 +13,7 @@
 //	defer journal.Close()
 //	snapshot := &server.Snapshot{Path: out, Manifest: server.Describe(base), Public: site.Public}
 //	publisher := &server.Publisher{Inventory: site, Journal: journal, Snapshot: snapshot}
-//	notifier := &server.Notifier{Log: journal, Snapshot: snapshot, Base: base, Public: site.Public}
+//	notifier := &server.Notifier{Log: journal, Snapshot: snapshot, Base: base, Public: site.Public, Ready: publisher.Ready}
 //	go publisher.Run(ctx)
 //	http.ListenAndServe("127.0.0.1:8100", notifier)
 //

@@ -412,9 +412,9 @@ func (w *walk) left(d *walkDir, o *Offer, x file, real string) string {
 	case left == leftHidden:
 	case ownOutput(w.own, real) || ownOutput(w.own, o.Place):
 		left = leftOwn
-	case left != "":
 	case x.left != "":
 		left = x.left
+	case left != "":
 	case len(o.URL) > protocol.MaxURL:
 		o.URL, left = "", leftLongURL
 	case !w.rules.Allowed(everybody, s.urls.path(o.URL)):

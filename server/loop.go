@@ -224,7 +224,7 @@ func (p *Publisher) writeLoop(ctx context.Context) {
 			return
 		case <-p.stale:
 		}
-		if p.Snapshot == nil || p.Snapshot.current(p.Journal) {
+		if p.isWritten() {
 			continue
 		}
 		if wait := orDefault(p.WriteEvery, 10*time.Second) - p.now().Sub(last); !last.IsZero() && wait > 0 && !sleep(ctx, wait) {
@@ -243,7 +243,7 @@ func (p *Publisher) writeLoop(ctx context.Context) {
 }
 
 func (p *Publisher) writeLast(ctx context.Context) {
-	if p.Snapshot == nil || p.Snapshot.current(p.Journal) {
+	if p.isWritten() {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)

@@ -38,6 +38,11 @@ type Notifier struct {
 	// told to that follower again.
 	Public func(url string) bool
 
+	// Ready reports whether Public's answers count already; nil means that
+	// they do. Until then the doors answer 503, but for a manifest that is
+	// there. [Publisher.Ready] is made for it.
+	Ready func() bool
+
 	// MaxSubscribers bounds the streams and waiting long polls at a time.
 	// Zero means 1,000. PerAddress bounds them for one client address; zero
 	// means 16. A peer on the loopback is taken for a proxy: the last hop of
@@ -178,10 +183,10 @@ type discovery struct {
 }
 
 func (n *Notifier) serveDiscovery(w http.ResponseWriter, r *http.Request) *problem {
-	head := n.Log.Head()
-	if head.IsZero() {
-		return unavailable("the first look at the site is not over")
+	if p := n.scanning(); p != nil {
+		return p
 	}
+	head := n.Log.Head()
 	d := discovery{Version: 1, Base: n.Base, Manifest: n.doors.manifest, Changes: n.doors.changes, Stream: n.doors.stream,
 		Subprotocols: []string{protocol.Subprotocol}, Epoch: head.Epoch, Head: head, Floor: n.Log.Floor(),
 		Heartbeat: int(n.heartbeat() / time.Second)}
@@ -257,6 +262,14 @@ func numberOf(q map[string]string, name string, least, most, otherwise int) (int
 	return v, nil
 }
 
+// scanning is the answer while nothing can be told yet; else nil.
+func (n *Notifier) scanning() *problem {
+	if n.Log.Head().IsZero() || n.Ready != nil && !n.Ready() {
+		return unavailable("the first look at the site is not over")
+	}
+	return nil
+}
+
 // cursorProblem is the answer to a cursor that the log refuses; nil if err is
 // not about the cursor.
 func (n *Notifier) cursorProblem(after protocol.Cursor, err error) *problem {
@@ -296,8 +309,8 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 	if p != nil {
 		return p
 	}
-	if n.Log.Head().IsZero() {
-		return unavailable("the first look at the site is not over")
+	if p := n.scanning(); p != nil {
+		return p
 	}
 	m, err := readBatch(r.Context(), n.Log, after, limit, n.Public)
 	if err == nil && len(m.Changes) == 0 && wait > 0 && r.Method == http.MethodGet {

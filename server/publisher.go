@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
@@ -39,6 +40,12 @@ type Publisher struct {
 	// A change after a quiet while is written at once. Zero means 10 s.
 	WriteEvery time.Duration
 
+	// MaxMoves bounds how many new pages, and how many vanished ones, a look
+	// remembers to its end to find the moves among them. With more than that,
+	// moves are told as a create and a delete. Zero means 100,000, which takes
+	// some 50 MB.
+	MaxMoves int
+
 	// Progress, if not nil, is called now and then during a look, with its
 	// counts so far.
 	Progress func(Report)
@@ -50,6 +57,8 @@ type Publisher struct {
 	turn  chan struct{} // holds one token: whoever puts it there looks
 	wake  chan struct{} // something is dirty, or a look has ended
 	stale chan struct{} // the manifest may be behind the journal
+
+	ready atomic.Bool
 
 	began time.Time // the first look of this Publisher; whose turn it is may use it
 
@@ -157,7 +166,7 @@ func (p *Publisher) load() {
 
 // write writes the manifest if it is behind the journal.
 func (p *Publisher) write(ctx context.Context) error {
-	if p.Snapshot == nil || !p.Journal.Whole() {
+	if p.isWritten() {
 		return nil
 	}
 	wrote, err := p.Snapshot.Write(ctx, p.Journal)
@@ -167,6 +176,13 @@ func (p *Publisher) write(ctx context.Context) error {
 		p.status.Writes++
 	}
 	return err
+}
+
+// isWritten reports whether there is nothing to write. A manifest of a site
+// that could not be looked at yet would withhold whatever rules nobody knows
+// may forbid, and say that it is whole.
+func (p *Publisher) isWritten() bool {
+	return p.Snapshot == nil || !p.Ready() || p.Snapshot.current(p.Journal)
 }
 
 // Status tells how the Publisher stands now. It does not wait for a look.
@@ -204,8 +220,11 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 	total := Report{At: begin}
 	var held time.Time
 	for again := true; again; {
-		c := &comparison{inv: p.Inventory, j: p.Journal, scopes: scopes, accept: accept, limit: sideList,
+		c := &comparison{inv: p.Inventory, j: p.Journal, scopes: scopes, accept: accept, limit: p.MaxMoves,
 			now: p.now(), warn: p.log().Warn, progress: p.progress}
+		if c.limit <= 0 {
+			c.limit = sideList
+		}
 		c.ripe = func(since time.Time) bool {
 			if p.Once {
 				return since.Before(p.began)
@@ -240,7 +259,12 @@ func (c *comparison) settle() error {
 	return c.j.Settle()
 }
 
+// Ready reports whether the Inventory has answered a look of this process: its
+// rules are known, and what its Public says counts. See [Notifier].
+func (p *Publisher) Ready() bool { return p.ready.Load() }
+
 func (p *Publisher) progress(r Report) {
+	p.ready.Store(true)
 	if p.Progress != nil {
 		p.Progress(r)
 	}

@@ -366,6 +366,31 @@ func TestStories(t *testing.T) {
 	}
 }
 
+// What goes beyond what is remembered is told all the same, if not as moves.
+func TestMoreThanIsRemembered(t *testing.T) {
+	w := newWorld(t)
+	w.fill(30)
+	w.write("z.html", "z")
+	w.look()
+	w.pub.MaxMoves = 4
+	for i := range 12 {
+		w.rename(fmt.Sprintf("p/%03d.html", i), fmt.Sprintf("q/%03d.html", i))
+	}
+	if r := w.look(); r.Moved != 0 || r.New != 12 || r.HeldNow != 12 {
+		t.Errorf("%+v", r)
+	}
+	w.pass(time.Minute)
+	if r := w.look(); r.Gone != 12 || r.HeldNow != 0 {
+		t.Errorf("%+v", r)
+	}
+	w.wantPresent()
+	clear(w.pages)
+	if r, err := w.pub.AcceptDeletions(t.Context()); err != nil || r.Gone != 31 || r.HeldNow != 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	w.wantPresent()
+}
+
 func TestModifiedIsHonest(t *testing.T) {
 	w := newWorld(t)
 	modified := func() time.Time {
@@ -472,6 +497,8 @@ func TestRandomHistory(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			w := newWorld(t)
+			maxMoves := []int{0, 0, 1, 3}[seed%4]
+			w.pub.MaxMoves = maxMoves
 			w.fill(rnd.IntN(30))
 			w.look()
 			type mirror struct {
@@ -499,6 +526,7 @@ func TestRandomHistory(t *testing.T) {
 					w.look(dirs[rnd.IntN(len(dirs))], dirs[rnd.IntN(len(dirs))]+"**")
 				case 4:
 					w.restart()
+					w.pub.MaxMoves = maxMoves
 				}
 				w.pass(time.Duration(rnd.IntN(50)) * time.Second)
 				mirrors = append(mirrors, mirror{w.journal.Head(), w.present()})

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/parleyweb/parley/server"
 )
 
 // running runs a story beside a running Publisher, in fake time. The site has
@@ -30,6 +33,10 @@ func running(t *testing.T, story func(w *world), change ...func(*world)) {
 		})
 		synctest.Wait()
 		w.told()
+		if w.alone {
+			stop()
+			pub.Wait()
+		}
 		story(w)
 		stop()
 		pub.Wait()
@@ -136,6 +143,44 @@ func TestRunTriesAgain(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// As long as a site could not be looked at, nobody knows what its rules forbid:
+// what is published stays as it is, and no door filters by rules that are not there.
+func TestRunWithoutRules(t *testing.T) {
+	running(t, func(w *world) {
+		w.must(w.journal.Close())
+		w.open()
+		w.pub.Log = testLog(w.T)
+		w.mu.Lock()
+		w.fail = errors.New("robots.txt cannot be read")
+		w.mu.Unlock()
+		w.forbid("a.html", "b.html") // as they say that know no rules
+		ctx, stop := context.WithTimeout(w.Context(), time.Minute)
+		defer stop()
+		was := w.journal.Head()
+		s := &server.Notifier{Log: w.journal, Snapshot: w.pub.Snapshot, Base: base, Public: w.Public, Ready: w.pub.Ready}
+		get := func(path string) int {
+			rec := httptest.NewRecorder()
+			s.ServeHTTP(rec, httptest.NewRequest("GET", path, nil))
+			return rec.Code
+		}
+		w.must(w.pub.Run(ctx))
+		if m, items, _ := w.manifest(); len(items) != 2 || m.Cursor != was {
+			t.Errorf("%+v %v", m, items)
+		}
+		if a, b := get("/robots.rdf"), get("/parley/changes?after="+was.String()); a != 200 || b != 503 {
+			t.Errorf("manifest %d, changes %d", a, b)
+		}
+		w.mu.Lock()
+		w.fail = nil
+		w.mu.Unlock()
+		w.forbid()
+		w.turn()
+		if b := get("/parley/changes?after=" + was.String()); b != 200 {
+			t.Errorf("changes %d", b)
+		}
+	}, func(w *world) { w.alone = true })
 }
 
 func TestRunLooksAgainAtWhatIsBeingWritten(t *testing.T) {

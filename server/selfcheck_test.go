@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parleyweb/parley/server"
@@ -26,8 +27,8 @@ func TestSelfCheck(t *testing.T) {
 		}
 		rw.Write([]byte(p.content))
 	}
-	var serve http.HandlerFunc
-	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { serve(rw, r) }))
+	var serve atomic.Pointer[http.HandlerFunc]
+	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { (*serve.Load())(rw, r) }))
 	defer srv.Close()
 	c := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -82,7 +83,7 @@ func TestSelfCheck(t *testing.T) {
 			"cannot be reached", "--base", 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			serve = x.serve
+			serve.Store(&x.serve)
 			found, err := server.SelfCheck(t.Context(), w.journal, c, 0)
 			w.must(err)
 			if x.problem == "" {
@@ -102,7 +103,7 @@ func TestSelfCheck(t *testing.T) {
 	}
 	// The pages are spread over the site, and each is asked for once.
 	seen := map[string]bool{}
-	serve = func(rw http.ResponseWriter, r *http.Request) {
+	var spread http.HandlerFunc = func(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
 		requests++
 		seen[r.URL.Path] = true
@@ -112,6 +113,7 @@ func TestSelfCheck(t *testing.T) {
 		}
 		plain(rw, r)
 	}
+	serve.Store(&spread)
 	_, err := server.SelfCheck(t.Context(), w.journal, c, 5)
 	w.must(err)
 	if requests != 5 || len(seen) != 5 || !seen["/clean"] || !seen["/p/039.html"] {

@@ -196,6 +196,7 @@ type world struct {
 	journal *server.Journal
 	pub     *server.Publisher
 	at      protocol.Cursor // what told has shown
+	alone   bool            // of running: the Publisher ends before the story
 	atEnd   func()          // of running: called when the Publisher has ended
 }
 

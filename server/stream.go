@@ -35,8 +35,8 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 	if p := n.handshakeProblem(w, r); p != nil {
 		return p
 	}
-	if n.Log.Head().IsZero() {
-		return unavailable("the first look at the site is not over")
+	if p := n.scanning(); p != nil {
+		return p
 	}
 	if _, err := n.Log.Read(r.Context(), after, 1); err != nil {
 		if p := n.cursorProblem(after, err); p != nil {

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -288,13 +289,18 @@ func (s *site) flood() {
 }
 
 func TestSlowReaderIsCut(t *testing.T) {
-	s := newSite(t, func(n *server.Notifier) { n.WriteWait = time.Second })
+	s := newSite(t, func(n *server.Notifier) { n.WriteWait = 2 * time.Second })
 	s.deaf()
 	good := s.listen(s.cursor(0))
+	last := "x9999.html" // in the order of URLs
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		for good.at.Seq < floodSize {
-			good.next()
+		for b := []byte(nil); !bytes.Contains(b, []byte(last)); {
+			var err error
+			if b, err = good.conn.Read(t.Context()); err != nil {
+				t.Errorf("the other reader: %v", err)
+				return
+			}
 		}
 	})
 	s.flood()

@@ -433,6 +433,37 @@ func TestOtherSiteIsRefused(t *testing.T) {
 	}
 }
 
+// The state may stand in the collection's own directory.
+func TestStateInTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	state := filepath.Join(dir, ".parley", "state.db")
+	r := &rig{t: t, gets: map[string]int{}, dir: dir, now: time.Now()}
+	for _, body := range []string{"A", "B"} {
+		var err error
+		if r.col, err = collection.Open(state, dir, base, nil); err != nil {
+			t.Fatal(err)
+		}
+		r.apply(whole(1, create("a", body)))
+		r.pay(site("a", body), 1)
+		os.WriteFile(filepath.Join(dir, ".parley/other/stray"), nil, 0o644)
+		if err := r.col.Tidy(); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.col.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(filepath.Join(dir, "a")); err != nil || string(b) != body {
+			t.Errorf("a holds %q %v", b, err)
+		}
+		if err := os.Remove(state); err != nil { // the second time it is lost
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".parley/other/stray")); err == nil {
+		t.Error("a file of the lost state is still there")
+	}
+}
+
 // Whichever of state and directory is lost, the copy comes back whole.
 func TestLostStateAndLostDirectory(t *testing.T) {
 	r := newRig(t)

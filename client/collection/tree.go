@@ -351,16 +351,19 @@ func (t *tree) sync(dir string) error {
 	return nil
 }
 
-// walk calls fn with the name of everything that is neither a directory nor the collection's own.
+// walk calls fn with the name of every place of a page: everything that is not
+// a directory, of ownDir only what is in otherDir. The state may stand in ownDir too.
 func (t *tree) walk(fn func(name string)) error {
 	return fs.WalkDir(t.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case name == tmpDir:
+		case !d.IsDir():
+			if path.Dir(name) != ownDir {
+				fn(name)
+			}
+		case path.Dir(name) == ownDir && name != otherDir:
 			return fs.SkipDir
-		case !d.IsDir() && name != siteFile:
-			fn(name)
 		}
 		return nil
 	})

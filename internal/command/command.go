@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/peterbourgon/ff/v3"
@@ -87,9 +89,20 @@ func Misusef(format string, args ...any) error {
 // exit code. SIGINT and SIGTERM end the context that Run is given; a second
 // one ends the program as it is.
 func Main(ctx context.Context, c *Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	defer context.AfterFunc(ctx, stop)() // once ended, a signal does again what it does by default
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+		}
+		signal.Stop(signals) // before the command can know, so that a second signal is never lost
+		cancel()
+	})
+	defer wg.Wait()
+	defer cancel()
 	return c.main(ctx, c.Name, args, &Env{Stdin: stdin, Stdout: stdout, Stderr: stderr})
 }
 

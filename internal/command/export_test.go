@@ -8,4 +8,6 @@ var (
 )
 
 // NewProgress shows progress on any writer.
-func NewProgress(w io.Writer, label string, total int64) *Progress { return newProgress(w, label, total) }
+func NewProgress(w io.Writer, label string, total int64) *Progress {
+	return newProgress(w, label, total)
+}

@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -151,7 +152,11 @@ func TestStatePath(t *testing.T) {
 	if _, err := command.StatePath("example.org"); err == nil || !strings.Contains(err.Error(), "want a URL") {
 		t.Errorf("no URL: %v", err)
 	}
-	t.Setenv("STATE_DIRECTORY", filepath.Join(dir, "a\x00b"))
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("STATE_DIRECTORY", file)
 	if _, err := command.StatePath("https://example.org/"); err == nil || !strings.Contains(err.Error(), "--state") {
 		t.Errorf("no folder: %v", err)
 	}

@@ -89,7 +89,7 @@ func TestEditors(t *testing.T) {
 		}, []string{"update /a.html"}},
 		{"the same bytes again", shell("cp", "cp c.html t && mv t c.html && touch a.html b.html"), nil},
 		{"git checkout", shell("git", "git init -q . && git config user.email a@b.c && git config user.name n && git add . && git commit -qm 1 &&"+
-			"git checkout -qb two && echo two >dir/x.html && echo two >dir/y.html && git commit -qam 2 && git checkout -q - && git checkout -q two"),
+			"git checkout -qb two && echo two x >dir/x.html && echo two y >dir/y.html && git commit -qam 2 && git checkout -q - && git checkout -q two"),
 			[]string{"update /dir/x.html", "update /dir/y.html"}},
 		{"mv of a directory", func() { r.must(os.Rename(p("dir"), p("dir2"))) },
 			[]string{"move /dir2/x.html /dir/x.html", "move /dir2/y.html /dir/y.html", "move /dir2/deep/z.html /dir/deep/z.html"}},

@@ -126,7 +126,7 @@ func (a *accessLog) pages() map[string]int {
 	for s := bufio.NewScanner(f); s.Scan(); {
 		a.seen += int64(len(s.Bytes())) + 1
 		fields := strings.Split(s.Text(), `"`) // combined: host - - [time] "request" status bytes "referer" "agent"
-		if len(fields) < 6 || !strings.Contains(fields[5], "Parley") {
+		if len(fields) < 6 || !strings.HasPrefix(fields[5], "Parley/") {
 			continue
 		}
 		_, uri, _ := strings.Cut(fields[1], " ")

@@ -151,7 +151,7 @@ func (f *Front) AskAgain(ctx context.Context, pages []string) (Traffic, error) {
 	return Traffic{len(pages), bytes.Load()}, nil
 }
 
-func isCrawler(r *http.Request) bool { return strings.Contains(r.UserAgent(), "Parley") }
+func isCrawler(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "Parley/") }
 
 // page serves a file as nginx would: no redirects, no listings.
 func (f *Front) page(w http.ResponseWriter, r *http.Request) {

@@ -31,12 +31,9 @@ type Site struct {
 	Base string // its URL, ending in "/"
 	Dir  string // its docroot
 
-	state  string
-	fail   func(error)
-	front  *httptest.Server
-	ctx    context.Context // of everything that runs
-	cancel context.CancelFunc
-	runs   sync.WaitGroup
+	state string
+	fail  func(error)
+	front *httptest.Server
 
 	mu      sync.Mutex // guards what follows
 	engine  *engine    // nil while the notifier is down
@@ -51,6 +48,8 @@ type engine struct {
 	journal   *server.Journal
 	publisher *server.Publisher
 	notifier  *server.Notifier
+	cancel    context.CancelFunc // ends the publisher's Run
+	runs      sync.WaitGroup     // that Run
 }
 
 // A Request is one line of the access log.
@@ -60,12 +59,7 @@ type Request struct{ Path, Agent string }
 // publishes it. It ends with the test, which fails if the site does.
 func NewSite(t testing.TB, files map[string]string) *Site {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sitetest") // short: a socket may stand below it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	s, err := Start(dir, files)
+	s, err := Start(files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,65 +72,72 @@ func NewSite(t testing.TB, files map[string]string) *Site {
 	return s
 }
 
-// Start is NewSite without a test: in a directory of the caller's. Methods
-// that fail panic.
-func Start(dir string, files map[string]string) (*Site, error) {
+// Start is NewSite without a test, for an Example. Methods that fail panic.
+func Start(files map[string]string) (*Site, error) {
+	dir, err := os.MkdirTemp("", "site")
+	if err != nil {
+		return nil, err
+	}
 	s := &Site{
 		Dir: filepath.Join(dir, "docroot"), state: filepath.Join(dir, "state"),
 		fail:  func(err error) { panic("site: " + err.Error()) },
 		conns: map[net.Conn]bool{}, faults: map[string]Fault{},
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	if err := errors.Join(os.Mkdir(s.Dir, 0o777), os.Mkdir(s.state, 0o777)); err != nil {
-		return nil, err
-	}
-	for name, text := range files {
-		if err := s.write(name, text); err != nil {
-			return nil, err
-		}
-	}
 	s.front = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.front.Config.ConnState = s.connState
 	s.front.Start()
 	s.Base = s.front.URL + "/"
-	err := s.start()
-	if err == nil {
-		_, err = s.engine.publisher.Turn(s.ctx)
-	}
-	if err != nil {
+	if err := s.begin(files); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-// Close ends everything and waits for it.
+// begin publishes for the first time.
+func (s *Site) begin(files map[string]string) error {
+	if err := errors.Join(os.Mkdir(s.Dir, 0o777), os.Mkdir(s.state, 0o777)); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := s.write(name, text); err != nil {
+			return err
+		}
+	}
+	if err := s.start(); err != nil {
+		return err
+	}
+	_, err := s.engine.publisher.Turn(context.Background())
+	return err
+}
+
+// Close ends everything, waits for it, and removes the files.
 func (s *Site) Close() error {
 	err := s.stop()
-	s.cancel()
 	s.Cut()
 	s.front.Close()
-	return err
+	return errors.Join(err, os.RemoveAll(filepath.Dir(s.Dir)))
 }
 
 // start opens the journal and what stands on it.
 func (s *Site) start() error {
 	out := filepath.Join(s.state, "robots.rdf")
 	site := &server.Site{Docroot: s.Dir, Base: s.Base}
-	j, err := server.OpenJournal(s.ctx, filepath.Join(s.state, "journal"), server.JournalOptions{Base: s.Base, Published: out})
+	j, err := server.OpenJournal(context.Background(), filepath.Join(s.state, "journal"), server.JournalOptions{Base: s.Base, Published: out})
 	if err != nil {
 		return err
 	}
 	snapshot := &server.Snapshot{Path: out, Manifest: server.Describe(s.Base), Public: site.Public}
 	e := &engine{
-		journal:   j,
-		publisher: &server.Publisher{Inventory: site, Journal: j, Snapshot: snapshot, Grace: 50 * time.Millisecond, WriteEvery: 50 * time.Millisecond},
-		notifier:  &server.Notifier{Log: j, Snapshot: snapshot, Base: s.Base, Public: site.Public},
+		journal: j,
+		publisher: &server.Publisher{Inventory: site, Journal: j, Snapshot: snapshot,
+			Grace: 50 * time.Millisecond, WriteEvery: 50 * time.Millisecond},
+		notifier: &server.Notifier{Log: j, Snapshot: snapshot, Base: s.Base, Public: site.Public},
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.engine = e
 	if s.watched {
-		s.watch(e)
+		e.watch()
 	}
 	return snapshot.Load(j)
 }
@@ -150,17 +151,20 @@ func (s *Site) stop() error {
 	if e == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	err := e.notifier.Close(ctx)
-	s.cancel()
-	s.runs.Wait()
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if e.cancel != nil {
+		e.cancel()
+		e.runs.Wait()
+	}
 	return errors.Join(err, e.journal.Close())
 }
 
-func (s *Site) watch(e *engine) {
-	s.runs.Go(func() { e.publisher.Run(s.ctx) })
+func (e *engine) watch() {
+	ctx, cancel := context.WithCancel(context.Background())
+	e.cancel = cancel
+	e.runs.Go(func() { e.publisher.Run(ctx) })
 }
 
 // Watch publishes from now on by itself what changes in the docroot.
@@ -169,7 +173,7 @@ func (s *Site) Watch() {
 	defer s.mu.Unlock()
 	if !s.watched {
 		s.watched = true
-		s.watch(s.engine)
+		s.engine.watch()
 	}
 }
 
@@ -179,7 +183,7 @@ func (s *Site) Publish() protocol.Cursor {
 	s.mu.Lock()
 	e := s.engine
 	s.mu.Unlock()
-	if _, err := e.publisher.AcceptDeletions(s.ctx); err != nil {
+	if _, err := e.publisher.AcceptDeletions(context.Background()); err != nil {
 		s.fail(err)
 	}
 	return e.journal.Head()
@@ -228,11 +232,12 @@ func (s *Site) write(name, text string) error {
 	if err := os.MkdirAll(filepath.Dir(p), 0o777); err != nil {
 		return err
 	}
-	temp := filepath.Join(filepath.Dir(s.Dir), "new") // renamed, as editors do: nobody reads half a file
-	if err := os.WriteFile(temp, []byte(text), 0o666); err != nil {
+	temp, err := os.CreateTemp(filepath.Dir(s.Dir), "new") // renamed, as editors do: nobody reads half a file
+	if err != nil {
 		return err
 	}
-	return os.Rename(temp, p)
+	_, err = temp.WriteString(text)
+	return errors.Join(err, temp.Close(), os.Rename(temp.Name(), p))
 }
 
 // Remove removes a file or directory.

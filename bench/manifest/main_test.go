@@ -1,0 +1,27 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+)
+
+// Both sides do the same work, or their ratio says nothing.
+func TestSidesAgree(t *testing.T) {
+	const n = 300
+	var ours, theirs bytes.Buffer
+	if err := writeOurs(&ours, n); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeTheirs(&theirs, n); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := ours.Len(), theirs.Len(); a < b*9/10 || b < a*9/10 {
+		t.Errorf("%d and %d bytes", a, b)
+	}
+	if got, err := readOurs(bytes.NewReader(ours.Bytes())); got != n || err != nil {
+		t.Errorf("ours: %d items, %v", got, err)
+	}
+	if got, err := readTheirs(&ours); got != n || err != nil {
+		t.Errorf("theirs: %d items, %v", got, err)
+	}
+}

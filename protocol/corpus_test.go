@@ -1,0 +1,83 @@
+package protocol_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Feeds as they are in the wild, and as test suites have them: whatever is
+// read can be written and is read the same, and nothing panics.
+func TestRecordedFeeds(t *testing.T) {
+	dir := os.Getenv("PARLEY_DATA")
+	if dir == "" {
+		t.Skip("PARLEY_DATA names no folder of recorded corpora")
+	}
+	for name, least := range map[string]int{"feeds-gofeed": 40, "feeds-w3c-feedvalidator": 40, "rdfxml-w3c-rdf11": 40} {
+		t.Run(name, func(t *testing.T) {
+			f, err := os.Open(filepath.Join(dir, "parsers", name+".tar.zst"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			z, err := zstd.NewReader(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer z.Close()
+			files, read, entries := 0, 0, 0
+			for r := tar.NewReader(z); ; {
+				h, err := r.Next()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := io.ReadAll(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if h.Typeflag != tar.TypeReg {
+					continue
+				}
+				files++
+				if n, ok := roundTrip(t, b, protocol.ManifestOptions{URL: "https://www.example.com/d/robots.rdf", Extensions: true}); ok {
+					read, entries = read+1, entries+n
+				}
+			}
+			t.Logf("%d files, %d read as manifests, %d entries", files, read, entries)
+			if read < least {
+				t.Errorf("%d of %d files read as manifests", read, files)
+			}
+		})
+	}
+}
+
+// roundTrip reads a document and, if it is a manifest, demands that what was
+// read, once it is ordered, can be written and is read the same. It returns
+// the number of entries.
+func roundTrip(t *testing.T, b []byte, o protocol.ManifestOptions) (n int, ok bool) {
+	t.Helper()
+	d, _, err := read(bytes.NewReader(b), o)
+	if err != nil {
+		return 0, false
+	}
+	d.order()
+	wrote := d.write(t)
+	got, skipped, err := read(bytes.NewReader(wrote), protocol.ManifestOptions{})
+	if err != nil || len(skipped) > 0 {
+		t.Fatalf("%v, %v\n%s", err, skipped, wrote)
+	}
+	if diff := d.diff(got); diff != "" {
+		t.Fatalf("%s\n%s", diff, wrote)
+	}
+	return len(d.items) + len(d.gone), true
+}

@@ -1,0 +1,390 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A docroot is a directory that a test writes to.
+type docroot struct {
+	*testing.T
+	dir  string
+	site *server.Site
+}
+
+func newDocroot(t *testing.T, files ...string) *docroot {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &docroot{T: t, dir: filepath.Join(dir, "root")}
+	d.site = &server.Site{Docroot: d.dir, Base: base}
+	d.must(os.Mkdir(d.dir, 0o755))
+	for _, f := range files {
+		d.write(f, "content of "+f)
+	}
+	return d
+}
+
+func (d *docroot) must(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+func (d *docroot) path(place string) string { return filepath.Join(d.dir, filepath.FromSlash(place)) }
+
+func (d *docroot) write(place, content string) {
+	d.Helper()
+	d.must(os.MkdirAll(filepath.Dir(d.path(place)), 0o755))
+	d.must(os.WriteFile(d.path(place), []byte(content), 0o644))
+}
+
+func (d *docroot) link(target, place string) {
+	d.Helper()
+	d.must(os.MkdirAll(filepath.Dir(d.path(place)), 0o755))
+	d.must(os.Symlink(target, d.path(place)))
+}
+
+// age makes a file look old enough for its stamp to be kept.
+func (d *docroot) age(places ...string) {
+	d.Helper()
+	for _, p := range places {
+		d.must(os.Chtimes(d.path(p), time.Time{}, time.Now().Add(-time.Hour)))
+	}
+}
+
+// look returns everything that a look yields, checking order on the way.
+func (d *docroot) look(scopes ...server.Scope) (list []server.Offer) {
+	d.Helper()
+	last := ""
+	for o, err := range d.site.Look(d.Context(), scopes) {
+		if err != nil {
+			d.Fatalf("look: %v", err)
+		}
+		if o.URL != "" {
+			if last != "" && protocol.Compare(last, o.URL) >= 0 {
+				d.Fatalf("look: %q after %q", o.URL, last)
+			}
+			if c, err := protocol.CanonicalURL("", o.URL); err != nil || c != o.URL {
+				d.Fatalf("look: %q is not canonical: %q, %v", o.URL, c, err)
+			}
+			last = o.URL
+		}
+		if o.LeftOut == "" && !d.site.Public(o.URL) {
+			d.Errorf("look: %q is offered, but not public", o.URL)
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// offered returns the URLs offered, below the base.
+func offered(list []server.Offer) (urls []string) {
+	for _, o := range list {
+		if o.LeftOut == "" {
+			urls = append(urls, strings.TrimPrefix(o.URL, base))
+		}
+	}
+	return urls
+}
+
+// leftOut returns the reasons by place.
+func leftOut(list []server.Offer) map[string]string {
+	m := make(map[string]string)
+	for _, o := range list {
+		if o.LeftOut != "" {
+			m[o.Place] = o.LeftOut
+		}
+	}
+	return m
+}
+
+func (d *docroot) wantOffered(want ...string) {
+	d.Helper()
+	if got := offered(d.look()); !slices.Equal(got, want) {
+		d.Errorf("offered %q, want %q", got, want)
+	}
+}
+
+func (d *docroot) offer(url string) server.Offer {
+	d.Helper()
+	for _, o := range d.look() {
+		if o.URL == base+url {
+			return o
+		}
+	}
+	d.Fatalf("%s is not offered", url)
+	return server.Offer{}
+}
+
+func TestSiteRead(t *testing.T) {
+	d := newDocroot(t, "a.html", "sub/index.html", "empty.html")
+	d.write("empty.html", "")
+	d.write("big.html", strings.Repeat("0123456789", 100_000))
+	for place, url := range map[string]string{"a.html": "a.html", "sub/index.html": "sub/", "empty.html": "empty.html", "big.html": "big.html"} {
+		r, err := d.site.Read(d.Context(), d.offer(url))
+		d.must(err)
+		b, err := os.ReadFile(d.path(place))
+		d.must(err)
+		fi, err := os.Stat(d.path(place))
+		d.must(err)
+		if r.Digest != protocol.Sum(b) || r.Length != int64(len(b)) || !r.Modified.Equal(fi.ModTime()) || r.Type != "text/html" || r.Unsettled || r.LeftOut != "" {
+			t.Errorf("%s: %+v", place, r)
+		}
+	}
+	if _, err := d.site.Read(d.Context(), server.Offer{Place: "none.html"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("none.html: %v", err)
+	}
+	if _, err := d.site.Read(d.Context(), server.Offer{Place: "a.html/b.html"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a.html/b.html: %v", err)
+	}
+	ctx, stop := context.WithCancel(d.Context())
+	stop()
+	if _, err := d.site.Read(ctx, d.offer("a.html")); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of ctx: %v", err)
+	}
+}
+
+// What stood there when it was offered may be something else when it is read.
+func TestSiteReadAfterASwap(t *testing.T) {
+	d := newDocroot(t, "a.html", "sub/b.html")
+	outside := filepath.Join(filepath.Dir(d.dir), "secret.html")
+	d.must(os.WriteFile(outside, []byte("secret"), 0o600))
+	d.must(os.Mkdir(filepath.Join(filepath.Dir(d.dir), "elsewhere"), 0o755))
+	d.must(os.WriteFile(filepath.Join(filepath.Dir(d.dir), "elsewhere", "b.html"), []byte("secret"), 0o600))
+	for _, c := range []struct {
+		target, place, offer, want string
+	}{
+		{outside, "a.html", "a.html", "leads out of the root"},
+		{"../secret.html", "a.html", "a.html", "leads out of the root"},
+		{"../elsewhere", "sub", "sub/b.html", "leads out of the root"},
+		{"/etc", "sub", "sub/passwd", "leads out of the root"},
+		{".", "a.html", "a.html", "not a regular file"},
+		{"/dev/zero", "a.html", "a.html", "leads out of the root"},
+	} {
+		d.must(os.RemoveAll(d.path(c.place)))
+		d.link(c.target, c.place)
+		r, err := d.site.Read(d.Context(), server.Offer{Place: c.offer})
+		if err != nil || r.LeftOut != c.want || !r.Digest.IsZero() {
+			t.Errorf("%s -> %s: %+v, %v", c.place, c.target, r, err)
+		}
+	}
+}
+
+func TestSiteReadWhileWritten(t *testing.T) {
+	d := newDocroot(t)
+	d.write("a.html", strings.Repeat("x", 4<<20))
+	f, err := os.OpenFile(d.path("a.html"), os.O_RDWR, 0)
+	d.must(err)
+	begun, stop, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		_, err := f.WriteAt([]byte("y"), 0)
+		close(begun)
+		for err == nil {
+			select {
+			case <-stop:
+				done <- f.Close()
+				return
+			default:
+				_, err = f.WriteAt([]byte("y"), 100)
+			}
+		}
+		done <- err
+	}()
+	<-begun
+	r, err := d.site.Read(d.Context(), server.Offer{Place: "a.html"})
+	close(stop)
+	d.must(<-done)
+	if err != nil || !r.Unsettled {
+		t.Errorf("while it was written: %+v, %v", r, err)
+	}
+	if r, err = d.site.Read(d.Context(), r); err != nil || r.Unsettled || r.Digest.IsZero() {
+		t.Errorf("afterwards: %+v, %v", r, err)
+	}
+}
+
+// A stamp that is kept must tell of every later write, whatever times it sets.
+func TestSiteStamp(t *testing.T) {
+	d := newDocroot(t, "a.html", "b.html")
+	if o := d.offer("a.html"); len(o.Stamp) != 0 {
+		t.Error("the stamp of a file just written is kept")
+	}
+	until := time.Now().Add(5 * time.Second)
+	settled := func(url string) server.Offer {
+		for time.Now().Before(until) {
+			if o := d.offer(url); len(o.Stamp) > 0 {
+				return o
+			}
+		}
+		t.Fatalf("the stamp of %s is never kept", url)
+		return server.Offer{}
+	}
+	for name, edit := range map[string]func() error{
+		"rewritten in place, old mtime": func() error {
+			fi, err := os.Stat(d.path("a.html"))
+			d.must(err)
+			d.must(os.WriteFile(d.path("a.html"), []byte("CONTENT OF a.html"), 0o644))
+			return os.Chtimes(d.path("a.html"), time.Time{}, fi.ModTime())
+		},
+		"replaced, old mtime": func() error {
+			fi, err := os.Stat(d.path("a.html"))
+			d.must(err)
+			d.write("tmp", "Content of a.html")
+			d.must(os.Chtimes(d.path("tmp"), time.Time{}, fi.ModTime()))
+			return os.Rename(d.path("tmp"), d.path("a.html"))
+		},
+		"mtime in the future":      func() error { return os.Chtimes(d.path("a.html"), time.Time{}, time.Now().Add(24*time.Hour)) },
+		"mtime before all history": func() error { return os.Chtimes(d.path("a.html"), time.Time{}, time.Unix(-1e9, 7)) },
+		"appended to":              func() error { return os.WriteFile(d.path("a.html"), []byte("content of a.html."), 0o644) },
+	} {
+		before := settled("a.html")
+		if again := settled("a.html"); !bytes.Equal(before.Stamp, again.Stamp) {
+			t.Errorf("%s: two looks, two stamps", name)
+		}
+		d.must(edit())
+		if after := settled("a.html"); bytes.Equal(before.Stamp, after.Stamp) {
+			t.Errorf("%s: same stamp", name)
+		} else if r, err := d.site.Read(d.Context(), after); err != nil || !bytes.Equal(r.Stamp, after.Stamp) {
+			t.Errorf("%s: read with another stamp (%v)", name, err)
+		}
+	}
+}
+
+func TestSiteCheck(t *testing.T) {
+	for _, s := range []*server.Site{
+		{Base: base},
+		{Docroot: "/x"},
+		{Docroot: "/x", Base: "site.example"},
+		{Docroot: "/x", Base: "ftp://site.example/"},
+		{Docroot: "/x", Base: "http:///x"},
+		{Docroot: "/x", Base: "http://user@site.example/"},
+		{Docroot: "/x", Base: base + "?x"},
+		{Docroot: "/x", Base: base + "#x"},
+		{Docroot: "/x", Base: base + strings.Repeat("x", 5000)},
+		{Docroot: "/x", Base: base, Include: []string{"[a"}},
+		{Docroot: "/x", Base: base, Exclude: []string{""}},
+		{Docroot: "/x", Base: base, Exclude: []string{"a/{b"}},
+		{Docroot: "/x", Base: base, MaxFile: -1},
+	} {
+		if err := s.Check(); err == nil {
+			t.Errorf("%+v: no error", []any{s.Docroot, s.Base, s.Include, s.Exclude})
+		}
+		for _, err := range s.Look(t.Context(), nil) {
+			if err == nil {
+				t.Errorf("%q: look gives something", s.Base)
+			}
+		}
+		if err := s.Watch(t.Context(), nil); err == nil {
+			t.Errorf("%q: watch", s.Base)
+		}
+		if s.Public(base) {
+			t.Errorf("%q: public", s.Base)
+		}
+	}
+	d := newDocroot(t, "a.html", "b/index.html")
+	for in, want := range map[string]string{
+		"https://site.example":          "https://site.example/",
+		"HTTPS://Site.Example:443/docs": "https://site.example/docs/",
+		"http://site.example:8080/a/b/": "http://site.example:8080/a/b/",
+		"http://site.example/a b/":      "http://site.example/a%20b/",
+	} {
+		s := &server.Site{Docroot: d.dir, Base: in}
+		var got []string
+		for o, err := range s.Look(t.Context(), nil) {
+			d.must(err)
+			got = append(got, o.URL)
+		}
+		if !slices.Equal(got, []string{want + "a.html", want + "b/"}) {
+			t.Errorf("base %s: %q", in, got)
+		}
+	}
+}
+
+func TestSiteRobots(t *testing.T) {
+	d := newDocroot(t, "a.html", "private/b.html", "private/index.html", "c&d.html")
+	d.wantOffered("a.html", "c&d.html", "private/", "private/b.html")
+	d.write("robots.txt", "User-agent: parley\nDisallow: /a\n\nUser-agent: *\nDisallow: /private/\nAllow: /private/b\n")
+	d.wantOffered("a.html", "c&d.html", "private/b.html")
+	if got := leftOut(d.look()); got["private/index.html"] != "robots.txt" || got["robots.txt"] != "not included" {
+		t.Errorf("left out: %v", got)
+	}
+	if d.site.Public(base+"private/") || !d.site.Public(base+"private/b.html") {
+		t.Error("Public does not know robots.txt")
+	}
+
+	d.write("robots.txt", "User-agent: *\nDisallow: /\n")
+	if got := offered(d.look(server.Scope{Prefix: base})); len(got) != 2 {
+		t.Errorf("look at a part reads robots.txt again: %q", got)
+	}
+	d.wantOffered()
+
+	// What cannot be read may forbid everything.
+	d.must(os.Remove(d.path("robots.txt")))
+	d.must(os.Mkdir(d.path("robots.txt"), 0o755))
+	d.wantLookError("robots.txt")
+	d.must(os.Remove(d.path("robots.txt")))
+	d.link("nowhere", "robots.txt")
+	d.wantLookError("robots.txt")
+	fresh := &server.Site{Docroot: d.dir, Base: base}
+	if fresh.Public(base + "a.html") {
+		t.Error("public although nobody knows robots.txt")
+	}
+	d.must(os.Remove(d.path("robots.txt")))
+	d.wantOffered("a.html", "c&d.html", "private/", "private/b.html")
+	if !d.site.Public(base + "private/") {
+		t.Error("not public although nothing forbids it")
+	}
+
+	elsewhere := filepath.Join(t.TempDir(), "robots")
+	d.site = &server.Site{Docroot: d.dir, Base: base, Robots: elsewhere}
+	d.wantLookError("robots.txt")
+	d.must(os.WriteFile(elsewhere, []byte("user-agent: *\ndisallow: /*.html$"), 0o644))
+	d.wantOffered("private/")
+}
+
+func (d *docroot) wantLookError(text string) {
+	d.Helper()
+	n := 0
+	var last error
+	for _, err := range d.site.Look(d.Context(), nil) {
+		n, last = n+1, err
+	}
+	var u *server.UnseenError
+	if n != 1 || last == nil || errors.As(last, &u) || !strings.Contains(last.Error(), text) {
+		d.Errorf("look yields %d times, then %v, want one error with %q", n, last, text)
+	}
+}
+
+func TestSiteRobotsURL(t *testing.T) {
+	d := newDocroot(t, "a.html", "private/b.html")
+	status, body := 200, "User-agent: *\nDisallow: /private/"
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	}))
+	d.site.Robots = web.URL + "/robots.txt"
+	d.wantOffered("a.html")
+	for _, status = range []int{401, 403, 429, 500, 503} {
+		d.wantLookError(http.StatusText(status))
+	}
+	status = 404
+	d.wantOffered("a.html", "private/b.html")
+	web.Close()
+	d.wantLookError("robots.txt")
+}
