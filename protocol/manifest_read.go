@@ -129,8 +129,8 @@ func (r *ManifestReader) Extensions() []*etree.Element { return r.exts }
 func (r *ManifestReader) Skipped() (n int, first []error) { return r.skipped, r.first }
 
 // Next returns the next entry. At the end of a well-formed document it
-// returns io.EOF, or an error wrapping ErrTruncated if the document counts
-// its items and holds another number. A document cut short is an error
+// returns io.EOF, or an error wrapping ErrTruncated if the document calls itself
+// complete and holds another number of items. A document cut short is an error
 // wrapping io.ErrUnexpectedEOF; one beyond a limit, an error wrapping
 // ErrLimit. Errors are final.
 func (r *ManifestReader) Next() (Record, error) {

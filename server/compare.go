@@ -13,10 +13,14 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// flushAfter is how many steps a comparison gathers before it puts the
-// journal's view away and appends them: enough that opening the view again
-// costs little beside the reading that made the steps.
-const flushAfter = 8 * protocol.MaxBatch
+// A comparison puts the journal's view away to append, and must then find its
+// place in it again, which takes a second in a million entries. So it gathers
+// steps up to flushAfter, which take some 15 MB, or for flushTime, so that
+// followers hear of a long rebuild while it goes on.
+const (
+	flushAfter = 32 * protocol.MaxBatch
+	flushTime  = 5 * time.Second
+)
 
 // sideList is what Publisher.MaxMoves is by default.
 const sideList = 100_000
@@ -35,9 +39,12 @@ type comparison struct {
 
 	progress func(Report)
 
-	rep    Report
-	left   *entries
-	steps  []journal.Step
+	rep   Report
+	left  *entries
+	steps []journal.Step
+
+	flushed time.Time // when steps were last appended; the real time
+
 	gone   []journal.Entry // absent, and newly so or ripe
 	born   []Offer         // new, and read
 	direct bool            // new pages are taken in at once: no moves
@@ -54,7 +61,7 @@ type comparison struct {
 // gone and born with what only the end of the walk decides. On an error
 // nothing is known of what was not yielded.
 func (c *comparison) walk(ctx context.Context) error {
-	c.left = &entries{j: c.j, scopes: c.scopes}
+	c.left, c.flushed = &entries{j: c.j, scopes: c.scopes}, time.Now()
 	defer func() { c.left.pause() }()
 	if c.j.Len() == 0 {
 		c.left.end = true // a view of nothing is not worth keeping open
@@ -297,11 +304,10 @@ func (c *comparison) read(ctx context.Context, o Offer) (Offer, error) {
 
 // flushFull flushes when enough steps have gathered.
 func (c *comparison) flushFull(ctx context.Context) error {
-	most := flushAfter
-	if c.left.end {
-		most = protocol.MaxBatch // no view to put away
+	if len(c.steps) < protocol.MaxBatch {
+		return nil
 	}
-	if len(c.steps) < most {
+	if !c.left.end && len(c.steps) < flushAfter && time.Since(c.flushed) < flushTime {
 		return nil
 	}
 	// A journal that must grow cannot while a view is open.
@@ -321,7 +327,7 @@ func (c *comparison) flush(ctx context.Context) error {
 		s = s[n:]
 	}
 	clear(c.steps)
-	c.steps = c.steps[:0]
+	c.steps, c.flushed = c.steps[:0], time.Now()
 	return nil
 }
 

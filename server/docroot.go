@@ -236,7 +236,7 @@ func (w *walk) dir(ctx context.Context, d *walkDir, next []*walkDir) ([]*walkDir
 	var entries []fs.DirEntry
 	if err == nil {
 		defer f.Close()
-		entries, err = f.ReadDir(-1)
+		entries, err = readDir(f)
 	}
 	switch {
 	case err == nil:

@@ -125,7 +125,7 @@ func (h *Holder) mux() http.Handler {
 	}
 	turn := func(do func(context.Context) (Report, error)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			rep, err := do(r.Context())
+			rep, err := h.settled(r.Context(), do)
 			if err != nil {
 				plainProblem(http.StatusInternalServerError, err.Error()).write(w, r)
 				return
@@ -138,6 +138,25 @@ func (h *Holder) mux() http.Handler {
 	m.HandleFunc("POST /look", turn(h.Publisher.Turn))
 	m.HandleFunc("POST /accept-deletions", turn(h.Publisher.AcceptDeletions))
 	return m
+}
+
+// settlePatience is how long a look that was asked for waits for files that
+// are being changed at that moment, so that asking right after a build tells
+// what the build did.
+const settlePatience = 5 * time.Second
+
+// settled takes a turn, and more of them while something is unsettled. The
+// report adds up what they found.
+func (h *Holder) settled(ctx context.Context, do func(context.Context) (Report, error)) (Report, error) {
+	begin := time.Now()
+	rep, err := do(ctx)
+	for err == nil && rep.Unsettled > 0 && time.Since(begin) < settlePatience && sleep(ctx, 20*time.Millisecond) {
+		var next Report
+		next, err = do(ctx)
+		rep.add(next)
+		rep.Duration, rep.Head = time.Since(begin), next.Head
+	}
+	return rep, err
 }
 
 // askPatience is how long Ask waits for a process that has the journal to

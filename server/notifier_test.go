@@ -401,3 +401,43 @@ func TestPollingIsExact(t *testing.T) {
 		t.Errorf("%v", diff(mirror, want))
 	}
 }
+
+// Whatever is asked is answered, and never with more than is public.
+func FuzzRequest(f *testing.F) {
+	f.Add("/parley/changes", "after=0:0", "192.0.2.1")
+	f.Add("/parley/changes", "after=x:1&limit=3", "[2001:db8::1]:80, 10.0.0.1")
+	f.Add("/parley/stream", "after=%31:1;", "")
+	f.Add("/robots.rdf", "?", ",,")
+	dir := f.TempDir()
+	j, err := server.OpenJournal(f.Context(), dir+"/state", server.JournalOptions{Base: base})
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer j.Close()
+	shelf := newShelf()
+	shelf.put("a.html", "a", time.Now())
+	shelf.put("secret.html", "s", time.Now())
+	shelf.forbid("secret.html")
+	p := &server.Publisher{Inventory: shelf, Journal: j}
+	if _, err := p.Turn(f.Context()); err != nil {
+		f.Fatal(err)
+	}
+	n := &server.Notifier{Log: j, Base: base, Public: shelf.Public, Ready: p.Ready}
+	f.Fuzz(func(t *testing.T, path, query, forwarded string) {
+		ctx, stop := context.WithCancel(t.Context())
+		stop() // a long poll must not wait
+		r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
+		r.URL.Path, r.URL.RawQuery, r.RemoteAddr = path, query, "127.0.0.1:1"
+		r.Header.Set("X-Forwarded-For", forwarded)
+		rec := httptest.NewRecorder()
+		n.ServeHTTP(rec, r)
+		switch rec.Code {
+		case 200, 400, 404, 409, 410, 426:
+		default:
+			t.Errorf("status %d: %s", rec.Code, rec.Body)
+		}
+		if strings.Contains(rec.Body.String(), base+"secret") {
+			t.Errorf("told %s", rec.Body)
+		}
+	})
+}

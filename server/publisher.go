@@ -95,7 +95,7 @@ type Status struct {
 	// everything although Watch was there to tell of it.
 	Missed int `json:"missed"`
 
-	Changes  int             `json:"changes"`  // appended by this process
+	Changes  int             `json:"changes"`  // appended by this process for followers
 	Writes   int             `json:"writes"`   // manifests written by this process
 	Manifest protocol.Cursor `json:"manifest"` // where the published manifest stands
 }
@@ -217,7 +217,7 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 		scopes = nil
 	}
 	scopes = covering(scopes)
-	total := Report{At: begin}
+	total, told := Report{At: begin}, p.Journal.Whole()
 	var held time.Time
 	for again := true; again; {
 		c := &comparison{inv: p.Inventory, j: p.Journal, scopes: scopes, accept: accept, limit: p.MaxMoves,
@@ -247,7 +247,7 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 	if err != nil {
 		err = fmt.Errorf("look at site: %w", err)
 	}
-	p.done(total, held, err)
+	p.done(total, told, held, err)
 	return total, soon, err
 }
 
@@ -296,11 +296,14 @@ func (r *Report) add(o Report) {
 	r.HeldNow, r.MassHeld = o.HeldNow, o.MassHeld
 }
 
-// done notes the end of a look.
-func (p *Publisher) done(rep Report, held time.Time, err error) {
+// done notes the end of a look, whose changes followers are told of unless it
+// was the first.
+func (p *Publisher) done(rep Report, told bool, held time.Time, err error) {
 	p.mu.Lock()
 	was := p.status.MassHeld
-	p.status.Changes += rep.Told()
+	if told {
+		p.status.Changes += rep.Told()
+	}
 	if p.lookErr = err; err != nil {
 		p.status.Failed++
 	} else {

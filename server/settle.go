@@ -117,6 +117,14 @@ func (q *settling) has(t *tree, real string) bool {
 	return ok
 }
 
+// hasPath is has for a path of its own.
+func (q *settling) hasPath(path string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, ok := q.paths[path]
+	return ok
+}
+
 func (q *settling) clear() {
 	q.mu.Lock()
 	q.paths = nil

@@ -51,7 +51,8 @@ type Site struct {
 	CleanURLs bool
 
 	// Robots is the robots.txt that counts: a file or an http(s) URL. Empty
-	// means robots.txt in Docroot, if there is one.
+	// means robots.txt in Docroot, if there is one. Its rules are matched
+	// against the paths of URLs, that of Base included.
 	Robots string
 
 	// MaxFile is the size in bytes beyond which a file is not published. Zero means 100 MB.
@@ -72,6 +73,7 @@ type Site struct {
 
 	mu      sync.Mutex // guards what follows
 	robots  *robots.File
+	tried   time.Time       // when Public could not read it
 	present *tree           // of the look that is going on
 	own     map[string]bool // places of own outputs
 }
@@ -118,15 +120,13 @@ func (s *Site) Public(url string) bool {
 		return false
 	}
 	s.mu.Lock()
-	rules := s.robots
+	rules, tried := s.robots, s.tried
 	s.mu.Unlock()
 	if rules == nil {
-		t, err := s.openTree()
-		if err != nil {
+		if time.Since(tried) < robotsAgain {
 			return false
 		}
-		defer t.close()
-		if rules, err = s.readRules(context.Background(), t); err != nil {
+		if rules = s.firstRules(); rules == nil {
 			return false
 		}
 	}
@@ -136,6 +136,23 @@ func (s *Site) Public(url string) bool {
 		}
 	}
 	return false
+}
+
+// firstRules reads the rules before any look has done so. It returns nil if it cannot.
+func (s *Site) firstRules() *robots.File {
+	t, err := s.openTree()
+	if err == nil {
+		defer t.close()
+		var rules *robots.File
+		if rules, err = s.readRules(context.Background(), t); err == nil {
+			return rules
+		}
+	}
+	s.log().Warn("nothing is public", "err", err)
+	s.mu.Lock()
+	s.tried = time.Now()
+	s.mu.Unlock()
+	return nil
 }
 
 // left returns why rules forbid what stands at place, or the empty string.
@@ -173,6 +190,15 @@ func ownOutput(own map[string]bool, place string) bool {
 
 // readRules reads robots.txt, and finds out which places are our own outputs.
 func (s *Site) readRules(ctx context.Context, t *tree) (*robots.File, error) {
+	if name, ok := s.robotsFile(t); ok && s.settling.hasPath(name) {
+		// Half a robots.txt forbids less than a whole one.
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.robots == nil {
+			return nil, errors.New("robots.txt: it is being written at this moment")
+		}
+		return s.robots, nil
+	}
 	b, err := s.readRobots(ctx, t)
 	if err != nil {
 		return nil, fmt.Errorf("robots.txt: %w: as long as nobody knows what it forbids, nothing is published", err)
@@ -190,10 +216,13 @@ func (s *Site) readRules(ctx context.Context, t *tree) (*robots.File, error) {
 	return rules, nil
 }
 
-// robotsTimeout bounds the fetching of a robots.txt.
-const robotsTimeout = 15 * time.Second
+const (
+	robotsTimeout = 15 * time.Second // for fetching it
+	robotsAgain   = 10 * time.Second // before Public tries again
+)
 
-// robotsFile returns the path of robots.txt if it is a file.
+// robotsFile returns the path of robots.txt if it is a file. If that is a
+// symbolic link, it is the link's path.
 func (s *Site) robotsFile(t *tree) (name string, ok bool) {
 	switch {
 	case s.Robots == "":
@@ -201,7 +230,15 @@ func (s *Site) robotsFile(t *tree) (name string, ok bool) {
 	case strings.HasPrefix(s.Robots, "http://"), strings.HasPrefix(s.Robots, "https://"):
 		return s.Robots, false
 	}
-	return s.Robots, true
+	abs, err := filepath.Abs(s.Robots)
+	if err != nil {
+		return s.Robots, true
+	}
+	dir, _, err := follow("", filepath.Dir(abs))
+	if err != nil {
+		return abs, true
+	}
+	return filepath.Join(dir, filepath.Base(abs)), true
 }
 
 // readRobots returns what robots.txt says. That it need not exist holds for

@@ -187,35 +187,36 @@ func TestSiteReadAfterASwap(t *testing.T) {
 	}
 }
 
+// A meddling context does something whenever it is asked whether it has ended.
+type meddling struct {
+	context.Context
+	meddle func()
+}
+
+func (m meddling) Err() error {
+	m.meddle()
+	return nil
+}
+
 func TestSiteReadWhileWritten(t *testing.T) {
 	d := newDocroot(t)
-	d.write("a.html", strings.Repeat("x", 4<<20))
-	f, err := os.OpenFile(d.path("a.html"), os.O_RDWR, 0)
-	d.must(err)
-	begun, stop, done := make(chan struct{}), make(chan struct{}), make(chan error)
-	go func() {
-		_, err := f.WriteAt([]byte("y"), 0)
-		close(begun)
-		for err == nil {
-			select {
-			case <-stop:
-				done <- f.Close()
-				return
-			default:
-				_, err = f.WriteAt([]byte("y"), 100)
-			}
+	d.write("a.html", strings.Repeat("x", 1<<20))
+	d.age("a.html")
+	writes, want := 0, 5
+	ctx := meddling{t.Context(), func() {
+		if writes++; writes <= want {
+			d.write("a.html", strings.Repeat("y", 1<<20)+fmt.Sprint(writes))
 		}
-		done <- err
-	}()
-	<-begun
-	r, err := d.site.Read(d.Context(), server.Offer{Place: "a.html"})
-	close(stop)
-	d.must(<-done)
-	if err != nil || !r.Unsettled {
-		t.Errorf("while it was written: %+v, %v", r, err)
+	}}
+	r, err := d.site.Read(ctx, server.Offer{Place: "a.html"})
+	b, rerr := os.ReadFile(d.path("a.html"))
+	d.must(rerr)
+	if err != nil || r.Unsettled || r.Digest != protocol.Sum(b) {
+		t.Errorf("written to for a while: %+v, %v", r, err)
 	}
-	if r, err = d.site.Read(d.Context(), r); err != nil || r.Unsettled || r.Digest.IsZero() {
-		t.Errorf("afterwards: %+v, %v", r, err)
+	want = 1 << 30
+	if r, err = d.site.Read(ctx, r); err != nil || !r.Unsettled {
+		t.Errorf("written to all the time: %+v, %v", r, err)
 	}
 }
 

@@ -13,6 +13,9 @@ const (
 	openDir     = os.O_RDONLY
 )
 
+// readDir returns the names in an open directory, with their types.
+func readDir(dir *os.File) ([]fs.DirEntry, error) { return dir.ReadDir(-1) }
+
 // statAt describes what has the given name in an open directory. There is
 // neither an inode nor a ctime here: size and mtime must do.
 func statAt(dir *os.File, name string, follow bool) (fileStat, error) {

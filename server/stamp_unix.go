@@ -16,6 +16,18 @@ const (
 	openDir     = os.O_RDONLY | unix.O_NONBLOCK | unix.O_DIRECTORY
 )
 
+// readDir returns the names in an open directory, with their types. The
+// os.File of an os.Root would ask for more than that, file by file.
+func readDir(dir *os.File) ([]fs.DirEntry, error) {
+	fd, err := unix.FcntlInt(dir.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "readdir", Path: dir.Name(), Err: err}
+	}
+	f := os.NewFile(uintptr(fd), dir.Name())
+	defer f.Close()
+	return f.ReadDir(-1)
+}
+
 // statAt describes what has the given name in an open directory. Following a
 // link it may leave the docroot: whoever asks for that knows where it leads.
 func statAt(dir *os.File, name string, follow bool) (s fileStat, err error) {

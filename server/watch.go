@@ -75,11 +75,10 @@ func (s *Site) Watch(ctx context.Context, dirty func([]Scope)) error {
 // too late. One follows the directories as they come and go. One tells of what
 // has settled.
 type watcher struct {
-	site   *Site
-	tell   func([]Scope) // may be called by all three
-	fs     *fsnotify.Watcher
-	root   rootID
-	robots string // its path, if it is a file
+	site *Site
+	tell func([]Scope) // may be called by all three
+	fs   *fsnotify.Watcher
+	root rootID
 
 	moved chan struct{} // something happened to directories, or to the root
 	noted chan struct{} // something settles
@@ -95,6 +94,7 @@ type watcher struct {
 	guards  map[string]bool       // paths that decide which directory the root is
 	fresh   map[string]bool       // directories that are new
 	gone    map[string][]Scope    // by path of what stood there
+	robots  string                // its path, if it is a file
 	full    bool                  // the system allows no more watches
 }
 

@@ -20,13 +20,10 @@ func (w *watcher) begin(ctx context.Context) error {
 		return err
 	}
 	if name, ok := w.site.robotsFile(t); ok {
-		if abs, err := filepath.Abs(name); err == nil {
-			name = abs
-		}
-		if dir, _, err := follow("", filepath.Dir(name)); err == nil {
-			w.robots = filepath.Join(dir, filepath.Base(name))
-			w.guard(w.robots)
-		}
+		w.mu.Lock()
+		w.robots = name
+		w.mu.Unlock()
+		w.guard(name)
 	}
 	for _, l := range t.links {
 		w.guard(l)
@@ -152,7 +149,7 @@ func (w *watcher) restructure(ctx context.Context) error {
 		defer t.close()
 	}
 	if err != nil || t.path != w.root.path {
-		return w.checkRoot()
+		return errAgain
 	}
 	for _, p := range appeared {
 		if err := w.appear(ctx, t, p); err != nil {
@@ -347,7 +344,7 @@ func (w *watcher) addOne(t *tree, d *walkDir, f *os.File) []*walkDir {
 	x.at = append(x.at, d)
 	w.mu.Unlock()
 	w.watch(path)
-	entries, err := f.ReadDir(-1)
+	entries, err := readDir(f)
 	if err != nil {
 		return nil
 	}
@@ -363,11 +360,13 @@ func (w *watcher) addOne(t *tree, d *walkDir, f *os.File) []*walkDir {
 // settled tells of paths that have rested. It reports whether one is a file
 // with several names, of which only one is known.
 func (w *watcher) settled(due []changing, now time.Time) (linked bool) {
+	w.mu.Lock()
+	robots := w.robots
+	w.mu.Unlock()
 	all := false
 	scopes := make(map[Scope]bool)
 	for _, c := range due {
-		list := w.scopes(c.path)
-		if len(list) > 0 {
+		if c.path == robots || len(w.scopes(c.path, false)) > 0 {
 			st, err := lstat(c.path)
 			if err == nil && st.mode.IsRegular() {
 				if st.size == 0 && w.site.settling.wait(c, now) {
@@ -379,17 +378,10 @@ func (w *watcher) settled(due []changing, now time.Time) (linked bool) {
 		if !w.site.settling.done(c, now) {
 			continue
 		}
-		w.mu.Lock()
-		for _, g := range w.gone[c.path] {
-			scopes[g] = true
-		}
-		delete(w.gone, c.path)
-		delete(w.fresh, c.path)
-		w.mu.Unlock()
-		for _, s := range list {
+		for _, s := range w.scopes(c.path, true) {
 			scopes[s] = true
 		}
-		all = all || c.path == w.robots
+		all = all || c.path == robots
 	}
 	switch {
 	case all:
@@ -400,8 +392,9 @@ func (w *watcher) settled(due []changing, now time.Time) (linked bool) {
 	return linked
 }
 
-// scopes returns where to look because of what stood or stands at path.
-func (w *watcher) scopes(path string) (list []Scope) {
+// scopes returns where to look because of what stood or stands at path. With
+// told, it will not return again what was to be told of once.
+func (w *watcher) scopes(path string, told bool) (list []Scope) {
 	dir, name := filepath.Split(path)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -419,6 +412,11 @@ func (w *watcher) scopes(path string) (list []Scope) {
 		for _, d := range x.at {
 			list = append(list, Scope{Prefix: d.prefix, Deep: w.fresh[path]})
 		}
+	}
+	list = append(list, w.gone[path]...)
+	if told {
+		delete(w.fresh, path)
+		delete(w.gone, path)
 	}
 	return list
 }

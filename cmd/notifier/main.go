@@ -98,7 +98,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	snapshot := d.site.Snapshot(site)
 	p := &server.Publisher{Inventory: site, Journal: journal, Snapshot: snapshot, Grace: time.Duration(d.grace),
 		LookEvery: time.Duration(d.lookEvery), WriteEvery: time.Duration(d.writeEvery), Log: env.Log}
-	n := &server.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: site.Public,
+	n := &server.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: site.Public, Ready: p.Ready,
 		MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat), Logger: env.Log}
 	holder := &server.Holder{State: d.site.State, Publisher: p, Log: env.Log}
 

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
@@ -122,6 +123,16 @@ func (j *job) turn(ctx context.Context, site *server.Site) error {
 	if j.accept {
 		take = p.AcceptDeletions
 	}
+	// Another rdfgen that is started meanwhile finds who to ask.
+	holding, stop := context.WithCancel(ctx)
+	var held sync.WaitGroup
+	held.Go(func() {
+		if err := (&server.Holder{State: j.site.State, Publisher: p, Log: j.env.Log}).Run(holding); err != nil {
+			j.env.Log.Warn("other processes cannot ask this one", "err", err)
+		}
+	})
+	defer held.Wait()
+	defer stop()
 	found, err := take(ctx)
 	if err != nil {
 		return err

@@ -26,7 +26,6 @@ const (
 	OK      = 0
 	Failure = 1
 	Misuse  = 2 // the command line is wrong
-	Person  = 3 // the work is done, but for what a person must decide
 )
 
 // envPrefix begins the names of environment variables: --max-file is also PARLEY_MAX_FILE.

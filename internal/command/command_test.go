@@ -212,9 +212,9 @@ func TestExitCodes(t *testing.T) {
 		{errors.New("read x: no"), 1, "tool: read x: no\n"},
 		{context.Canceled, 1, "tool: context canceled\n"}, // not ours: nobody interrupted
 		{command.Misusef("--a and --b exclude each other"), 2, "tool: --a and --b exclude each other\ntool -h shows how it is used.\n"},
-		{&command.ExitError{Code: command.Person, Err: errors.New("40 pages are gone")}, 3, "tool: 40 pages are gone\n"},
+		{&command.ExitError{Code: 3, Err: errors.New("40 pages are gone")}, 3, "tool: 40 pages are gone\n"},
 		{fmt.Errorf("look: %w", &command.ExitError{Code: 7, Err: io.EOF}), 7, "tool: look: EOF\n"},
-		{&command.ExitError{Code: command.Person}, 3, ""},
+		{&command.ExitError{Code: 3}, 3, ""},
 	} {
 		got := called(c.err, "--docroot", "/")
 		_, said, _ := strings.Cut(got.stderr, "\n") // after the log

@@ -160,7 +160,7 @@ func (r *rig) behindNginx(nginx string) *accessLog {
 		}
 	}
 	log := filepath.Join(dir, "access.log")
-	whole := fmt.Sprintf("daemon off;\nworker_processes 1;\nuser root;\npid %[1]s/nginx.pid;\nerror_log %[1]s/error.log;\nevents {}\nhttp {\n"+
+	whole := fmt.Sprintf("daemon off;\nmaster_process off;\nuser root;\npid %[1]s/nginx.pid;\nerror_log %[1]s/error.log;\nevents {}\nhttp {\n"+
 		"include /etc/nginx/mime.types;\naccess_log %[2]s combined;\nclient_body_temp_path %[1]s/body;\nproxy_temp_path %[1]s/proxy;\n"+
 		"fastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n%[3]s\n}\n", dir, log, conf)
 	file := filepath.Join(dir, "nginx.conf")

@@ -70,6 +70,7 @@ func (j *Journal) append(ctx context.Context, steps []Step) (protocol.Cursor, er
 	}
 	err := j.update(func(tx *bbolt.Tx, m *meta) error {
 		t := newTurn(tx, m, j.opts.Now())
+		j.touched += len(steps)
 		for _, s := range steps {
 			if err := t.take(s); err != nil {
 				return err

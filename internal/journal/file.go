@@ -40,6 +40,11 @@ const (
 
 	// growBy is how much the file grows at once. It costs a sync each time.
 	growBy = 4 << 20
+
+	// giveBackAfter is how many items are touched before the pages that were
+	// mapped for them are given back. To walk over a million items would else
+	// look like 200 MB of memory, though the system can have it whenever it wants.
+	giveBackAfter = 1 << 16
 )
 
 func (j *Journal) open() error {
@@ -77,7 +82,8 @@ func (j *Journal) open() error {
 	case errors.Is(err, berrors.ErrTimeout):
 		return ErrHeld
 	case errors.Is(err, ErrDamaged):
-		file.Close() // bbolt did not: the lock would stay
+		unlock(file) // bbolt did neither
+		file.Close()
 		return err
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
 		return fmt.Errorf("not a journal, or %w: %w", ErrDamaged, err)
@@ -228,6 +234,10 @@ func (j *Journal) update(f func(tx *bbolt.Tx, m *meta) error) error {
 		m, err := readMeta(tx)
 		if err != nil {
 			return err
+		}
+		if j.touched >= giveBackAfter {
+			j.touched = 0
+			giveBack(tx)
 		}
 		if err := f(tx, &m); err != nil {
 			return err

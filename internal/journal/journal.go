@@ -92,8 +92,9 @@ type Journal struct {
 	opts Options
 	db   *bbolt.DB
 
-	turn   sync.Mutex // one of Append, Settle and Renew at a time
-	broken error      // guarded by turn: nothing may be written any more
+	turn    sync.Mutex // one of Append, Settle and Renew at a time
+	broken  error      // guarded by turn: nothing may be written any more
+	touched int        // guarded by turn: items since the last giveBack
 
 	// commit is held for writing while a transaction is made durable, and for
 	// reading while one begins: bbolt shows a commit before the disk has it,

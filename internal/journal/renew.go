@@ -47,6 +47,7 @@ func (j *Journal) renew(ctx context.Context, items iter.Seq2[protocol.Item, erro
 	}
 	// One transaction makes the new description valid. The old one goes in the
 	// same: that touches its pages, but holds none of them in memory.
+	defer func() { j.touched = giveBackAfter }()
 	return j.update(func(tx *bbolt.Tx, m *meta) error {
 		if err := tx.DeleteBucket(itemsBuckets[m.slot]); err != nil {
 			return err
@@ -81,6 +82,7 @@ func (j *Journal) stage(ctx context.Context, items iter.Seq2[protocol.Item, erro
 			return err
 		}
 		err := j.update(func(tx *bbolt.Tx, m *meta) error { return stageBatch(tx, m, batch) })
+		j.touched += 2 * len(batch) // in both buckets
 		s.items += uint64(len(batch))
 		batch = batch[:0]
 		return err

@@ -155,9 +155,10 @@ func (v *View) Tombstones() iter.Seq2[protocol.Tombstone, error] {
 
 // A walk is a cursor that has an error instead of a panic.
 type walk struct {
-	v   *View
-	c   *bbolt.Cursor
-	err error
+	v       *View
+	c       *bbolt.Cursor
+	touched int
+	err     error
 }
 
 func (v *View) walk(bucket []byte) *walk {
@@ -182,6 +183,10 @@ func (w *walk) do(move func(*bbolt.Cursor) (k, v []byte)) (k, b []byte) {
 	}
 	if w.err != nil {
 		return nil, nil
+	}
+	if w.touched++; w.touched == giveBackAfter {
+		w.touched = 0
+		giveBack(w.v.tx)
 	}
 	w.err = guard(func() error {
 		k, b = move(w.c)

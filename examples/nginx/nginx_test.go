@@ -1,0 +1,80 @@
+// Package nginx holds a deployment, and tests that nginx and our commands can read it.
+package nginx
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// find returns the path of a tool. Without it the test is skipped, or fails
+// where everything is promised to be there.
+func find(t *testing.T, tool string) string {
+	t.Helper()
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin") {
+		if p, err := exec.LookPath(filepath.Join(dir, tool)); err == nil {
+			return p
+		}
+	}
+	if os.Getenv("PARLEY_REQUIRE") == "all" {
+		t.Fatalf("no %s on this machine", tool)
+	}
+	t.Skipf("no %s on this machine", tool)
+	return ""
+}
+
+func TestServerBlock(t *testing.T) {
+	nginx := find(t, "nginx")
+	dir := t.TempDir()
+	text, err := os.ReadFile("parley.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// To test a configuration is to listen for a moment: not on port 80, which is somebody's.
+	block := bytes.Replace(text, []byte("listen 80;"), []byte("listen unix:"+dir+"/sock;"), 1)
+	whole := fmt.Sprintf("events {}\npid %[1]s/pid;\nerror_log %[1]s/error.log;\nhttp {\naccess_log off;\nclient_body_temp_path %[1]s/b;\n"+
+		"proxy_temp_path %[1]s/p;\nfastcgi_temp_path %[1]s/f;\nuwsgi_temp_path %[1]s/u;\nscgi_temp_path %[1]s/s;\n%[2]s\n}\n", dir, block)
+	conf := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(conf, []byte(whole), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(nginx, "-t", "-q", "-c", conf, "-p", dir).CombinedOutput(); err != nil {
+		t.Errorf("nginx -t: %v\n%s", err, out)
+	}
+}
+
+// Options that the files name are options of the commands.
+func TestOptions(t *testing.T) {
+	for command, files := range map[string][]string{
+		"rdfgen":   {"parley-rdfgen.service", "parley.cron"},
+		"notifier": {"parley-notifier.service", "compose.yaml", "Dockerfile"},
+	} {
+		help, err := exec.Command("go", "run", "../../cmd/"+command, "-h").Output()
+		if err != nil {
+			t.Fatalf("%s -h: %v", command, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range strings.Split(string(text), "\n") {
+				if strings.HasPrefix(line, "#") {
+					continue
+				}
+				for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t=:\"", r) }) {
+					if name, ok := strings.CutPrefix(word, "PARLEY_"); ok {
+						word = "--" + strings.ReplaceAll(strings.ToLower(name), "_", "-")
+					}
+					if strings.HasPrefix(word, "--") && word != "--from" && word != "--chown" && !bytes.Contains(help, []byte("\n  "+word+" ")) {
+						t.Errorf("%s: %s has no %s", file, command, word)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// An oracle is a journal as one would write it without a disk.
+type oracle struct {
+	entries map[string]journal.Entry
+	log     []protocol.Change // of this epoch, forgotten ones too
+	floor   uint64
+	whole   bool
+	last    time.Time
+}
+
+func (o *oracle) take(s journal.Step, now time.Time) {
+	url := s.Entry.Item.URL
+	old, present := o.entries[url]
+	from, moved := o.entries[s.From]
+	moved = moved && s.Op == protocol.Move && s.From != url
+	c := protocol.Change{Op: s.Op, Item: s.Entry.Item, Prev: old.Item.Digest}
+	switch {
+	case s.Op == "" || s.Op == protocol.Delete:
+		if !present {
+			return
+		}
+	case moved:
+		c.From, c.Prev = s.From, from.Item.Digest
+	case present && old.Item.Equal(s.Entry.Item):
+		c.Op = ""
+	case present:
+		c.Op = protocol.Update
+	default:
+		c.Op = protocol.Create
+	}
+	switch c.Op {
+	case "":
+		old.Stamp, old.Held = s.Entry.Stamp, s.Entry.Held
+		o.entries[url] = old
+		return
+	case protocol.Delete:
+		c.Item = protocol.Item{URL: url, Length: -1}
+		delete(o.entries, url)
+	default:
+		delete(o.entries, c.From)
+		o.entries[url] = s.Entry
+	}
+	if !o.whole {
+		return
+	}
+	if now.After(o.last) {
+		o.last = now
+	}
+	c.Seq, c.At = uint64(len(o.log)+1), o.last
+	o.log = append(o.log, c)
+}
+
+// trim forgets what an Append must have forgotten, if it is never more than a thousand.
+func (o *oracle) trim(old time.Time, most int) {
+	for o.floor < uint64(len(o.log)) && (len(o.log)-int(o.floor) > most || o.log[o.floor].At.Before(old)) {
+		o.floor++
+	}
+}
+
+func (o *oracle) sorted(keep func(journal.Entry) bool) []journal.Entry {
+	var all []journal.Entry
+	for _, e := range o.entries {
+		if keep(e) {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b journal.Entry) int { return protocol.Compare(a.Item.URL, b.Item.URL) })
+	return all
+}
+
+func (o *oracle) stones() []protocol.Tombstone {
+	var all []protocol.Tombstone
+	seen := map[string]bool{}
+	for _, c := range slices.Backward(o.log[o.floor:]) {
+		dead, ok := c.Tombstone()
+		_, present := o.entries[dead.URL]
+		if ok && !present && !seen[dead.URL] {
+			all = append(all, dead)
+		}
+		seen[dead.URL], seen[c.Item.URL] = true, true
+	}
+	return all
+}
+
+func same[T any](t *testing.T, what string, got, want []T) {
+	t.Helper()
+	if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
+		t.Fatalf("%s:\n got %+v\nwant %+v", what, got, want)
+	}
+}
+
+// compare checks everything that can be asked of j.
+func (o *oracle) compare(t *testing.T, j *journal.Journal, rnd *rand.Rand) {
+	t.Helper()
+	v, err := j.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	all := func(journal.Entry) bool { return true }
+	same(t, "entries", collect(t, v.Entries()), o.sorted(all))
+	same(t, "held", collect(t, v.Held()), o.sorted(func(e journal.Entry) bool { return !e.Held.IsZero() }))
+	same(t, "tombstones", collect(t, v.Tombstones()), o.stones())
+	check(t, "len", j.Len(), len(o.entries))
+	check(t, "whole", j.Whole(), o.whole)
+	check(t, "head of the view", v.Head(), j.Head())
+	for range 3 {
+		prefix := site(rnd)
+		prefix = prefix[:strings.LastIndexByte(prefix, '/')+1]
+		same(t, "deep below "+prefix, collect(t, v.Under(prefix, true)),
+			o.sorted(func(e journal.Entry) bool { return strings.HasPrefix(e.Item.URL, prefix) }))
+		same(t, "in "+prefix, collect(t, v.Under(prefix, false)), o.sorted(func(e journal.Entry) bool {
+			return strings.HasPrefix(e.Item.URL, prefix) && protocol.Depth(e.Item.URL) == protocol.Depth(prefix)
+		}))
+	}
+	u := site(rnd)
+	e, ok, err := j.Get(u)
+	want, present := o.entries[u]
+	if err != nil || ok != present || !reflect.DeepEqual(e, want) {
+		t.Fatalf("get %s: %+v %v %v, want %+v", u, e, ok, err, want)
+	}
+	if !o.whole {
+		check(t, "head", j.Head(), protocol.Cursor{})
+		return
+	}
+	head := uint64(len(o.log))
+	check(t, "head", j.Head().Seq, head)
+	check(t, "floor", j.Floor().Seq, o.floor)
+	for range 3 {
+		after, most := rnd.Uint64N(head+3), 1+rnd.IntN(20)
+		got, err := j.Read(context.Background(), protocol.Cursor{Epoch: j.Head().Epoch, Seq: after}, most)
+		switch {
+		case after > head:
+			check(t, "read beyond the head", errors.Is(err, protocol.ErrEpoch), true)
+		case after < o.floor:
+			check(t, "read below the floor", errors.Is(err, protocol.ErrTooOld), true)
+		case err != nil:
+			t.Fatal(err)
+		default:
+			same(t, fmt.Sprint("read after ", after), got, o.log[after:min(head, after+uint64(most))])
+		}
+	}
+}
+
+// site returns one of a few URLs, so that steps meet.
+func site(rnd *rand.Rand) string {
+	u := "https://example.org/"
+	for range rnd.IntN(4) {
+		u += string(rune('a'+rnd.IntN(2))) + "/"
+	}
+	return u + []string{"", "x", "y?q=/a/", "z%20"}[rnd.IntN(4)]
+}
+
+func TestRandomStepsAgainstAnOracle(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			now := noon
+			opts := &journal.Options{Now: func() time.Time { return now }, Retention: time.Hour, MaxChanges: 300}
+			file := filepath.Join(t.TempDir(), "journal")
+			j := open(t, file, opts)
+			o := &oracle{entries: map[string]journal.Entry{}}
+			for turn := range 300 {
+				switch n := rnd.IntN(100); {
+				case n < 3:
+					j.Close()
+					j = open(t, file, opts)
+				case n == 3:
+					old := j.Head()
+					if err := j.Renew(context.Background(), nil); err != nil {
+						t.Fatal(err)
+					}
+					check(t, "epoch is another", !o.whole || old.Epoch != j.Head().Epoch, true)
+					o.log, o.floor = nil, 0
+				case n == 4:
+					o.renew(t, j, rnd)
+				case n < 10 && turn > 10:
+					settle(t, j)
+					o.whole = true
+				case n < 40:
+					now = now.Add(time.Duration(rnd.IntN(600)-60) * time.Second)
+				}
+				steps := make([]journal.Step, rnd.IntN(30))
+				for i := range steps {
+					steps[i] = step(rnd)
+					o.take(steps[i], now)
+				}
+				o.trim(now.Add(-time.Hour), 300)
+				take(t, j, steps...)
+				if rnd.IntN(4) == 0 {
+					o.compare(t, j, rnd)
+				}
+				if t.Failed() {
+					t.FailNow()
+				}
+			}
+			j.Close()
+			j = open(t, file, opts)
+			o.compare(t, j, rnd)
+		})
+	}
+}
+
+func step(rnd *rand.Rand) journal.Step {
+	s := journal.Step{Op: []protocol.Op{"", protocol.Create, protocol.Update, protocol.Delete, protocol.Move}[rnd.IntN(5)]}
+	s.Entry.Item = protocol.Item{URL: site(rnd), Length: int64(rnd.IntN(3)) - 1, Digest: protocol.Digest{byte(rnd.IntN(4))},
+		Type: []string{"", "text/html", "text/odd"}[rnd.IntN(3)], Title: []string{"", "title"}[rnd.IntN(2)]}
+	if rnd.IntN(3) > 0 {
+		s.Entry.Item.Modified = noon.Add(time.Duration(rnd.IntN(3)) * time.Millisecond)
+		s.Entry.Item.Span = []time.Duration{0, 24 * time.Hour}[rnd.IntN(2)]
+	}
+	if rnd.IntN(2) > 0 {
+		s.Entry.Stamp = []byte{byte(rnd.IntN(3))}
+	}
+	if rnd.IntN(4) == 0 {
+		s.Entry.Held = noon.Add(time.Duration(rnd.IntN(3)) * time.Hour)
+	}
+	if s.Op == protocol.Move {
+		s.From = site(rnd)
+	}
+	return s
+}
+
+// renew gives oracle and journal another description, which shares some of the old one.
+func (o *oracle) renew(t *testing.T, j *journal.Journal, rnd *rand.Rand) {
+	next := map[string]journal.Entry{}
+	for range rnd.IntN(40) {
+		it := step(rnd).Entry.Item
+		e := journal.Entry{Item: it}
+		if old := o.entries[it.URL]; old.Item.Digest == it.Digest && !it.Digest.IsZero() {
+			e.Stamp = old.Stamp
+		}
+		next[it.URL] = e
+	}
+	o.entries, o.log, o.floor, o.whole = next, nil, 0, false
+	list := o.sorted(func(journal.Entry) bool { return true })
+	err := j.Renew(context.Background(), func(yield func(protocol.Item, error) bool) {
+		for _, e := range list {
+			if !yield(e.Item, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
