@@ -44,17 +44,25 @@ type walk struct {
 	rules *robots.File
 	own   map[string]bool
 	yield func(Offer, error) bool
-	files []file // of the present directory
+	files []file            // of the present directory
+	links map[string]string // of the present directory: where a symbolic link to a file leads, below the root
 }
 
-// A file is what a directory holds, but for directories.
+// A file is what a directory holds, but for directories. A directory may hold
+// a million, so it has no more than it must.
 type file struct {
-	tail   string // of its URL, after that of the directory
-	name   string
-	left   string
-	linked bool   // a symbolic link to a file
-	real   string // where it stands below the root, if linked
+	tail string // of its URL, after that of the directory
+	name string
+	kind fileKind
 }
+
+type fileKind byte
+
+const (
+	regularFile fileKind = iota // or a symbolic link to one, within the root
+	outsideFile                 // a symbolic link that leads out of the root
+	irregularFile
+)
 
 func (w *walk) run(ctx context.Context, scopes []Scope) error {
 	s := w.site
@@ -233,32 +241,38 @@ func (w *walk) unseen(prefix string, err error) error {
 // dir yields what stands in a directory, and appends the directories in it to next.
 func (w *walk) dir(ctx context.Context, d *walkDir, next []*walkDir) ([]*walkDir, error) {
 	f, err := w.tree.root.OpenFile(d.real, openDir, 0)
-	var entries []fs.DirEntry
+	w.files = w.files[:0]
+	clear(w.links)
+	first := len(next)
+	var stop error
 	if err == nil {
 		defer f.Close()
-		entries, err = readDir(f)
+		err = readDir(f, func(entries []fs.DirEntry) error {
+			for _, e := range entries {
+				var c *walkDir
+				if c, stop = w.entry(d, f, e.Name(), e.Type()); stop != nil {
+					return stop
+				}
+				if c != nil && d.deep {
+					next = append(next, c)
+				}
+			}
+			return ctx.Err()
+		})
 	}
 	switch {
+	case stop != nil:
+		return nil, stop
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	case err == nil:
 	case d.parent == nil:
 		return nil, fmt.Errorf("docroot: %w", err)
 	case isGone(err):
-		return next, nil
+		return next[:first], nil
 	default:
-		return next, w.unseen(d.prefix, err)
+		return next[:first], w.unseen(d.prefix, err)
 	}
-	w.files = w.files[:0]
-	first := len(next)
-	for _, e := range entries {
-		c, err := w.entry(d, f, e.Name(), e.Type())
-		if err != nil {
-			return nil, err
-		}
-		if c != nil && d.deep {
-			next = append(next, c)
-		}
-	}
-	entries = nil
 	slices.SortFunc(next[first:], func(a, b *walkDir) int { return strings.Compare(a.prefix, b.prefix) })
 	// Of two files with one URL, the one that is called so stands first.
 	slices.SortFunc(w.files, func(a, b file) int {
@@ -267,6 +281,9 @@ func (w *walk) dir(ctx context.Context, d *walkDir, next []*walkDir) ([]*walkDir
 		}
 		return len(a.name) - len(b.name)
 	})
+	// Systems may give a name twice if it is made anew while they list.
+	next = append(next[:first], slices.CompactFunc(next[first:], func(a, b *walkDir) bool { return a.place == b.place })...)
+	w.files = slices.CompactFunc(w.files, func(a, b file) bool { return a.name == b.name })
 	now := time.Now()
 	for i := 0; i < len(w.files); {
 		j := i + 1
@@ -304,7 +321,7 @@ func (w *walk) entry(d *walkDir, f *os.File, name string, mode fs.FileMode) (*wa
 		case err != nil:
 			return nil, w.unseen(d.prefix+escapeName(name), err)
 		case l.left == leftOutside:
-			w.files = append(w.files, file{tail: s.urls.tail(name), name: name, left: l.left})
+			w.files = append(w.files, file{s.urls.tail(name), name, outsideFile})
 		case l.left != "":
 			return nil, w.leftOut(joinPlace(d.place, name), l.left)
 		case l.dir != nil:
@@ -313,15 +330,19 @@ func (w *walk) entry(d *walkDir, f *os.File, name string, mode fs.FileMode) (*wa
 			}
 			return l.dir, nil
 		default:
-			w.files = append(w.files, file{tail: s.urls.tail(name), name: name, linked: true, real: l.real})
+			w.files = append(w.files, file{s.urls.tail(name), name, regularFile})
+			if w.links == nil {
+				w.links = make(map[string]string)
+			}
+			w.links[name] = l.real
 		}
 		return nil, nil
 	}
-	x := file{tail: s.urls.tail(name), name: name}
+	kind := regularFile
 	if !mode.IsRegular() {
-		x.left = leftIrregular
+		kind = irregularFile
 	}
-	w.files = append(w.files, x)
+	w.files = append(w.files, file{s.urls.tail(name), name, kind})
 	return nil, nil
 }
 
@@ -376,14 +397,14 @@ func (w *walk) same(d *walkDir, f *os.File, now time.Time, list []file) error {
 func (w *walk) offer(d *walkDir, f *os.File, now time.Time, x file) (o Offer, ok bool, err error) {
 	s := w.site
 	o = Offer{URL: d.prefix + x.tail, Place: joinPlace(d.place, x.name), Length: -1}
-	real := x.real
-	if !x.linked {
+	real, linked := w.links[x.name]
+	if !linked {
 		real = w.realPath(d, o.Place, x.name)
 	}
 	if o.LeftOut = w.left(d, &o, x, real); o.LeftOut != "" {
 		return o, true, nil
 	}
-	st, err := statAt(f, x.name, x.linked)
+	st, err := statAt(f, x.name, linked)
 	switch {
 	case err != nil && isGone(err):
 		return o, false, nil
@@ -412,8 +433,10 @@ func (w *walk) left(d *walkDir, o *Offer, x file, real string) string {
 	case left == leftHidden:
 	case ownOutput(w.own, real) || ownOutput(w.own, o.Place):
 		left = leftOwn
-	case x.left != "":
-		left = x.left
+	case x.kind == outsideFile:
+		left = leftOutside
+	case x.kind == irregularFile:
+		left = leftIrregular
 	case left != "":
 	case len(o.URL) > protocol.MaxURL:
 		o.URL, left = "", leftLongURL

@@ -13,8 +13,8 @@ const (
 	openDir     = os.O_RDONLY
 )
 
-// readDir returns the names in an open directory, with their types.
-func readDir(dir *os.File) ([]fs.DirEntry, error) { return dir.ReadDir(-1) }
+// readDir calls f with the names in an open directory, with their types, some at a time.
+func readDir(dir *os.File, f func([]fs.DirEntry) error) error { return readSome(dir, f) }
 
 // statAt describes what has the given name in an open directory. There is
 // neither an inode nor a ctime here: size and mtime must do.

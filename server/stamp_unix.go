@@ -16,16 +16,16 @@ const (
 	openDir     = os.O_RDONLY | unix.O_NONBLOCK | unix.O_DIRECTORY
 )
 
-// readDir returns the names in an open directory, with their types. The
-// os.File of an os.Root would ask for more than that, file by file.
-func readDir(dir *os.File) ([]fs.DirEntry, error) {
+// readDir calls f with the names in an open directory, with their types, some
+// at a time. The os.File of an os.Root would ask for more, file by file.
+func readDir(dir *os.File, f func([]fs.DirEntry) error) error {
 	fd, err := unix.FcntlInt(dir.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return nil, &fs.PathError{Op: "readdir", Path: dir.Name(), Err: err}
+		return &fs.PathError{Op: "readdir", Path: dir.Name(), Err: err}
 	}
-	f := os.NewFile(uintptr(fd), dir.Name())
-	defer f.Close()
-	return f.ReadDir(-1)
+	d := os.NewFile(uintptr(fd), dir.Name())
+	defer d.Close()
+	return readSome(d, f)
 }
 
 // statAt describes what has the given name in an open directory. Following a

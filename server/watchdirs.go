@@ -344,16 +344,15 @@ func (w *watcher) addOne(t *tree, d *walkDir, f *os.File) []*walkDir {
 	x.at = append(x.at, d)
 	w.mu.Unlock()
 	w.watch(path)
-	entries, err := readDir(f)
-	if err != nil {
-		return nil
-	}
 	var list []*walkDir
-	for _, e := range entries {
-		if c := w.entry(t, d, f, e.Name(), e.Type()); c != nil {
-			list = append(list, c)
+	_ = readDir(f, func(entries []fs.DirEntry) error { // what cannot be read, Look tells of
+		for _, e := range entries {
+			if c := w.entry(t, d, f, e.Name(), e.Type()); c != nil {
+				list = append(list, c)
+			}
 		}
-	}
+		return nil
+	})
 	return list
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io/fs"
 	"iter"
+	"math"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -69,161 +71,98 @@ func (v *View) Modified() time.Time {
 }
 
 // Entries yields what is present, as protocol.Compare orders it. It may be ranged over again.
-// An error is the last thing it yields.
+// An error, here and below, is the last thing that is yielded.
 func (v *View) Entries() iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		w := v.walk(itemsBuckets[v.m.slot])
-		for k, b := w.do((*bbolt.Cursor).First); k != nil; k, b = w.do((*bbolt.Cursor).Next) {
-			if !yieldEntry(w, k, b, yield) {
-				return
-			}
-		}
-		w.end(yield)
-	}
+	return walk(v, itemsBuckets[v.m.slot], (*bbolt.Cursor).First, (*bbolt.Cursor).Next, parseEntry)
 }
 
 // Under yields the entries whose URL begins with prefix, which ends in "/":
 // those of its own depth only, or all below it when deep.
 func (v *View) Under(prefix string, deep bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		w := v.walk(itemsBuckets[v.m.slot])
 		depth := protocol.Depth(prefix)
-		seek := depthKey(depth, prefix)
-		k, b := w.seek(seek)
-		for k != nil {
-			if bytes.HasPrefix(k, seek) {
-				if !yieldEntry(w, k, b, yield) {
-					return
+		from := depthKey(depth, prefix)
+		// in goes on from where the cursor stands to what has the prefix.
+		in := func(c *bbolt.Cursor, k, b []byte) ([]byte, []byte) {
+			for len(k) >= 2 && !bytes.HasPrefix(k, from) {
+				d := int(binary.BigEndian.Uint16(k))
+				if d == depth { // all of this depth has been seen
+					d++
 				}
-				k, b = w.do((*bbolt.Cursor).Next)
-				continue
+				if !deep || d > math.MaxUint16 {
+					return nil, nil
+				}
+				depth, from = d, depthKey(d, prefix)
+				k, b = c.Seek(from)
 			}
-			if !deep || len(k) < 2 {
-				break
-			}
-			// Everything of this depth and prefix has been seen: on to the next
-			// depth that there is.
-			d := int(binary.BigEndian.Uint16(k))
-			if d == depth && bytes.Compare(k, seek) > 0 {
-				d++
-			}
-			depth = d
-			seek = depthKey(depth, prefix)
-			k, b = w.seek(seek)
+			return k, b
 		}
-		w.end(yield)
+		first := func(c *bbolt.Cursor) ([]byte, []byte) {
+			k, b := c.Seek(from)
+			return in(c, k, b)
+		}
+		next := func(c *bbolt.Cursor) ([]byte, []byte) {
+			k, b := c.Next()
+			return in(c, k, b)
+		}
+		walk(v, itemsBuckets[v.m.slot], first, next, parseEntry)(yield)
 	}
 }
 
 // Held yields the entries that are held, in the same order.
 func (v *View) Held() iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		w := v.walk(heldBucket)
-		for k, _ := w.do((*bbolt.Cursor).First); k != nil; k, _ = w.do((*bbolt.Cursor).Next) {
-			b := w.get(itemsBuckets[v.m.slot], k)
-			if !yieldEntry(w, k, b, yield) {
-				return
-			}
-		}
-		w.end(yield)
-	}
+	parse := func(k, _ []byte) (Entry, error) { return parseEntry(k, v.tx.Bucket(itemsBuckets[v.m.slot]).Get(k)) }
+	return walk(v, heldBucket, (*bbolt.Cursor).First, (*bbolt.Cursor).Next, parse)
 }
 
 // Tombstones yields what is gone and remembered, newest first, each URL once and only if it is not present again.
 func (v *View) Tombstones() iter.Seq2[protocol.Tombstone, error] {
-	return func(yield func(protocol.Tombstone, error) bool) {
-		w := v.walk(gravesBucket)
-		for k, _ := w.do((*bbolt.Cursor).Last); k != nil; k, _ = w.do((*bbolt.Cursor).Prev) {
-			c, err := parseChange(k, w.get(changesBucket, k))
-			dead, ok := c.Tombstone()
-			if err == nil && !ok {
-				err = fmt.Errorf("tombstone %d is %w", seqOf(k), ErrDamaged)
+	parse := func(k, _ []byte) (protocol.Tombstone, error) {
+		c, err := getChange(v.tx.Bucket(changesBucket), k)
+		dead, ok := c.Tombstone()
+		if err == nil && !ok {
+			err = fmt.Errorf("tombstone %d is %w", c.Seq, ErrDamaged)
+		}
+		return dead, err
+	}
+	return walk(v, gravesBucket, (*bbolt.Cursor).Last, (*bbolt.Cursor).Prev, parse)
+}
+
+var errViewClosed = fmt.Errorf("view is closed: %w", fs.ErrClosed)
+
+// walk yields what parse makes of each key and value of a bucket. Both are
+// looked at under guard, and not kept: a damaged page may say that they lie
+// anywhere.
+func walk[T any](v *View, bucket []byte, first, next func(*bbolt.Cursor) (k, b []byte), parse func(k, b []byte) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var c *bbolt.Cursor
+		for n := 1; ; n++ {
+			var t T
+			more := false
+			err := errViewClosed
+			if v.tx != nil {
+				if n%giveBackAfter == 0 {
+					giveBack(v.tx)
+				}
+				err = guard(func() (err error) {
+					move := next
+					if c == nil {
+						c, move = v.tx.Bucket(bucket).Cursor(), first
+					}
+					k, b := move(c)
+					if more = k != nil; more {
+						t, err = parse(k, b)
+					}
+					return err
+				})
 			}
 			if err != nil {
-				yield(protocol.Tombstone{}, v.j.fail("read", err))
+				yield(t, v.j.fail("read", err))
 				return
 			}
-			if !yield(dead, nil) {
+			if !more || !yield(t, nil) {
 				return
 			}
 		}
-		if w.err != nil {
-			yield(protocol.Tombstone{}, v.j.fail("read", w.err))
-		}
 	}
-}
-
-// A walk is a cursor that has an error instead of a panic.
-type walk struct {
-	v       *View
-	c       *bbolt.Cursor
-	touched int
-	err     error
-}
-
-func (v *View) walk(bucket []byte) *walk {
-	w := &walk{v: v}
-	if v.tx == nil {
-		w.err = errViewClosed
-		return w
-	}
-	w.err = guard(func() error {
-		w.c = v.tx.Bucket(bucket).Cursor()
-		return nil
-	})
-	return w
-}
-
-var errViewClosed = fmt.Errorf("view is closed: %w", errClosed)
-
-// do moves the cursor. It returns no key at the end and after an error.
-func (w *walk) do(move func(*bbolt.Cursor) (k, v []byte)) (k, b []byte) {
-	if w.v.tx == nil && w.err == nil {
-		w.err = errViewClosed
-	}
-	if w.err != nil {
-		return nil, nil
-	}
-	if w.touched++; w.touched == giveBackAfter {
-		w.touched = 0
-		giveBack(w.v.tx)
-	}
-	w.err = guard(func() error {
-		k, b = move(w.c)
-		return nil
-	})
-	if w.err != nil {
-		return nil, nil
-	}
-	return k, b
-}
-
-func (w *walk) seek(key []byte) (k, b []byte) {
-	return w.do(func(c *bbolt.Cursor) (k, b []byte) { return c.Seek(key) })
-}
-
-// get returns nil, which is no record, if it cannot be read.
-func (w *walk) get(bucket, key []byte) (b []byte) {
-	_ = guard(func() error {
-		b = w.v.tx.Bucket(bucket).Get(key)
-		return nil
-	})
-	return b
-}
-
-func (w *walk) end(yield func(Entry, error) bool) {
-	if w.err != nil {
-		yield(Entry{}, w.v.j.fail("read", w.err))
-	}
-}
-
-// yieldEntry yields one entry, or the error that it is damaged, and reports
-// whether to go on.
-func yieldEntry(w *walk, key, b []byte, yield func(Entry, error) bool) bool {
-	e, err := parseEntry(key, b)
-	if err != nil {
-		yield(Entry{}, w.v.j.fail("read", err))
-		return false
-	}
-	return yield(e, nil)
 }
