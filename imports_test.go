@@ -20,7 +20,7 @@ var ours = map[string][]string{
 	"internal/robots":   {},
 	"internal/wsconn":   {},
 	"internal/command":  {},
-	"internal/front":    {},
+	"internal/front":    {"protocol"},
 	"internal/endtoend": {},
 	"internal/journal":  {"protocol"},
 	"internal/sitetest": {"protocol", "server"},

@@ -17,14 +17,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
-	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/front"
@@ -52,10 +49,6 @@ func run(ctx context.Context, docroot string, edits int) (err error) {
 	if err := os.CopyFS(root, os.DirFS(docroot)); err != nil {
 		return err
 	}
-	pages, err := pagesBelow(root)
-	if err != nil {
-		return err
-	}
 	build := exec.CommandContext(ctx, "go", "build", "-o", tmp+string(filepath.Separator),
 		"github.com/parleyweb/parley/cmd/notifier", "github.com/parleyweb/parley/cmd/crawler")
 	if msg, err := build.CombinedOutput(); err != nil {
@@ -79,14 +72,10 @@ func run(ctx context.Context, docroot string, edits int) (err error) {
 		return err
 	}
 	defer end(notifier)
-	until(ctx, func() bool {
-		resp, err := http.Get(web.Base + "robots.rdf")
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	})
+	var pages []string
+	if err := until(ctx, func() bool { pages, err = web.Pages(ctx); return err == nil }); err != nil {
+		return fmt.Errorf("%w: %s", err, logs.String())
+	}
 	described := time.Since(began)
 	began = time.Now()
 	crawler, err := program("crawler", "follow", web.Base, "--into", mirror)
@@ -136,23 +125,6 @@ func run(ctx context.Context, docroot string, edits int) (err error) {
 	fmt.Printf("save to fresh copy  %s\n", quantiles(fresh))
 	fmt.Printf("floor: one fsync    %s\n", quantiles(floor))
 	return nil
-}
-
-// pagesBelow lists the pages that are published by default.
-func pagesBelow(root string) ([]string, error) {
-	var list []string
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || !slices.Contains([]string{".htm", ".html", ".xhtml", ".pdf"}, strings.ToLower(filepath.Ext(p))) {
-			return err
-		}
-		rel, err := filepath.Rel(root, p)
-		list = append(list, rel)
-		return err
-	})
-	if err == nil && len(list) == 0 {
-		err = errors.New(root + ": no pages")
-	}
-	return list, err
 }
 
 // save writes a page as most editors do: beside it, then renamed.

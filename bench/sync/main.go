@@ -3,23 +3,19 @@
 //
 //	go run ./bench/sync DOCROOT [DOCROOT ...]
 //
-// It prints times and the peak memory of each program, and fails unless the
+// What robots.txt forbids is not published, and so not copied. It prints times and the peak memory of each program, and fails unless the
 // mirror is byte-identical to the site.
 package main
 
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
-	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -63,17 +59,19 @@ func run(ctx context.Context, docroot string) error {
 		return err
 	}
 	defer notifier.end()
-	if err := until(ctx, notifier, func() bool {
-		resp, err := http.Get(web.Base + "robots.rdf")
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	}); err != nil {
+	var pages []string
+	if err := until(ctx, notifier, func() bool { pages, err = web.Pages(ctx); return err == nil }); err != nil {
 		return err
 	}
 	described := time.Since(began)
+	size := int64(0)
+	for _, p := range pages {
+		st, err := os.Stat(filepath.Join(docroot, p))
+		if err != nil {
+			return err
+		}
+		size += st.Size()
+	}
 
 	began = time.Now()
 	crawler, err := start(ctx, filepath.Join(tmp, "crawler"), "follow", web.Base, "--into", mirror)
@@ -81,10 +79,6 @@ func run(ctx context.Context, docroot string) error {
 		return err
 	}
 	defer crawler.end()
-	pages, size, err := pagesBelow(docroot)
-	if err != nil {
-		return err
-	}
 	if err := until(ctx, crawler, func() bool { return web.Crawler().Requests >= len(pages) && identical(docroot, mirror, pages) }); err != nil {
 		return fmt.Errorf("%w; asked for %d of %d pages", err, web.Crawler().Requests, len(pages))
 	}
@@ -136,25 +130,6 @@ func until(ctx context.Context, p *program, cond func() bool) error {
 		}
 	}
 	return nil
-}
-
-// pagesBelow lists the pages that are published by default, symbolic links to them included.
-func pagesBelow(root string) (list []string, size int64, err error) {
-	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !slices.Contains([]string{".htm", ".html", ".xhtml", ".pdf"}, strings.ToLower(filepath.Ext(p))) {
-			return err
-		}
-		st, err := os.Stat(p)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a link that leads nowhere
-		} else if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, p)
-		list, size = append(list, rel), size+st.Size()
-		return err
-	})
-	return list, size, err
 }
 
 func identical(root, mirror string, pages []string) bool {

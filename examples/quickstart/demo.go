@@ -3,10 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +12,6 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/front"
-	"github.com/parleyweb/parley/protocol"
 )
 
 // A demo is a site, its notifier, and a crawler that follows it.
@@ -51,35 +48,10 @@ func (d *demo) start(ctx context.Context) error {
 	if err := d.notifier.Start(); err != nil {
 		return err
 	}
-	return d.until(ctx, func() bool { return d.list(ctx) == nil })
-}
-
-// list reads the pages from the manifest.
-func (d *demo) list(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, "GET", d.web.Base+"robots.rdf", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return errors.New(resp.Status)
-	}
-	d.pages = nil
-	for r := protocol.NewManifestReader(resp.Body, protocol.ManifestOptions{URL: req.URL.String()}); ; {
-		rec, err := r.Next()
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		if rec.Gone == nil {
-			d.pages = append(d.pages, d.web.Page(rec.Item.URL))
-		}
-	}
+	return d.until(ctx, func() bool {
+		d.pages, err = d.web.Pages(ctx)
+		return err == nil
+	})
 }
 
 func (d *demo) startCrawler(ctx context.Context) error {
