@@ -85,7 +85,7 @@ func (d *demo) close() error {
 }
 
 // step does something, waits until the mirror is fresh, and prints what it took.
-func (d *demo) step(ctx context.Context, what string, do func() error, fresh func() bool, note ...func() string) error {
+func (d *demo) step(ctx context.Context, what string, do func() error, fresh func() bool) error {
 	before, began := d.web.Crawler(), time.Now()
 	if err := do(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -100,9 +100,6 @@ func (d *demo) step(ctx context.Context, what string, do func() error, fresh fun
 	}
 	fmt.Fprintf(d.out, "%-44s %9s %9d %10s   %d requests, %s\n", clip(what, 44), round(took),
 		cost.Requests, size(cost.Bytes), blind.Requests, size(blind.Bytes))
-	for _, n := range note {
-		fmt.Fprintf(d.out, "    %s\n", n())
-	}
 	return nil
 }
 

@@ -110,7 +110,6 @@ type turn struct {
 	now   time.Time
 	at    time.Time // of the changes: never before those before them
 	dirty bool
-	buf   []byte
 
 	items, held, changes, gone, graves *bbolt.Bucket
 }
