@@ -70,8 +70,7 @@ func run(ctx context.Context, docroot string, keep bool, out io.Writer) (err err
 	if err := d.start(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Site:   %s, %d pages, at %s\n", docroot, len(d.pages), d.web.Base)
-	fmt.Fprintf(out, "Mirror: %s\n\n", d.mirror)
+	fmt.Fprintf(out, "A copy of %s: %d pages at %s\n\n", docroot, len(d.pages), d.web.Base)
 	fmt.Fprintf(out, "%-44s %9s %9s %10s   %s\n", "", "fresh in", "requests", "bytes", "asking for every page again")
 	for _, step := range []func(context.Context) error{d.sync, d.edit, d.rename, d.rebuild, d.crash} {
 		if err := step(ctx); err != nil {
