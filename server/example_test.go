@@ -12,8 +12,8 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// The doors of a site in a mux that serves its pages too. A program that
-// stays calls Run of the Publisher, and Close of the Notifier at its end.
+// The doors of a site in the mux that serves its pages. A program that stays
+// calls Run of the Publisher, and Close of the Notifier at its end.
 func ExampleNotifier() {
 	dir, docroot := exampleSite()
 	defer os.RemoveAll(dir)
@@ -25,15 +25,21 @@ func ExampleNotifier() {
 	defer journal.Close()
 	snapshot := &server.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(site.Base), Public: site.Public}
 	publisher := &server.Publisher{Inventory: site, Journal: journal, Snapshot: snapshot}
-	report, err := publisher.Turn(context.Background())
 	doors := &server.Notifier{Log: journal, Snapshot: snapshot, Base: site.Base, Public: site.Public, Ready: publisher.Ready}
+	mux := existingMux(docroot)
+	doors.Register(mux)
+	fmt.Println(publisher.Turn(context.Background()))
+	fmt.Println(knock(mux))
+	// Output:
+	// new 1 changed 0 moved 0 gone 0 touched only 0 <nil>
+	// 200 OK
+}
+
+// existingMux serves the pages of a site.
+func existingMux(docroot string) *http.ServeMux {
 	mux := http.NewServeMux()
-	for _, path := range []string{"/robots.rdf", "/parley/", "/.well-known/parley"} {
-		mux.Handle(path, doors)
-	}
 	mux.Handle("/", http.FileServer(http.Dir(docroot)))
-	fmt.Println(report, err, knock(mux))
-	// Output: new 1 changed 0 moved 0 gone 0 touched only 0 <nil> 200 OK
+	return mux
 }
 
 // exampleSite makes a docroot with one page, in a directory of its own.

@@ -53,8 +53,8 @@ type Notifier struct {
 	// below the 60 s after which common proxies hang up.
 	Heartbeat time.Duration
 
-	// WriteWait is how long a subscriber may take to read one message before
-	// its stream is cut. Zero means 20 s.
+	// WriteWait is how long a client may take to read one message, or one
+	// piece of a manifest, before it is cut off. Zero means 20 s.
 	WriteWait time.Duration
 
 	Logger *slog.Logger
@@ -114,11 +114,22 @@ func (n *Notifier) init() {
 	})
 }
 
+func (n *Notifier) writeWait() time.Duration { return orDefault(n.WriteWait, 20*time.Second) }
+
 func (n *Notifier) heartbeat() time.Duration { return orDefault(n.Heartbeat, 25*time.Second) }
+
+// Register puts the doors into a mux that serves the rest of the site.
+func (n *Notifier) Register(mux *http.ServeMux) {
+	n.init()
+	for _, path := range []string{n.doors.path + "robots.rdf", n.doors.path + "parley/", wellKnown} {
+		mux.Handle(path, n)
+	}
+}
 
 // ServeHTTP serves the doors, and answers 404 to everything else.
 func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.init()
+	n.deadline(w, 0)
 	door := n.door(r.URL.Path)
 	var p *problem
 	switch {
@@ -137,6 +148,29 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.write(w, r)
 	}
 }
+
+// deadline is how long this request may last if nothing is read or said: else
+// whoever does not read an answer, or never ends a body, stays for ever.
+func (n *Notifier) deadline(w http.ResponseWriter, wait time.Duration) {
+	c, end := http.NewResponseController(w), time.Now().Add(wait+n.writeWait())
+	c.SetReadDeadline(end) // not every ResponseWriter can; then its owner sees to it
+	c.SetWriteDeadline(end)
+}
+
+// patient gives every piece that is written its own time: a manifest takes as
+// long as a slow reader needs, if only it reads.
+type patient struct {
+	http.ResponseWriter
+	n *Notifier
+}
+
+func (p patient) Write(b []byte) (int, error) {
+	p.n.deadline(p.ResponseWriter, 0)
+	return p.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (p patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // door returns what serves a path: a method that answers, or returns why not.
 func (n *Notifier) door(path string) func(http.ResponseWriter, *http.Request) *problem {
@@ -163,7 +197,7 @@ func (n *Notifier) serveManifest(w http.ResponseWriter, r *http.Request) *proble
 		return plainProblem(http.StatusNotFound, "there is no manifest here")
 	}
 	n.stats.manifests.Add(1)
-	n.Snapshot.ServeHTTP(w, r)
+	n.Snapshot.ServeHTTP(patient{w, n}, r)
 	return nil
 }
 
@@ -345,8 +379,7 @@ func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, m protocol.Messa
 		return m, p, nil
 	}
 	defer leave()
-	// The answer may come later than the server allows for others.
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + orDefault(n.WriteWait, 20*time.Second)))
+	n.deadline(w, wait)
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for len(m.Changes) == 0 {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -194,6 +195,10 @@ func (p *Publisher) Status() Status {
 	}
 	p.mu.Unlock()
 	s.Head, s.Whole, s.Items = p.Journal.Head(), p.Journal.Whole(), p.Journal.Len()
+	if s.Looks == 0 { // nobody has counted yet
+		err := eachHeld(p.Journal, func(journal.Entry) { s.Held++ })
+		s.MassHeld = err == nil && isMass(s.Held, s.Items)
+	}
 	if p.Snapshot != nil {
 		s.Manifest = p.Snapshot.Cursor()
 	}

@@ -36,6 +36,9 @@ It listens on 127.0.0.1:8639 for the web server to hand these on:
 Metrics and health, on an address of their own:
     notifier ... --admin 127.0.0.1:8640       then GET /metrics, /healthz
 
+See how it stands:
+    notifier status --base https://www.example.org/
+
 rdfgen with the same docroot and base asks a running notifier to look at once,
 and rdfgen --accept-deletions tells it that a mass disappearance was meant.
 
@@ -57,6 +60,7 @@ func notifier() *command.Command {
 		Name:     "notifier",
 		Summary:  "watch a docroot and tell its changes",
 		Usage:    "--docroot DIR --base URL [options]",
+		Sub:      []*command.Command{status()},
 		Help:     help,
 		Required: siteflags.Required(),
 		LogLevel: slog.LevelInfo,

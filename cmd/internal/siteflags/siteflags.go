@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
 
@@ -49,8 +50,8 @@ func (f *Flags) Define(fs *flag.FlagSet) {
 // Site returns the site that the options describe. Call StatePath before, if
 // there is to be a state: the site's own outputs are never published.
 func (f *Flags) Site(log *slog.Logger) (*server.Site, error) {
-	if !strings.HasSuffix(f.Base, "/") {
-		f.Base += "/"
+	if err := f.canonical(); err != nil {
+		return nil, err
 	}
 	site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: f.Include, Exclude: f.Exclude,
 		CleanURLs: f.CleanURLs, Robots: f.Robots, MaxFile: int64(f.MaxFile), Log: log}
@@ -65,15 +66,35 @@ func (f *Flags) Site(log *slog.Logger) (*server.Site, error) {
 	return site, nil
 }
 
+// canonical brings the base URL to the form in which everything is told.
+func (f *Flags) canonical() error {
+	base := f.Base
+	if !strings.HasSuffix(base, "/") {
+		base += "/"
+	}
+	base, err := protocol.CanonicalURL("", base)
+	if err != nil {
+		return command.Misusef("--base: %w", err)
+	}
+	f.Base = base
+	return nil
+}
+
 // StatePath settles where the state is kept, and refuses a place that the web
 // server would serve.
 func (f *Flags) StatePath() error {
+	if err := f.canonical(); err != nil {
+		return err
+	}
 	if f.State == "" {
 		path, err := command.StatePath(f.Base)
 		if err != nil {
 			return err
 		}
 		f.State = path
+	}
+	if f.Docroot == "" { // nothing is served from here
+		return nil
 	}
 	root, err := resolve(f.Docroot)
 	if err != nil {

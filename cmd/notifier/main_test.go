@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// TestAdmin runs a notifier as an admin does, and looks at it in all the ways there are.
+func TestAdmin(t *testing.T) {
+	dir := t.TempDir()
+	root, state := filepath.Join(dir, "public"), filepath.Join(dir, "state")
+	for _, name := range []string{"a.html", "b.html"} {
+		if err := os.MkdirAll(root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const base = "http://127.0.0.1:9/" // nobody is there: the self-check has something to say
+	statusOf := func(want int) string {
+		t.Helper()
+		var out, errs strings.Builder
+		if got := command.Main(t.Context(), notifier(), []string{"status", "--base", base, "--state", state}, nil, &out, &errs); got != want {
+			t.Errorf("status: exit code %d, want %d: %s", got, want, errs.String())
+		}
+		return out.String() + errs.String()
+	}
+	if got := statusOf(1); !strings.Contains(got, "there is no state of "+base) {
+		t.Errorf("status before the first run: %s", got)
+	}
+
+	admin := freeAddress(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan int)
+	go func() {
+		ended <- command.Main(ctx, notifier(), []string{"--docroot", root, "--base", base, "--state", state,
+			"--listen", freeAddress(t), "--admin", admin, "--log-level", "error"}, nil, io.Discard, io.Discard)
+	}()
+	until(t, func() bool { code, _ := get("http://" + admin + "/healthz"); return code == http.StatusOK })
+	_, metrics := get("http://" + admin + "/metrics")
+	for _, want := range []string{"\nparley_items 2\n", "\nparley_mass_held 0\n", "\nparley_changes_missed_total 0\n", "go_goroutines"} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("metrics lack %q", want)
+		}
+	}
+	if got := statusOf(0); !strings.Contains(got, "notifier   running\n") || !strings.Contains(got, "2, of them 0 vanished") {
+		t.Errorf("status while it runs: %s", got)
+	}
+
+	// A docroot that is gone is no deletion, and no health either.
+	if err := os.Rename(root, root+".away"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { code, _ := get("http://" + admin + "/healthz"); return code == http.StatusServiceUnavailable })
+	if _, body := get("http://" + admin + "/healthz"); !strings.Contains(body, `"items":2`) || !strings.Contains(body, `"error":`) {
+		t.Errorf("health without a docroot: %s", body)
+	}
+
+	stop()
+	if code := <-ended; code != 0 {
+		t.Errorf("told to end, it ended with %d", code)
+	}
+	if got := statusOf(0); !strings.Contains(got, "not running") || !strings.Contains(got, "2, of them 0 vanished") {
+		t.Errorf("status after it ended: %s", got)
+	}
+}
+
+func TestMisuse(t *testing.T) {
+	for _, args := range [][]string{
+		{"--base", "https://example.org/"},
+		{"--docroot", t.TempDir(), "--base", "example.org"},
+		{"--docroot", t.TempDir(), "--base", "https://example.org/", "--grace", "soon"},
+	} {
+		var errs strings.Builder
+		if code := command.Main(t.Context(), notifier(), args, nil, io.Discard, &errs); code != 2 || errs.Len() == 0 {
+			t.Errorf("notifier %q: exit code %d, want 2: %s", args, code, errs.String())
+		}
+	}
+}
+
+func get(url string) (int, string) {
+	resp, err := http.Get(url)
+	if err != nil {
+		return 0, ""
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b)
+}
+
+func until(t *testing.T, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain")
+		}
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}

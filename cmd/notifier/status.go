@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/parleyweb/parley/cmd/internal/siteflags"
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/server"
+)
+
+func status() *command.Command {
+	var site siteflags.Flags
+	var asJSON bool
+	return &command.Command{
+		Name:    "status",
+		Summary: "tell how a site stands",
+		Usage:   "--base URL [options]",
+		Help: `
+Whoever holds the site's state is asked; if nobody does, the state tells.
+
+    notifier status --base https://www.example.org/
+
+Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong usage.`,
+		Required: []string{"base"},
+		LogLevel: slog.LevelError,
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&site.Base, "base", "", "`URL` of the site")
+			fs.StringVar(&site.State, "state", "", "`FILE` that remembers what was published (default one for the base URL)")
+			fs.BoolVar(&asJSON, "json", false, "print it as JSON")
+		},
+		Run: func(ctx context.Context, env *command.Env) error {
+			if err := site.StatePath(); err != nil {
+				return err
+			}
+			s, running, err := statusOf(ctx, &site, env.Log)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = env.PrintJSON(s)
+			} else {
+				printStatus(env, s, running)
+			}
+			switch {
+			case err != nil:
+				return err
+			case s.MassHeld:
+				return fmt.Errorf("%d pages have vanished: if they are meant to be gone, run rdfgen with --accept-deletions", s.Held)
+			case s.Error != "":
+				return errors.New(s.Error)
+			}
+			return nil
+		},
+	}
+}
+
+// statusOf asks the holder of a state, or reads the state.
+func statusOf(ctx context.Context, site *siteflags.Flags, log *slog.Logger) (s server.Status, running bool, err error) {
+	err = server.Ask(ctx, site.State, "GET", "/status", &s)
+	if !errors.Is(err, server.ErrNotHeld) {
+		return s, true, err
+	}
+	if _, err := os.Stat(site.State); errors.Is(err, fs.ErrNotExist) {
+		return s, false, fmt.Errorf("there is no state of %s at %s: notifier or rdfgen --out make one", site.Base, site.State)
+	}
+	journal, err := server.OpenJournal(ctx, site.State, server.JournalOptions{Base: site.Base, Log: log})
+	if err != nil {
+		return s, false, err
+	}
+	defer journal.Close()
+	return (&server.Publisher{Journal: journal}).Status(), false, nil
+}
+
+func printStatus(env *command.Env, s server.Status, running bool) {
+	print := func(name, format string, args ...any) {
+		fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	if running {
+		print("notifier", "running")
+	} else {
+		print("notifier", "not running; this is what the state says")
+	}
+	print("pages", "%d, of them %d vanished and not announced yet", s.Items, s.Held)
+	print("journal", "at %s", s.Head)
+	if !running {
+		return
+	}
+	print("manifest", "at %s, written %d times", s.Manifest, s.Writes)
+	print("looks", "%d, failed %d; the last %s ago took %s: %s", s.Looks, s.Failed,
+		time.Since(s.Last.At).Round(time.Second), s.Last.Duration.Round(time.Millisecond), s.Last)
+	if s.Missed > 0 {
+		print("missed", "%d changes that no event had told of", s.Missed)
+	}
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A desk is a docroot and what rdfgen says of it.
+type desk struct {
+	t         *testing.T
+	dir, root string
+}
+
+func newDesk(t *testing.T, pages ...string) *desk {
+	d := &desk{t: t, dir: t.TempDir()}
+	d.root = filepath.Join(d.dir, "public")
+	for _, p := range pages {
+		d.write(p, "the page "+p)
+	}
+	return d
+}
+
+func (d *desk) write(page, content string) {
+	d.t.Helper()
+	name := filepath.Join(d.root, page)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// run runs rdfgen and wants an exit code.
+func (d *desk) run(code int, flags ...string) (stdout, stderr string) {
+	d.t.Helper()
+	var out, errs strings.Builder
+	args := append([]string{"--docroot", d.root, "--base", "https://Example.org"}, flags...)
+	if got := command.Main(d.t.Context(), rdfgen(), args, nil, &out, &errs); got != code {
+		d.t.Errorf("rdfgen %q: exit code %d, want %d\n%s%s", flags, got, code, out.String(), errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+func (d *desk) published() []string {
+	return []string{"--state", filepath.Join(d.dir, "state"), "--out", filepath.Join(d.root, "robots.rdf")}
+}
+
+func TestDescribe(t *testing.T) {
+	d := newDesk(t, "index.html", "a.html", "b/c.html", ".hidden.html", "notes.txt")
+	out, said := d.run(0)
+	if said != "" {
+		t.Errorf("it said %q", said)
+	}
+	var urls []string
+	r := protocol.NewManifestReader(strings.NewReader(out), protocol.ManifestOptions{})
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		urls = append(urls, rec.Item.URL)
+	}
+	if got := strings.Join(urls, " "); got != "https://example.org/ https://example.org/a.html https://example.org/b/c.html" {
+		t.Errorf("described are %s", got)
+	}
+	if h := r.Head(); !h.Complete || !h.Cursor.IsZero() || h.Stream != "" {
+		t.Errorf("head is %+v", h)
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	d := newDesk(t, "a.html", "secret/b.html", "a.html~", "new\nline.html")
+	d.write("robots.txt", "User-agent: *\nDisallow: /secret/\n")
+	out, _ := d.run(0, "--dry-run")
+	for _, want := range []string{"publish  https://example.org/a.html\n", "publish  https://example.org/new%0Aline.html\n",
+		`leave out "secret/b.html": robots.txt`, `leave out "a.html~": backup`, "2 pages would be published."} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	var list struct{ Published []string }
+	out, _ = d.run(0, "--dry-run", "--json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Published) != 2 {
+		t.Errorf("as JSON: %v: %s", err, out)
+	}
+}
+
+// Cron mails what is printed, and web servers answer conditional requests by
+// the time of the file.
+func TestCronIsSilent(t *testing.T) {
+	d := newDesk(t, "a.html", "b.html")
+	d.run(0, d.published()...)
+	before, err := os.Stat(filepath.Join(d.root, "robots.rdf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, said := d.run(0, d.published()...); out+said != "" {
+		t.Errorf("it said %q", out+said)
+	}
+	after, err := os.Stat(filepath.Join(d.root, "robots.rdf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
+		t.Error("an unchanged site, and the manifest was written anew")
+	}
+	d.write("a.html", "changed")
+	if _, said := d.run(0, append(d.published(), "--verbose")...); said != "new 0 changed 1 moved 0 gone 0 touched only 0\n" {
+		t.Errorf("it said %q", said)
+	}
+}
+
+func TestDeletionsWaitForTheNextRun(t *testing.T) {
+	d := newDesk(t, "a.html", "b.html", "c.html")
+	d.run(0, d.published()...)
+	if err := os.Remove(filepath.Join(d.root, "a.html")); err != nil {
+		t.Fatal(err)
+	}
+	var found server.Report
+	for _, want := range []server.Report{{Held: 1, HeldNow: 1}, {Gone: 1}} {
+		out, _ := d.run(0, append(d.published(), "--json")...)
+		if err := json.Unmarshal([]byte(out), &found); err != nil {
+			t.Fatal(err)
+		}
+		if found.Held != want.Held || found.HeldNow != want.HeldNow || found.Gone != want.Gone {
+			t.Errorf("found %+v, want %+v", found, want)
+		}
+	}
+}
+
+func TestMassDisappearanceNeedsAPerson(t *testing.T) {
+	d := newDesk(t, "a.html", "b.html")
+	d.run(0, d.published()...)
+	for _, p := range []string{"a.html", "b.html"} {
+		if err := os.Remove(filepath.Join(d.root, p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		if _, said := d.run(1, d.published()...); !strings.Contains(said, "2 pages have vanished") || !strings.Contains(said, "--accept-deletions") {
+			t.Errorf("it said %q", said)
+		}
+	}
+	d.run(0, append(d.published(), "--accept-deletions")...)
+	d.run(0, d.published()...)
+}
+
+func TestMisuse(t *testing.T) {
+	d := newDesk(t, "a.html")
+	for _, c := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--state", filepath.Join(d.root, "state")}, "inside the docroot"},
+		{[]string{"--base", "example.org"}, "--base"},
+		{[]string{"--base", "ftp://example.org/"}, "--base"},
+		{[]string{"--docroot", ""}, "--docroot is required"},
+		{[]string{"--nonsense"}, "--nonsense"},
+		{[]string{"--include", "[", "--dry-run"}, "["},
+		{[]string{"argument"}, "argument"},
+	} {
+		if _, said := d.run(2, c.flags...); !strings.Contains(said, c.want) {
+			t.Errorf("rdfgen %q said %q, not %q", c.flags, said, c.want)
+		}
+	}
+	if _, said := d.run(1, "--docroot", filepath.Join(d.dir, "missing")); !strings.Contains(said, "missing") {
+		t.Errorf("of a missing docroot it said %q", said)
+	}
+}
+
+func TestOptionsFromElsewhere(t *testing.T) {
+	d := newDesk(t, "a.html", "notes.txt", "b.html")
+	conf := filepath.Join(d.dir, "rdfgen.conf")
+	if err := os.WriteFile(conf, []byte("include *.txt\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PARLEY_EXCLUDE", "b.*")
+	out, _ := d.run(0, "--dry-run", "--config", conf)
+	for _, want := range []string{"publish  https://example.org/notes.txt\n", `leave out "b.html": excluded`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
