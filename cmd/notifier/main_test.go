@@ -62,7 +62,10 @@ func TestAdmin(t *testing.T) {
 	if err := os.Rename(root, root+".away"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() bool { code, _ := get("http://" + admin + "/healthz"); return code == http.StatusServiceUnavailable })
+	until(t, func() bool {
+		code, _ := get("http://" + admin + "/healthz")
+		return code == http.StatusServiceUnavailable
+	})
 	if _, body := get("http://" + admin + "/healthz"); !strings.Contains(body, `"items":2`) || !strings.Contains(body, `"error":`) {
 		t.Errorf("health without a docroot: %s", body)
 	}
