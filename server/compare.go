@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ type comparison struct {
 	accept bool    // announce every deletion
 	limit  int     // of each side list
 	now    time.Time
+	prove  func() error              // called before the first steps that will be told
 	ripe   func(held time.Time) bool // is a page held since then to be announced?
 	warn   func(msg string, args ...any)
 
@@ -318,6 +320,12 @@ func (c *comparison) flushFull(ctx context.Context) error {
 // flush appends all steps gathered so far, in transactions of bounded size.
 // No view may be open.
 func (c *comparison) flush(ctx context.Context) error {
+	tells := func(s journal.Step) bool { return s.Op != "" }
+	if c.prove != nil && c.j.Whole() && slices.ContainsFunc(c.steps, tells) {
+		if err := c.prove(); err != nil {
+			return err
+		}
+	}
 	for s := c.steps; len(s) > 0; {
 		n := min(len(s), protocol.MaxBatch)
 		if _, err := c.j.Append(ctx, s[:n]); err != nil {

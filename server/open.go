@@ -38,6 +38,10 @@ type JournalOptions struct {
 	// or an http URL. Empty means that it is not looked at.
 	Published string
 
+	// Manifest is the file that the Publisher's Snapshot writes. Beside it
+	// stands a mark of the journal that told last. Empty means that no mark is compared.
+	Manifest string
+
 	Retention  time.Duration // how long changes are remembered; zero means 90 days
 	MaxChanges int           // how many are at most; zero means 1,000,000
 
@@ -69,8 +73,15 @@ func OpenJournal(ctx context.Context, path string, o JournalOptions) (*Journal, 
 		return nil, err
 	}
 	err = checkSite(j, o.Base)
-	if err == nil && o.Published != "" {
-		err = checkEpoch(ctx, j, o)
+	mark := ""
+	if err == nil && o.Manifest != "" {
+		mark, err = readMark(o.Manifest)
+	}
+	if err == nil && (o.Published != "" || mark != "") {
+		err = checkEpoch(ctx, j, o, mark == "" || mark == j.Mark())
+	}
+	if err == nil && mark != "" {
+		err = j.SetMark(mark)
 	}
 	if err != nil {
 		j.Close()
@@ -95,10 +106,12 @@ func checkSite(j *Journal, base string) error {
 	return nil
 }
 
-func checkEpoch(ctx context.Context, j *Journal, o JournalOptions) error {
+// checkEpoch begins a new epoch unless the journal continues what was
+// published. marked says that it is the journal which told last.
+func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) error {
 	log := orDiscard(o.Log)
 	fresh := !j.Whole() && j.Len() == 0
-	f, err := openPublished(ctx, o)
+	f, err := openPublished(ctx, o) // nothing published is a file that does not exist
 	var head protocol.Manifest
 	if err == nil {
 		defer f.Close()
@@ -108,6 +121,10 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, fs.ErrNotExist):
+		if !fresh && !marked {
+			log.Warn("a new epoch begins: it was another state that told last", "state", j.Head().String())
+			return j.Renew(ctx, nil)
+		}
 		if !fresh {
 			log.Warn("there is no published manifest to compare the state with", "published", o.Published)
 		}
@@ -120,14 +137,18 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions) error {
 		return j.Renew(ctx, nil)
 	}
 	at, was := j.Head(), head.Cursor
+	continues := !was.IsZero() && was.Epoch == at.Epoch && was.Seq <= at.Seq
 	switch {
+	case !marked && !fresh && (continues || was.IsZero()):
+		log.Warn("a new epoch begins: it was another state that told last", "published", was.String(), "state", at.String())
+		return j.Renew(ctx, nil)
 	case was.IsZero() && !fresh:
 		return nil // it states nothing that could be continued wrongly
-	case !was.IsZero() && was.Epoch == at.Epoch && was.Seq <= at.Seq:
+	case continues:
 		return nil
 	}
 	if head.Complete {
-		err := j.Renew(ctx, itemsOf(f, o.Base))
+		err := j.Renew(ctx, itemsOf(f, o.Base, o.now()))
 		if err == nil {
 			log.Info("a new epoch begins with what was published", "published", was.String(), "state", at.String(), "items", head.Items)
 			return nil
@@ -144,9 +165,18 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions) error {
 	return j.Renew(ctx, nil)
 }
 
+func (o *JournalOptions) now() time.Time {
+	if o.Now != nil {
+		return o.Now()
+	}
+	return time.Now()
+}
+
 // itemsOf yields the items of a manifest from its beginning. It ends with an
-// error where they are not what a journal of this site can hold.
-func itemsOf(f io.ReadSeeker, base string) iter.Seq2[protocol.Item, error] {
+// error where they are not what a journal of this site can hold. Nothing was
+// modified after now: what was said so once would be said for ever, since
+// modified never goes back.
+func itemsOf(f io.ReadSeeker, base string, now time.Time) iter.Seq2[protocol.Item, error] {
 	return func(yield func(protocol.Item, error) bool) {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			yield(protocol.Item{}, err)
@@ -169,11 +199,32 @@ func itemsOf(f io.ReadSeeker, base string) iter.Seq2[protocol.Item, error] {
 			case last != "" && protocol.Compare(last, rec.Item.URL) >= 0:
 				err = fmt.Errorf("%s is out of order", rec.Item.URL)
 			}
+			if rec.Item.Modified.After(now) {
+				rec.Item.Modified = now
+			}
 			if last = rec.Item.URL; !yield(rec.Item, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// openRegular opens a file, and nothing else: a pipe would be waited for, a
+// device has no end.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, openQuietly, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := statOpen(f)
+	if err == nil && st.mode != 0 {
+		err = &fs.PathError{Op: "open", Path: path, Err: errors.New(leftIrregular)}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // maxPublished bounds a published manifest that is fetched, in bytes.
@@ -183,7 +234,7 @@ const maxPublished = 4 << 30
 // where there surely is none.
 func openPublished(ctx context.Context, o JournalOptions) (*os.File, error) {
 	if !strings.HasPrefix(o.Published, "http://") && !strings.HasPrefix(o.Published, "https://") {
-		return os.Open(o.Published)
+		return openRegular(o.Published)
 	}
 	ctx, stop := context.WithTimeout(ctx, 10*time.Minute)
 	defer stop()

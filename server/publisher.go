@@ -61,7 +61,8 @@ type Publisher struct {
 
 	ready atomic.Bool
 
-	began time.Time // the first look of this Publisher; whose turn it is may use it
+	marked bool      // see mark; whose turn it is may use it
+	began  time.Time // the first look of this Publisher; whose turn it is may use it
 
 	mu                sync.Mutex // guards what follows
 	pending           pending
@@ -222,7 +223,7 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 		scopes = nil
 	}
 	scopes = covering(scopes)
-	total, told := Report{At: begin}, p.Journal.Whole()
+	total, was := Report{At: begin}, p.Journal.Head()
 	var held time.Time
 	for again := true; again; {
 		c := &comparison{inv: p.Inventory, j: p.Journal, scopes: scopes, accept: accept, limit: p.MaxMoves,
@@ -236,6 +237,7 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 			}
 			return p.ripe(since, c.now)
 		}
+		c.prove = p.mark
 		err = c.walk(ctx)
 		if err == nil {
 			err = c.finish(ctx)
@@ -252,7 +254,7 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 	if err != nil {
 		err = fmt.Errorf("look at site: %w", err)
 	}
-	p.done(total, told, held, err)
+	p.done(total, was, held, err)
 	return total, soon, err
 }
 
@@ -301,13 +303,12 @@ func (r *Report) add(o Report) {
 	r.HeldNow, r.MassHeld = o.HeldNow, o.MassHeld
 }
 
-// done notes the end of a look, whose changes followers are told of unless it
-// was the first.
-func (p *Publisher) done(rep Report, told bool, held time.Time, err error) {
+// done notes the end of a look that found the journal's head at from.
+func (p *Publisher) done(rep Report, from protocol.Cursor, held time.Time, err error) {
 	p.mu.Lock()
 	was := p.status.MassHeld
-	if told {
-		p.status.Changes += rep.Told()
+	if rep.Head.Epoch == from.Epoch {
+		p.status.Changes += int(rep.Head.Seq - from.Seq) // of a look that failed, what it came to append
 	}
 	if p.lookErr = err; err != nil {
 		p.status.Failed++

@@ -27,8 +27,8 @@ func TestEditors(t *testing.T) {
 	r.startNotifier()
 	p := r.path
 
-	shell := func(tool, script string) func() {
-		return func() {
+	shell := func(tool, script string) func(*testing.T) {
+		return func(t *testing.T) {
 			t.Helper()
 			require(t, tool)
 			cmd := exec.Command("sh", "-ec", script)
@@ -48,17 +48,17 @@ func TestEditors(t *testing.T) {
 
 	for _, c := range []struct {
 		how  string
-		do   func()
+		do   func(*testing.T)
 		want []string
 	}{
-		{"vim: probe, back up by rename, write anew, drop the backup", func() {
+		{"vim: probe, back up by rename, write anew, drop the backup", func(t *testing.T) {
 			r.write("4913", "")
 			r.must(os.Remove(p("4913")))
 			r.must(os.Rename(p("a.html"), p("a.html~")))
 			r.write("a.html", "saved by vim")
 			r.must(os.Remove(p("a.html~")))
 		}, []string{"update /a.html"}},
-		{"emacs: lock, autosave, back up by rename, write anew, keep the backup", func() {
+		{"emacs: lock, autosave, back up by rename, write anew, keep the backup", func(t *testing.T) {
 			r.must(os.Symlink("me@host.1:1", p(".#b.html")))
 			r.write("#b.html#", "autosaved")
 			r.must(os.Rename(p("b.html"), p("b.html~")))
@@ -67,19 +67,19 @@ func TestEditors(t *testing.T) {
 			r.must(os.Remove(p("#b.html#")))
 		}, []string{"update /b.html"}},
 		{"sed -i", shell("sed", "sed -i s/first/second/ c.html"), []string{"update /c.html"}},
-		{"rsync -t with an old time", func() {
+		{"rsync -t with an old time", func(t *testing.T) {
 			from := old("rsynced.html", "came by rsync")
-			shell("rsync", "rsync -t "+from+" a.html")()
+			shell("rsync", "rsync -t "+from+" a.html")(t)
 		}, []string{"update /a.html"}},
-		{"rsync -t --inplace with an old time", func() {
+		{"rsync -t --inplace with an old time", func(t *testing.T) {
 			from := old("inplace.html", "came in place")
-			shell("rsync", "rsync -t --inplace "+from+" b.html")()
+			shell("rsync", "rsync -t --inplace "+from+" b.html")(t)
 		}, []string{"update /b.html"}},
-		{"cp -p of an old file", func() {
+		{"cp -p of an old file", func(t *testing.T) {
 			from := old("copied.html", "copied with its time")
-			shell("cp", "cp -p "+from+" c.html")()
+			shell("cp", "cp -p "+from+" c.html")(t)
 		}, []string{"update /c.html"}},
-		{"truncate in place, then write", func() {
+		{"truncate in place, then write", func(t *testing.T) {
 			f, err := os.OpenFile(p("a.html"), os.O_TRUNC|os.O_WRONLY, 0)
 			r.must(err)
 			time.Sleep(150 * time.Millisecond) // a slow writer
@@ -91,28 +91,28 @@ func TestEditors(t *testing.T) {
 		{"git checkout", shell("git", "git init -q . && git config user.email a@b.c && git config user.name n && git add . && git commit -qm 1 &&"+
 			"git checkout -qb two && echo two x >dir/x.html && echo two y >dir/y.html && git commit -qam 2 && git checkout -q - && git checkout -q two"),
 			[]string{"update /dir/x.html", "update /dir/y.html"}},
-		{"mv of a directory", func() { r.must(os.Rename(p("dir"), p("dir2"))) },
+		{"mv of a directory", func(t *testing.T) { r.must(os.Rename(p("dir"), p("dir2"))) },
 			[]string{"move /dir2/x.html /dir/x.html", "move /dir2/y.html /dir/y.html", "move /dir2/deep/z.html /dir/deep/z.html"}},
-		{"mv of a directory out, and then the grace is over", func() { r.must(os.Rename(p("dir2/deep"), filepath.Join(outside, "deep"))) },
+		{"mv of a directory out, and then the grace is over", func(t *testing.T) { r.must(os.Rename(p("dir2/deep"), filepath.Join(outside, "deep"))) },
 			[]string{"delete /dir2/deep/z.html"}},
-		{"mv of a directory in", func() {
+		{"mv of a directory in", func(t *testing.T) {
 			r.must(os.MkdirAll(filepath.Join(outside, "in/er"), 0o755))
 			r.must(os.WriteFile(filepath.Join(outside, "in/er/1.html"), []byte("one"), 0o644))
 			r.must(os.WriteFile(filepath.Join(outside, "in/2.html"), []byte("two"), 0o644))
 			r.must(os.Rename(filepath.Join(outside, "in"), p("in")))
 		}, []string{"create /in/2.html", "create /in/er/1.html"}},
 		{"mkdir -p and a file, at once", shell("sh", "mkdir -p n/e/s/t && echo deep >n/e/s/t/ed.html"), []string{"create /n/e/s/t/ed.html"}},
-		{"a hard link", func() { r.must(os.Link(p("a.html"), p("linked.html"))) }, []string{"create /linked.html"}},
-		{"an edit through a hard link", func() { r.edit("linked.html") }, []string{"update /a.html", "update /linked.html"}},
+		{"a hard link", func(t *testing.T) { r.must(os.Link(p("a.html"), p("linked.html"))) }, []string{"create /linked.html"}},
+		{"an edit through a hard link", func(t *testing.T) { r.edit("linked.html") }, []string{"update /a.html", "update /linked.html"}},
 		{"two names for equal files", shell("cp", "cp b.html twin.html && cp b.html twin2.html"), []string{"create /twin.html", "create /twin2.html"}},
-		{"a rename beside an equal file", func() { r.must(os.Rename(p("twin.html"), p("triplet.html"))) },
+		{"a rename beside an equal file", func(t *testing.T) { r.must(os.Rename(p("twin.html"), p("triplet.html"))) },
 			[]string{"move /triplet.html /twin.html"}},
 		{"two renames of equal files", shell("sh", "mkdir t && mv triplet.html twin2.html t"),
 			[]string{"create /t/triplet.html", "create /t/twin2.html", "delete /triplet.html", "delete /twin2.html"}},
 	} {
 		t.Run(c.how, func(t *testing.T) {
 			from := r.head()
-			c.do()
+			c.do(t)
 			r.exactly(from, c.want)
 		})
 	}

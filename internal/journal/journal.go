@@ -161,6 +161,31 @@ func (j *Journal) Len() int {
 	return int(m.items)
 }
 
+// Mark returns the word that SetMark stored last, empty if none.
+func (j *Journal) Mark() string {
+	m, _, _ := j.current()
+	return m.mark
+}
+
+// SetMark durably stores a word by which the owner of the journal knows it
+// again: a copy of the file that was made before has another one. It is told
+// to nobody.
+func (j *Journal) SetMark(mark string) error {
+	j.turn.Lock()
+	defer j.turn.Unlock()
+	err := j.update(func(_ *bbolt.Tx, m *meta) error {
+		if m.mark == mark {
+			return errNothing
+		}
+		m.mark = mark
+		return nil
+	})
+	if err != nil {
+		return j.fail("mark", err)
+	}
+	return nil
+}
+
 // fail says at the boundary what was being done with which journal.
 func (j *Journal) fail(op string, err error) error {
 	if errors.Is(err, ErrDamaged) {

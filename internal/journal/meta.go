@@ -11,8 +11,9 @@ import (
 // meta is the state of the journal as a whole.
 type meta struct {
 	epoch string
-	whole bool // the first description of the epoch is complete
-	slot  byte // which of itemsBuckets is valid
+	mark  string // see Journal.SetMark
+	whole bool   // the first description of the epoch is complete
+	slot  byte   // which of itemsBuckets is valid
 
 	head  uint64 // number of the newest change
 	floor uint64 // number of the newest change that was forgotten
@@ -56,7 +57,7 @@ const (
 func appendMeta(b []byte, m meta) []byte {
 	b = append(b, formatVersion, flag(m.whole, isWhole)|flag(m.slot == 1, isSecond)|
 		flag(!m.last.IsZero(), hasLast)|flag(!m.newest.IsZero(), hasNewest))
-	b = appendString(b, m.epoch)
+	b = appendString(appendString(b, m.epoch), m.mark)
 	for _, n := range []uint64{m.head, m.floor, m.items, m.held} {
 		b = binary.AppendUvarint(b, n)
 	}
@@ -73,7 +74,7 @@ func parseMeta(b []byte) (meta, error) {
 		return meta{}, fmt.Errorf("file has format %d, this program knows %d", b[0], formatVersion)
 	}
 	r, flags := open(metaKey, b)
-	m := meta{whole: flags&isWhole != 0, epoch: r.string(), head: r.uvarint(), floor: r.uvarint(), items: r.uvarint(), held: r.uvarint()}
+	m := meta{whole: flags&isWhole != 0, epoch: r.string(), mark: r.string(), head: r.uvarint(), floor: r.uvarint(), items: r.uvarint(), held: r.uvarint()}
 	if flags&isSecond != 0 {
 		m.slot = 1
 	}

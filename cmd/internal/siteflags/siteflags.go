@@ -3,6 +3,7 @@
 package siteflags
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -129,22 +130,22 @@ func resolve(path string) (string, error) {
 	}
 }
 
-// JournalOptions are those of the site's journal.
-func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
-	published := f.Previous
-	if published == "" {
-		published = f.Out
+// manifest is where the manifest is published: at --out, else beside the state.
+func (f *Flags) manifest() string {
+	if f.Out != "" {
+		return f.Out
 	}
-	return server.JournalOptions{Base: f.Base, Published: published, Retention: time.Duration(f.Retention), Log: log}
+	return f.State + ".robots.rdf"
 }
 
-// Snapshot is the manifest that the site publishes: at --out, else beside the state.
+// JournalOptions are those of the site's journal.
+func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
+	return server.JournalOptions{Base: f.Base, Published: cmp.Or(f.Previous, f.manifest()), Manifest: f.manifest(), Retention: time.Duration(f.Retention), Log: log}
+}
+
+// Snapshot is the manifest that the site publishes.
 func (f *Flags) Snapshot(site *server.Site) *server.Snapshot {
-	path := f.Out
-	if path == "" {
-		path = f.State + ".robots.rdf"
-	}
-	return &server.Snapshot{Path: path, Manifest: server.Describe(f.Base), Public: site.Public}
+	return &server.Snapshot{Path: f.manifest(), Manifest: server.Describe(f.Base), Public: site.Public}
 }
 
 // CheckDocroot tells a wrong --docroot apart from one that is unmounted later.

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A mark proves that a state file is the one that told the world last. Before
+// a process tells its first change it writes a new mark, a random word, beside
+// the manifest and into the journal. A journal that was put back from before
+// carries an older word: it does not know what was told since, whether or not
+// the manifest had been written by then.
+
+// markPath is where the mark of the manifest at path stands: a hidden file,
+// which is never published.
+func markPath(manifest string) string {
+	dir, name := filepath.Split(manifest)
+	return filepath.Join(dir, "."+name+".mark")
+}
+
+// readMark returns the mark beside a manifest, empty if there is none.
+func readMark(manifest string) (string, error) {
+	b, err := os.ReadFile(markPath(manifest))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(b)), err
+}
+
+// mark makes the mark of this process, once, before its first change is told.
+// Where the file cannot be written the change is told all the same: the next
+// start will find two different marks, and begin a new epoch to be safe.
+func (p *Publisher) mark() error {
+	if p.marked || p.Snapshot == nil {
+		return nil
+	}
+	mark := rand.Text()
+	if err := writeMark(markPath(p.Snapshot.Path), mark); err != nil {
+		p.log().Warn("mark beside the manifest could not be written: the next start begins a new epoch", "err", err)
+	}
+	if err := p.Journal.SetMark(mark); err != nil {
+		return err
+	}
+	p.marked = true
+	return nil
+}
+
+// writeMark replaces a mark, durably.
+func writeMark(path, mark string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already when all went well
+	_, err = f.WriteString(mark + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
