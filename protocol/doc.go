@@ -77,7 +77,8 @@
 // reader shows a deletion as news: typed nodes p:Tombstone, rdf:about the URL
 // that is gone, with dcterms:modified (when that was said), p:seq (the change
 // that said it), p:digest (the last one) and, after a move,
-// dcterms:isReplacedBy with the new URL as rdf:resource.
+// dcterms:isReplacedBy with the new URL as rdf:resource. The newest comes
+// first, and each stays for as long as the site remembers the change.
 //
 // The bytes are stable: one order of items and elements, line feeds, no time
 // of writing. So a manifest changes when the site does, and conditional
@@ -124,7 +125,8 @@
 //     nothing comes; the site says something that often), manifest (its URL);
 //   - ev: to, and one change, whose members stand in the message itself;
 //   - batch: from, to, n and ev: the n changes in (from, to], at most 1000;
-//   - mark: to, head, at: nothing more to tell up to to; also the heartbeat;
+//   - mark: to, head, at: nothing more to tell up to to; also the heartbeat, and
+//     sent at once where changes may not be told to anybody;
 //   - gap: from, to, reason, manifest: the changes in (from, to] cannot be
 //     told any more: read the manifest; the stream goes on after to;
 //   - bye, always last: code, reason, retry_ms (how long to wait before coming
@@ -148,20 +150,29 @@
 // robots.txt and politeness come first.
 //
 // The close code after bye says whether to come again: after 4000 to 4499
-// later, with growing intervals, after 4500 to 4999 not.
+// later, with growing intervals, after 4500 to 4999 not. So far there are
+// 4001 (the site stops or restarts), 4002 (the reader did not read), 4003 (the
+// reader's epoch has ended) and 4502 (the site will not serve this reader).
+//
+// Beside its messages the site sends WebSocket pings, and cuts a crawler that
+// answers none. What a crawler says itself is passed over, up to 4 KiB a message.
 //
 // # Refusals
 //
 // Both doors refuse alike, the stream before it is a WebSocket, with
 // application/problem+json (RFC 9457):
 //
-//   - 400: a parameter that is unknown or wrong, named by the member parameter;
+//   - 400, urn:parley:problem:parameter: a parameter that is unknown or wrong,
+//     named by the member parameter; so is a subprotocol that was not offered;
 //   - 409, urn:parley:problem:epoch: the cursor is of another epoch, or after
 //     the head;
 //   - 410, urn:parley:problem:too-old: the cursor is below the floor, as "0:0"
 //     always is;
-//   - 429 and 503 with Retry-After: too many requests; the site's first
-//     description is not whole yet.
+//   - 429, urn:parley:problem:limit, with Retry-After: too many subscribers, or
+//     too many from one address;
+//   - 503, urn:parley:problem:scanning, with Retry-After: the site's first
+//     description is not whole yet;
+//   - 403: a page of another origin asks; 426: this is no WebSocket handshake.
 //
 // 409 and 410 have the members head, floor and manifest: read the manifest, and
 // go on from its cursor. A cursor is never quietly replaced by another.
@@ -170,7 +181,7 @@
 //
 // The manifest names the doors in its channel. So does /.well-known/parley at
 // the root of the host, in JSON: version (1), base, manifest, changes, stream,
-// subprotocols, epoch, head, floor, heartbeat and items.
+// subprotocols, epoch, head, floor, heartbeat and, where it is known, items.
 //
 // # What is frozen, and what may come
 //

@@ -10,7 +10,7 @@ import (
 )
 
 // An Item is one resource that a site offers.
-// It is a value: two Items that compare equal with [Item.Equal] offer the same bytes.
+// It is a value: two Items that compare equal with [Item.Equal] say the same.
 type Item struct {
 	// URL is absolute and canonical: scheme and host in lower case, path
 	// percent-encoded, no fragment.

@@ -27,7 +27,8 @@ type Log interface {
 	Read(ctx context.Context, after Cursor, max int) ([]Change, error)
 
 	// Wait blocks until Read(after) has something to say, be it changes or
-	// an error, and returns nil then; or until ctx ends, and returns its error.
+	// an error, and returns nil then; or until ctx ends, and returns its
+	// error. While there is no Head it blocks, whatever after is.
 	Wait(ctx context.Context, after Cursor) error
 }
 

@@ -22,7 +22,7 @@ const MaxBatch = 1000
 type Kind string
 
 // The messages of the stream, all from the site to the crawler. A reader
-// ignores kinds and members that it does not know, but for the watermark To.
+// ignores kinds and members that it does not know.
 const (
 	Hello Kind = "hello" // always first: where the stream stands
 	Ev    Kind = "ev"    // one change

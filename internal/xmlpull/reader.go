@@ -7,7 +7,7 @@
 // and Namespaces in XML 1.0 is enforced. Comments and processing instructions
 // are checked and passed over.
 //
-// encoding/xml takes ten times as long, allocates for every token, accepts
+// encoding/xml takes several times as long, allocates for every token, accepts
 // much that is not XML, and has no limits; that is why this package exists.
 package xmlpull
 
