@@ -15,9 +15,10 @@
 //	publisher := &server.Publisher{Inventory: site, Journal: journal, Snapshot: snapshot}
 //	notifier := &server.Notifier{Log: journal, Snapshot: snapshot, Base: base, Public: site.Public, Ready: publisher.Ready}
 //	go publisher.Run(ctx)
-//	http.ListenAndServe("127.0.0.1:8100", notifier)
+//	http.ListenAndServe("127.0.0.1:8639", notifier)
 //
 // Nothing in this package starts a goroutine before Run or a request asks for
 // it, and whoever started one waits for it. Times come from the Now fields,
-// messages for people go to the Log fields; both may be nil.
+// messages for people go to the Log fields (Logger where Log is the
+// journal); both may be nil.
 package server

@@ -135,6 +135,14 @@ func (h *Holder) mux() http.Handler {
 	}
 	m := http.NewServeMux()
 	m.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { answer(w, h.Publisher.Status()) })
+	m.HandleFunc("POST /self-check", func(w http.ResponseWriter, r *http.Request) {
+		findings, err := SelfCheck(r.Context(), h.Publisher.Journal, nil, 0)
+		if err != nil {
+			plainProblem(http.StatusInternalServerError, err.Error()).write(w, r)
+			return
+		}
+		answer(w, findings)
+	})
 	m.HandleFunc("POST /look", turn(h.Publisher.Turn))
 	m.HandleFunc("POST /accept-deletions", turn(h.Publisher.AcceptDeletions))
 	return m

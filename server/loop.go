@@ -231,8 +231,10 @@ func (p *Publisher) writeLoop(ctx context.Context) {
 			p.writeLast(ctx)
 			return
 		}
-		err := p.write(ctx)
-		last = p.now()
+		wrote, err := p.write(ctx)
+		if wrote || err != nil {
+			last = p.now()
+		}
 		if err != nil && ctx.Err() == nil {
 			p.log().Error("manifest could not be written", "err", err, "again_in", retryWrite)
 			if sleep(ctx, retryWrite) {
@@ -248,7 +250,7 @@ func (p *Publisher) writeLast(ctx context.Context) {
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer stop()
-	if err := p.write(ctx); err != nil {
+	if _, err := p.write(ctx); err != nil {
 		p.log().Error("last manifest could not be written", "err", err)
 	}
 }

@@ -149,7 +149,8 @@ func (p *Publisher) fullTurn(ctx context.Context, accept bool) (Report, error) {
 	if err != nil {
 		return rep, err
 	}
-	return rep, p.write(ctx)
+	_, err = p.write(ctx)
+	return rep, err
 }
 
 // load lets the Snapshot serve the file of an earlier run, once.
@@ -167,17 +168,17 @@ func (p *Publisher) load() {
 }
 
 // write writes the manifest if it is behind the journal.
-func (p *Publisher) write(ctx context.Context) error {
+func (p *Publisher) write(ctx context.Context) (wrote bool, err error) {
 	if p.isWritten() {
-		return nil
+		return false, nil
 	}
-	wrote, err := p.Snapshot.Write(ctx, p.Journal)
+	wrote, err = p.Snapshot.Write(ctx, p.Journal)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.writeErr = err; wrote {
 		p.status.Writes++
 	}
-	return err
+	return wrote, err
 }
 
 // isWritten reports whether there is nothing to write. A manifest of a site

@@ -18,14 +18,15 @@ const (
 	leftExcluded    = "excluded"              // a pattern of Exclude matches
 	leftNotIncluded = "not included"          // neither a page nor matched by Include
 	leftRobots      = "robots.txt"            // forbidden to everybody
+	leftNoIndex     = "noindex"               // the page itself asks for it
 	leftTooLarge    = "too large"             // more bytes than MaxFile
 	leftOutside     = "leads out of the root" // a symbolic link
 	leftDangling    = "dangling link"         // a symbolic link to nothing, or to itself
 	leftLoop        = "link to its own parent"
 	leftNested      = "links nested too deep"
-	leftIrregular   = "not a regular file" // a pipe, a socket, a device
-	leftLongURL     = "URL too long"       // more than protocol.MaxURL bytes
-	leftSameURL     = "same URL as "       // and the name of the one that is offered
+	leftIrregular   = "not a regular file"    // a pipe, a socket, a device
+	leftLongURL     = "URL too long"          // more than protocol.MaxURL bytes
+	leftSameURL     = "same URL as another: " // and the name of the one that is offered
 )
 
 // nameRules is what can be said of a file by its place alone.

@@ -73,7 +73,7 @@ func TestRulesCleanURLs(t *testing.T) {
 	d.site.CleanURLs = true
 	d.site.Include = []string{"c", "index"}
 	d.wantOffered("", "a", "b.htm", "c", "d", "e.html", "f", "index", "d/")
-	want := map[string]string{"c.html": "same URL as c", "f": "not included", ".html": "hidden"}
+	want := map[string]string{"c.html": "same URL as another: c", "f": "not included", ".html": "hidden"}
 	for place, left := range want {
 		if got := leftOut(d.look())[place]; got != left {
 			t.Errorf("%s: left out %q, want %q", place, got, left)

@@ -62,9 +62,7 @@ func Describe(base string) protocol.Manifest {
 	return protocol.Manifest{URL: d.manifest, Base: base, Stream: d.stream, Changes: d.changes}
 }
 
-const manifestType = "application/rdf+xml"
-
-// errSame and errDiffers end a comparison.
+// errDiffers ends a comparison.
 var errDiffers = errors.New("published manifest differs")
 
 // Load takes over the file of an earlier run, if it stands where the journal
@@ -76,7 +74,7 @@ func (s *Snapshot) Load(j *Journal) error {
 	if err := s.tidy(); err != nil {
 		return err
 	}
-	f, err := os.Open(s.Path)
+	f, err := openRegular(s.Path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -187,8 +185,8 @@ func (s *Snapshot) Write(ctx context.Context, j *Journal) (bool, error) {
 		return false, nil
 	}
 	wrote, err := s.write(ctx, j)
-	if errors.Is(err, errRules) {
-		wrote, err = s.write(ctx, j) // the rules changed meanwhile
+	if err != nil && ctx.Err() == nil {
+		wrote, err = s.write(ctx, j) // the rules of what is public may have changed between its passes
 	}
 	if err != nil {
 		return false, fmt.Errorf("write %s: %w", s.Path, err)
@@ -292,22 +290,17 @@ func etagOf(h hash.Hash) string { return `"` + hex.EncodeToString(h.Sum(nil)[:16
 
 // A draft is the manifest as it is to be at one View.
 type draft struct {
-	ctx   context.Context // of the one call that made it
 	m     protocol.Manifest
 	items iter.Seq2[protocol.Item, error]
 	gone  iter.Seq2[protocol.Tombstone, error]
-	bad   error // what stopped items
 }
-
-// errRules says that the rules of what is public changed while they were applied.
-var errRules = errors.New("rules changed while the manifest was written")
 
 func (s *Snapshot) draft(ctx context.Context, v *journal.View) (*draft, error) {
 	public := s.Public
 	if public == nil {
 		public = func(string) bool { return true }
 	}
-	d := &draft{ctx: ctx, m: s.Manifest}
+	d := &draft{m: s.Manifest}
 	d.m.Cursor, d.m.Modified, d.m.Complete = v.Head(), v.Modified(), true
 	d.items = func(yield func(protocol.Item, error) bool) {
 		n := 0
@@ -316,7 +309,6 @@ func (s *Snapshot) draft(ctx context.Context, v *journal.View) (*draft, error) {
 				err = ctx.Err()
 			}
 			if err != nil {
-				d.bad = err
 				yield(protocol.Item{}, err)
 				return
 			}
@@ -360,7 +352,7 @@ func (d *draft) writeTo(w io.Writer) error {
 // compare returns what is known of the file at path if it is this draft to
 // the byte, and errDiffers if it is not or not there.
 func (d *draft) compare(path string) (*published, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errDiffers
 	} else if err != nil {
@@ -370,9 +362,6 @@ func (d *draft) compare(path string) (*published, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	sum := sha256.New()
 	c := &comparer{old: bufio.NewReaderSize(f, 256<<10), sum: sum}
@@ -417,7 +406,7 @@ func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer f.Close()
 	h := w.Header()
-	h.Set("Content-Type", manifestType)
+	h.Set("Content-Type", protocol.ManifestType)
 	h.Set("Etag", st.etag)
 	h.Set("Cache-Control", "no-cache") // ask again, and be told 304
 	http.ServeContent(w, r, "", st.info.ModTime(), f)
@@ -430,7 +419,7 @@ func (s *Snapshot) open() (*os.File, *published) {
 	if s.state == nil {
 		return nil, nil
 	}
-	f, err := os.Open(s.Path)
+	f, err := openRegular(s.Path)
 	if err != nil {
 		return nil, nil
 	}

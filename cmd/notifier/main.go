@@ -137,7 +137,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	own("publish", func() error { return p.Run(ctx) })
 	own("hold", func() error { return holder.Run(ctx) })
 	if !d.noSelfCheck {
-		own("self-check", func() error { selfCheck(ctx, journal, env.Log); return nil })
+		own("self-check", func() error { selfCheck(ctx, journal, p, env.Log); return nil })
 	}
 	env.Log.Info("notifier listens", "address", doors.Addr().String(), "base", d.site.Base, "state", d.site.State, "manifest", snapshot.Path)
 	owned.Wait()
@@ -170,11 +170,15 @@ func serve(ctx context.Context, ln net.Listener, h http.Handler, showOut func(co
 	return err
 }
 
-// selfCheck waits for the first description and then looks whether the web
-// server gives what is published.
-func selfCheck(ctx context.Context, journal *server.Journal, log *slog.Logger) {
-	if journal.Wait(ctx, journal.Head()) != nil && !journal.Whole() {
-		return
+// selfCheck waits for the first look and then finds out whether the web server
+// gives what is published.
+func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher, log *slog.Logger) {
+	for p.Status().Looks == 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
 	findings, err := server.SelfCheck(ctx, journal, nil, 0)
 	if err != nil {

@@ -92,6 +92,10 @@ func printStatus(env *command.Env, s server.Status, running bool) {
 	if !running {
 		return
 	}
+	if s.Looks == 0 {
+		print("looks", "the first is under way")
+		return
+	}
 	print("manifest", "at %s, written %d times", s.Manifest, s.Writes)
 	print("looks", "%d, failed %d; the last %s ago took %s: %s", s.Looks, s.Failed,
 		time.Since(s.Last.At).Round(time.Second), s.Last.Duration.Round(time.Millisecond), s.Last)

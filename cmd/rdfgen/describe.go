@@ -25,7 +25,9 @@ func (j *job) describe(ctx context.Context, site *server.Site) error {
 		return err
 	}
 	defer journal.Close()
-	found, err := j.publisher(site, journal).Look(ctx, nil)
+	p, looked := j.publisher(site, journal)
+	found, err := p.Look(ctx, nil)
+	looked()
 	if err != nil {
 		return err
 	}
@@ -52,5 +54,5 @@ func (j *job) describe(ctx context.Context, site *server.Site) error {
 		return err
 	}
 	j.json = false // standard output holds the manifest
-	return j.tell(found)
+	return j.tell(found, nil)
 }

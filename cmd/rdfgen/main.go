@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -102,10 +103,13 @@ func (j *job) run(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
+	var findings []server.Finding
 	if j.selfCheck {
-		j.env.Log.Warn("a notifier holds the state: it checks itself when it starts")
+		if err := server.Ask(ctx, j.site.State, "POST", "/self-check", &findings); err != nil {
+			return err
+		}
 	}
-	return j.tell(found)
+	return j.tell(found, findings)
 }
 
 // turn is one turn of the publisher's loop.
@@ -117,7 +121,7 @@ func (j *job) turn(ctx context.Context, site *server.Site) error {
 	defer journal.Close()
 	snapshot := j.site.Snapshot(site)
 	snapshot.Manifest.Stream, snapshot.Manifest.Changes = "", "" // nobody serves them
-	p := j.publisher(site, journal)
+	p, looked := j.publisher(site, journal)
 	p.Snapshot = snapshot
 	take := p.Turn
 	if j.accept {
@@ -134,37 +138,33 @@ func (j *job) turn(ctx context.Context, site *server.Site) error {
 	defer held.Wait()
 	defer stop()
 	found, err := take(ctx)
+	looked()
 	if err != nil {
 		return err
 	}
+	var findings []server.Finding
 	if j.selfCheck {
-		findings, err := server.SelfCheck(ctx, journal, nil, 0)
-		if err != nil {
+		if findings, err = server.SelfCheck(ctx, journal, nil, 0); err != nil {
 			return err
 		}
-		for _, f := range findings {
-			fmt.Fprintln(j.env.Stderr, f)
-		}
-		if len(findings) > 0 {
-			return errors.Join(j.tell(found), errors.New("the web server does not give what is published"))
-		}
 	}
-	return j.tell(found)
+	return j.tell(found, findings)
 }
 
-func (j *job) publisher(site *server.Site, journal *server.Journal) *server.Publisher {
-	p := &server.Publisher{Inventory: site, Journal: journal, Once: true, Log: j.env.Log}
+// publisher shows its progress on a terminal until done is called.
+func (j *job) publisher(site *server.Site, journal *server.Journal) (p *server.Publisher, done func()) {
+	p = &server.Publisher{Inventory: site, Journal: journal, Once: true, Log: j.env.Log}
 	bar, shown := j.env.Progress("looking", -1), 0
 	p.Progress = func(r server.Report) {
 		n := r.New + r.Changed + r.Moved + r.Touched + r.Unchanged
 		bar.Add(int64(n - shown))
 		shown = n
 	}
-	return p
+	return p, bar.Done
 }
 
 // tell says what was found: nothing, unless asked to or a person is needed.
-func (j *job) tell(found server.Report) error {
+func (j *job) tell(found server.Report, findings []server.Finding) error {
 	if j.json {
 		if err := j.env.PrintJSON(found); err != nil {
 			return err
@@ -173,9 +173,15 @@ func (j *job) tell(found server.Report) error {
 	if j.verbose {
 		fmt.Fprintln(j.env.Stderr, found)
 	}
-	if found.MassHeld {
+	for _, f := range findings {
+		fmt.Fprintln(j.env.Stderr, f)
+	}
+	switch {
+	case found.MassHeld:
 		return fmt.Errorf("%d pages have vanished, too many to believe it: nothing is announced until they return;"+
 			" if they are meant to be gone, run the same with --accept-deletions", found.HeldNow)
+	case len(findings) > 0:
+		return errors.New("the web server does not give what is published")
 	}
 	return nil
 }
@@ -191,6 +197,7 @@ func (j *job) list(ctx context.Context, site *server.Site) error {
 		LeftOut   []*left  `json:"left_out"`
 		Unseen    []string `json:"unseen,omitempty"`
 	}
+	out.Published, out.LeftOut = []string{}, []*left{} // in JSON, none is [] and not null
 	byReason := map[string]*left{}
 	for o, err := range site.Look(ctx, nil) {
 		var unseen *server.UnseenError
@@ -213,7 +220,7 @@ func (j *job) list(ctx context.Context, site *server.Site) error {
 	if j.json {
 		return j.env.PrintJSON(out)
 	}
-	w := j.env.Stdout
+	w := bufio.NewWriter(j.env.Stdout)
 	for _, u := range out.Published {
 		fmt.Fprintln(w, "publish ", u)
 	}
@@ -230,5 +237,5 @@ func (j *job) list(ctx context.Context, site *server.Site) error {
 		fmt.Fprintf(w, " %d left out: %s.", len(l.Places), l.Reason)
 	}
 	fmt.Fprintln(w, "\nNext: the same without --dry-run, and with --out FILE to publish it.")
-	return nil
+	return w.Flush()
 }
