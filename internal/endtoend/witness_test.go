@@ -1,0 +1,43 @@
+package endtoend
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestOthersReadWhatIsWritten has tools of other people read the manifests of
+// a real site and of a tree of odd names.
+func TestOthersReadWhatIsWritten(t *testing.T) {
+	rapper, xmllint := require(t, "rapper"), require(t, "xmllint")
+	r := newRig(t)
+	for _, name := range []string{"a&b.html", "<i>.html", `"quoted".html`, "it's.html", "ümlaut.html", "two\nlines.html",
+		"tab\t.html", "\xff\xfe.html", "100%.html", "a?b=c#d.html", "日本/語.html", "]]>.html", "plain.html"} {
+		r.write(name, "<title>"+name+"</title>")
+	}
+	docroots := []string{r.root}
+	if isFile(filepath.Join(gitDoc, "git.html")) {
+		docroots = append(docroots, gitDoc)
+	}
+	for _, docroot := range docroots {
+		published := filepath.Join(filepath.Dir(r.root), "published.rdf")
+		for _, flags := range [][]string{
+			{"--docroot", docroot, "--base", "https://www.example.org/a%26b/", "--out", published, "--state", filepath.Join(t.TempDir(), "state")},
+			{"--docroot", docroot, "--base", "https://www.example.org/", "--include", "**"},
+		} {
+			out, code := run(t, "rdfgen", flags...)
+			if code != 0 {
+				t.Fatalf("rdfgen %q: exit %d: %s", flags, code, out)
+			}
+			if flags[4] != "--out" {
+				r.must(os.WriteFile(published, []byte(out), 0o644))
+			}
+			for _, witness := range [][]string{{xmllint, "--noout", published}, {rapper, "-q", "-c", "-i", "rdfxml", published}} {
+				if said, err := exec.Command(witness[0], witness[1:]...).CombinedOutput(); err != nil || len(said) > 0 {
+					t.Errorf("%s of %s: %v: %.500s", filepath.Base(witness[0]), docroot, err, said)
+				}
+			}
+		}
+	}
+}
