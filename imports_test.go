@@ -19,6 +19,7 @@ var ours = map[string][]string{
 	"internal/xmlpull":  {},
 	"internal/robots":   {},
 	"internal/wsconn":   {},
+	"internal/html":     {},
 	"internal/command":  {},
 	"internal/front":    {"protocol"},
 	"internal/endtoend": {},
@@ -43,7 +44,7 @@ var theirs = map[string][]string{
 	"github.com/prometheus/client_golang": {"cmd/notifier"},
 	"github.com/klauspost/compress":       {},
 	"github.com/mmcdole/gofeed":           {},
-	"golang.org/x/net":                    {},
+	"golang.org/x/net":                    {"internal/html"},
 }
 
 // free packages may import anything of ours: they are wiring, programs to read, or measurements.

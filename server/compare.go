@@ -185,6 +185,9 @@ func (c *comparison) compareRead(e journal.Entry, r Offer) {
 	same := it.Digest == e.Item.Digest && !it.Digest.IsZero()
 	if same {
 		it.Modified, it.Span = e.Item.Modified, e.Item.Span
+		// A title belongs to the bytes: where it is read otherwise than it was,
+		// as by a newer Parley, that alone is nothing to tell everybody.
+		it.Title = e.Item.Title
 		if it.Equal(e.Item) {
 			switch {
 			case !e.Held.IsZero(): // note counts it
@@ -257,6 +260,8 @@ func (c *comparison) absent(e journal.Entry) {
 	case !c.inv.Public(e.Item.URL):
 		c.withdraw(e.Item.URL)
 	case c.isUnseen(e.Item.URL): // as far as is known by now: finish looks again
+	case e.Held.After(c.now) && !c.accept:
+		c.hold(e) // the clock was set back: it would wait until then, and for its grace
 	case !e.Held.IsZero() && !c.accept && !c.ripe(e.Held):
 		// It waits.
 	case len(c.gone) < c.limit:

@@ -421,6 +421,9 @@ func (w *walk) offer(d *walkDir, f *os.File, now time.Time, x file) (o Offer, ok
 	o.Length, o.Modified, o.Type = st.size, st.mtime, mediaType(x.name)
 	o.Stamp = st.stamp(now)
 	o.Unsettled = s.settling.has(w.tree, real)
+	if s.saysNoIndex(o.URL, o.Stamp) {
+		o.LeftOut = leftNoIndex
+	}
 	return o, true, nil
 }
 
@@ -440,7 +443,7 @@ func (w *walk) left(d *walkDir, o *Offer, x file, real string) string {
 	case left != "":
 	case len(o.URL) > protocol.MaxURL:
 		o.URL, left = "", leftLongURL
-	case !w.rules.Allowed(everybody, s.urls.path(o.URL)):
+	case !s.allowed(w.rules, o.Place, o.URL):
 		left = leftRobots
 	}
 	return left

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -78,5 +79,16 @@ func TestDocrootHostile(t *testing.T) {
 		case o.LeftOut == "" && r.Digest.IsZero():
 			t.Errorf("%s was not read: %+v", o.Place, r)
 		}
+	}
+}
+
+// A pipe where the manifest should be is not waited for.
+func TestPublishedPipe(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.html", "a")
+	w.must(syscall.Mkfifo(w.out(), 0o600))
+	w.restart()
+	if _, err := w.pub.Turn(t.Context()); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/rand"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,12 +23,19 @@ func markPath(manifest string) string {
 	return filepath.Join(dir, "."+name+".mark")
 }
 
+// maxMark is how much of a mark is read, in bytes: the docroot may be written to by others.
+const maxMark = 1 << 10
+
 // readMark returns the mark beside a manifest, empty if there is none.
 func readMark(manifest string) (string, error) {
-	b, err := os.ReadFile(markPath(manifest))
+	f, err := openRegular(markPath(manifest))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
+	} else if err != nil {
+		return "", err
 	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxMark))
 	return strings.TrimSpace(string(b)), err
 }
 

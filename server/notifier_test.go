@@ -3,11 +3,14 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -245,6 +248,32 @@ func TestManifestDoor(t *testing.T) {
 	resp, _ = s.get("/robots.rdf", "If-None-Match", resp.Header.Get("Etag"))
 	if resp.StatusCode != 304 {
 		t.Errorf("status %d", resp.StatusCode)
+	}
+}
+
+// Whoever asks on and on and reads nothing, or never ends a body, is cut off.
+func TestDoorsIdleClients(t *testing.T) {
+	s := newSite(t, func(n *server.Notifier) { n.WriteWait = 100 * time.Millisecond })
+	for name, ask := range map[string]func(net.Conn) error{
+		"reads nothing": func(c net.Conn) (err error) {
+			for err == nil {
+				_, err = c.Write([]byte("GET /robots.rdf HTTP/1.1\r\nHost: site.example\r\n\r\n"))
+			}
+			return err
+		},
+		"never ends a body": func(c net.Conn) error {
+			fmt.Fprint(c, "GET /.well-known/parley HTTP/1.1\r\nHost: site.example\r\nContent-Length: 1000\r\n\r\nx")
+			_, err := io.Copy(io.Discard, c)
+			return err
+		},
+	} {
+		c, err := net.Dial("tcp", s.web.Listener.Addr().String())
+		s.must(err)
+		s.must(c.SetDeadline(time.Now().Add(15 * time.Second)))
+		if err := ask(c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a client that %s is served for ever", name)
+		}
+		c.Close()
 	}
 }
 

@@ -218,3 +218,27 @@ func TestPublishedByURL(t *testing.T) {
 	}
 	w.must(j.Close())
 }
+
+// A manifest may say that a page was modified in the future: a clock was wrong,
+// or somebody else wrote it. That is not believed again.
+func TestEpochFutureModified(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.html", "a")
+	w.turn()
+	b, err := os.ReadFile(w.out())
+	w.must(err)
+	year := w.clock().UTC().Format("2006-")
+	w.must(os.WriteFile(w.out(), []byte(strings.NewReplacer(">"+year, ">9999-", "p:epoch>", "p:epoch>x").Replace(string(b))), 0o644))
+	w.restart()
+	if w.turn(); w.journal.Len() != 1 {
+		t.Fatalf("%d items", w.journal.Len())
+	}
+	v, err := w.journal.View()
+	w.must(err)
+	defer v.Close()
+	for e, err := range v.Entries() {
+		if w.must(err); e.Item.Modified.After(w.clock()) {
+			t.Errorf("modified %v", e.Item.Modified)
+		}
+	}
+}

@@ -126,6 +126,18 @@ func TestStories(t *testing.T) {
 			}
 			w.wantTold("delete a.html")
 		},
+		"the clock is set back during a grace": func(w *world) {
+			w.remove("a.html")
+			w.look()
+			w.pass(-24 * time.Hour)
+			w.look()
+			w.pass(59 * time.Second)
+			w.look()
+			w.wantTold("")
+			w.pass(time.Second)
+			w.look()
+			w.wantTold("delete a.html")
+		},
 		"a page returns the same": func(w *world) {
 			old := w.pages["a.html"].content
 			w.remove("a.html")

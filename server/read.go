@@ -23,6 +23,7 @@ const readSize = 256 << 10
 // A reader is what reading a file takes. They are lent out by readers.
 type reader struct {
 	hash hash.Hash
+	head []byte // the first bytes of what was hashed, as many as were asked for
 	buf  [readSize]byte
 }
 
@@ -67,6 +68,9 @@ func (s *Site) read(ctx context.Context, o Offer) (Offer, error) {
 func (s *Site) readOnce(ctx context.Context, t *tree, o *Offer) (steady bool, err error) {
 	f, left, err := t.open(o.Place)
 	if err != nil || left != "" {
+		if errors.Is(err, fs.ErrNotExist) {
+			s.forgetNoIndex(o.URL)
+		}
 		o.LeftOut = left
 		return false, err
 	}
@@ -86,8 +90,15 @@ func (s *Site) readOnce(ctx context.Context, t *tree, o *Offer) (steady bool, er
 	r := readers.Get().(*reader)
 	defer readers.Put(r)
 	r.hash.Reset()
+	if o.Type == "" {
+		o.Type = mediaType(o.Place)
+	}
+	head := 0
+	if s.Features != nil && hasFeatures(o.Type) {
+		head = featuresSize
+	}
 	// One byte more than there should be tells of a file that grows.
-	n, err := r.read(ctx, io.LimitReader(f, before.size+1))
+	n, err := r.read(ctx, io.LimitReader(f, before.size+1), head)
 	if err != nil {
 		return false, err
 	}
@@ -100,20 +111,20 @@ func (s *Site) readOnce(ctx context.Context, t *tree, o *Offer) (steady bool, er
 	}
 	r.hash.Sum(o.Digest[:0])
 	o.Length, o.Modified, o.Stamp, o.Unsettled = n, before.mtime, before.stamp(now), false
-	if o.Type == "" {
-		o.Type = mediaType(o.Place)
-	}
-	return true, nil
+	return true, s.features(o, r.head)
 }
 
-// read hashes all of a file. It is like io.Copy, but that it ends with ctx.
-func (r *reader) read(ctx context.Context, f io.Reader) (n int64, err error) {
+// read hashes all of a file, and keeps as much of its head. It is like
+// io.Copy, but that it ends with ctx.
+func (r *reader) read(ctx context.Context, f io.Reader, head int) (n int64, err error) {
+	r.head = r.head[:0]
 	for {
 		if err := ctx.Err(); err != nil {
 			return n, err
 		}
 		m, err := f.Read(r.buf[:])
 		r.hash.Write(r.buf[:m])
+		r.head = append(r.head, r.buf[:min(m, head-len(r.head))]...)
 		n += int64(m)
 		if err == io.EOF {
 			return n, nil

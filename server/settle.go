@@ -13,6 +13,15 @@ const (
 	settleLimit = 10 * time.Second      // looked at all the same, so that nothing can starve
 )
 
+// settleAgain is how soon a path must change again after its last event, in
+// terms of what it had to rest then, to be one that keeps changing: it must
+// rest twice as long this time. So a file that is being written in pieces, of
+// whatever size, is not read anew for every piece.
+const settleAgain = 8
+
+// maxTold is how many paths that have settled are remembered for that.
+const maxTold = 1 << 12
+
 // maxSettling is how many paths are followed one by one. Beyond it everything is dirty.
 const maxSettling = 1 << 16
 
@@ -22,19 +31,21 @@ const maxSettling = 1 << 16
 type settling struct {
 	mu    sync.Mutex
 	paths map[string]changing
+	told  map[string]changing // the last that have settled
 }
 
 // changing is how a path has been changing.
 type changing struct {
 	path        string
 	first, last time.Time // events
-	empty       bool      // it was when it had rested for long enough
+	least       time.Duration
+	empty       bool // it was when it had rested for long enough
 }
 
 // rested is when the path will have rested long enough: as long as it has been
 // changing, so that the wait doubles while it goes on, within limits.
 func (c changing) rested() time.Time {
-	quiet := min(max(c.last.Sub(c.first), settleQuiet), settleMost)
+	quiet := min(max(c.last.Sub(c.first), c.least), settleMost)
 	if c.empty {
 		quiet = max(quiet, settleEmpty)
 	}
@@ -57,7 +68,10 @@ func (q *settling) note(path string, now time.Time) bool {
 		if q.paths == nil {
 			q.paths = make(map[string]changing)
 		}
-		c = changing{path: path, first: now}
+		c = changing{path: path, first: now, least: settleQuiet}
+		if t, ok := q.told[path]; ok && now.Sub(t.last) < settleAgain*t.least {
+			c.least = min(2*t.least, settleMost)
+		}
 	}
 	c.last, c.empty = now, false
 	q.paths[path] = c
@@ -99,10 +113,15 @@ func (q *settling) wait(c changing, now time.Time) bool {
 func (q *settling) done(c changing, now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if p := q.paths[c.path]; !p.last.Equal(c.last) && now.Before(p.first.Add(settleLimit)) {
+	p := q.paths[c.path]
+	if !p.last.Equal(c.last) && now.Before(p.first.Add(settleLimit)) {
 		return false
 	}
 	delete(q.paths, c.path)
+	if q.told == nil || len(q.told) >= maxTold {
+		q.told = make(map[string]changing)
+	}
+	q.told[c.path] = p
 	return true
 }
 
@@ -127,6 +146,6 @@ func (q *settling) hasPath(path string) bool {
 
 func (q *settling) clear() {
 	q.mu.Lock()
-	q.paths = nil
+	q.paths, q.told = nil, nil
 	q.mu.Unlock()
 }

@@ -25,6 +25,8 @@ func TestSettle(t *testing.T) {
 		{"one", []time.Duration{0}, false, []time.Duration{15 * ms}},
 		{"an editor", []time.Duration{0, 1 * ms, 9 * ms}, false, []time.Duration{24 * ms}},
 		{"two saves", []time.Duration{0, 500 * ms}, false, []time.Duration{15 * ms, 515 * ms}},
+		{"pieces", every(50*ms, 200*ms), false, []time.Duration{15 * ms, 80 * ms, 300 * ms}},
+		{"saves one after another", every(200*ms, 600*ms), false, []time.Duration{15 * ms, 215 * ms, 415 * ms, 615 * ms}},
 		{"a slow writer", every(10*ms, 100*ms), false, []time.Duration{200 * ms}},
 		{"a slower one", every(10*ms, 5000*ms), false, []time.Duration{7000 * ms}},
 		{"without an end", every(10*ms, 11*time.Second), false, []time.Duration{10 * time.Second, 10*time.Second + 2*990*ms + 10*2*ms}},

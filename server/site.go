@@ -24,7 +24,8 @@ import (
 // .pdf, and what Include names. Nothing makes public what is hidden (its name,
 // or that of a directory above it, begins with a dot), an editor's backup, a
 // dump, an output of Parley, larger than MaxFile, no regular file, a symbolic
-// link that leads out of the root, or forbidden by robots.txt to everybody.
+// link that leads out of the root, or forbidden by robots.txt to everybody, or
+// by the page itself (see Features).
 //
 // A symbolic link to a file within the root is a page of its own. One to a
 // directory within the root is walked like a directory, at most four such
@@ -52,7 +53,8 @@ type Site struct {
 
 	// Robots is the robots.txt that counts: a file or an http(s) URL. Empty
 	// means robots.txt in Docroot, if there is one. Its rules are matched
-	// against the paths of URLs, that of Base included.
+	// against the paths of URLs, that of Base included. If Docroot's vanishes,
+	// what it said counts for another minute.
 	Robots string
 
 	// MaxFile is the size in bytes beyond which a file is not published. Zero means 100 MB.
@@ -61,6 +63,12 @@ type Site struct {
 	// Own lists files and directories that Parley writes, such as the manifest
 	// and the state. They are not published. robots.rdf in Docroot never is.
 	Own []string
+
+	// Features, if not nil, says what a page says of itself. Read calls it for
+	// HTML and XHTML, with the first 256 KiB, at most, of the very bytes that
+	// it digests; nobody else does. A page with NoIndex is not published. An
+	// error means that the page could not be read.
+	Features func(r io.Reader) (Features, error)
 
 	Log *slog.Logger
 
@@ -74,8 +82,12 @@ type Site struct {
 	mu      sync.Mutex // guards what follows
 	robots  *robots.File
 	tried   time.Time       // when Public could not read it
+	ruled   bool            // robots comes from a file that was there
+	missing time.Time       // since when that is gone; zero if it is not
 	present *tree           // of the look that is going on
 	own     map[string]bool // places of own outputs
+
+	noIndex map[string]string // the stamps of pages that said noindex, by URL
 }
 
 // MaxFile is how large a file may be to be published, in bytes, unless Site.MaxFile says otherwise.
@@ -112,7 +124,8 @@ func (s *Site) maxFile() int64 {
 }
 
 // Public reports whether url is that of a file which the present rules allow
-// to be published, whether there is one or not. Until robots.txt could be
+// to be published, whether there is one or not; that of a page which said
+// noindex when it was last read is not public. Until robots.txt could be
 // read for the first time nothing is public; later, while it cannot be read,
 // what it said last goes on to count.
 func (s *Site) Public(url string) bool {
@@ -121,7 +134,11 @@ func (s *Site) Public(url string) bool {
 	}
 	s.mu.Lock()
 	rules, tried := s.robots, s.tried
+	_, noIndex := s.noIndex[url]
 	s.mu.Unlock()
+	if noIndex {
+		return false
+	}
 	if rules == nil {
 		if time.Since(tried) < robotsAgain {
 			return false
@@ -168,7 +185,7 @@ func (s *Site) left(rules *robots.File, place, url string) string {
 		return leftOwn
 	case len(url) > protocol.MaxURL:
 		return leftLongURL
-	case !rules.Allowed(everybody, s.urls.path(url)):
+	case !s.allowed(rules, place, url):
 		return leftRobots
 	}
 	return ""
@@ -176,6 +193,18 @@ func (s *Site) left(rules *robots.File, place, url string) string {
 
 // everybody is the agent that no robots.txt names.
 const everybody = "*"
+
+// allowed asks robots.txt about the URL of a file, and about the one that its
+// name gives where that is another: "/private/index.html" is written for what
+// is published as "/private/", and a web server answers at both.
+func (s *Site) allowed(rules *robots.File, place, url string) bool {
+	_, name := splitPlace(place)
+	if s.urls.tail(name) == name {
+		return rules.Allowed(everybody, s.urls.path(url))
+	}
+	named := url[:strings.LastIndexByte(url, '/')+1] + escapeName(name)
+	return rules.Allowed(everybody, s.urls.path(url), s.urls.path(named))
+}
 
 // ownOutput reports whether a place, or a directory above it, is in own.
 func ownOutput(own map[string]bool, place string) bool {
@@ -203,6 +232,7 @@ func (s *Site) readRules(ctx context.Context, t *tree) (*robots.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("robots.txt: %w: as long as nobody knows what it forbids, nothing is published", err)
 	}
+	there := b != nil
 	rules := robots.Parse(b)
 	own := make(map[string]bool)
 	for _, name := range s.Own {
@@ -211,14 +241,35 @@ func (s *Site) readRules(ctx context.Context, t *tree) (*robots.File, error) {
 		}
 	}
 	s.mu.Lock()
-	s.robots, s.own = rules, own
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	s.own = own
+	if s.Robots == "" && !there && s.ruled {
+		if s.missing.IsZero() {
+			s.missing = time.Now()
+		}
+		if time.Since(s.missing) < robotsHeld {
+			return s.robots, nil
+		}
+	}
+	s.robots, s.ruled, s.missing = rules, there, time.Time{}
 	return rules, nil
+}
+
+// rulesOver reports whether a vanished robots.txt has counted for long enough,
+// so that everything is to be looked at without it.
+func (s *Site) rulesOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.missing.IsZero() && time.Since(s.missing) >= robotsHeld
 }
 
 const (
 	robotsTimeout = 15 * time.Second // for fetching it
 	robotsAgain   = 10 * time.Second // before Public tries again
+
+	// robotsHeld is how long the docroot's robots.txt counts after it has
+	// vanished: a build that empties the docroot may write it last.
+	robotsHeld = time.Minute
 )
 
 // robotsFile returns the path of robots.txt if it is a file. If that is a
@@ -262,7 +313,7 @@ func (s *Site) readRobots(ctx context.Context, t *tree) ([]byte, error) {
 		} else if st.mode != 0 {
 			return nil, fmt.Errorf("%s: %s", name, leftIrregular)
 		}
-		return io.ReadAll(io.LimitReader(f, robots.MaxBytes))
+		return io.ReadAll(io.LimitReader(f, robots.MaxBytes+1)) // one more, so that Parse knows that there is more
 	}
 	ctx, cancel := context.WithTimeout(ctx, robotsTimeout)
 	defer cancel()
@@ -278,7 +329,7 @@ func (s *Site) readRobots(ctx context.Context, t *tree) ([]byte, error) {
 	defer resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusOK:
-		return io.ReadAll(io.LimitReader(resp.Body, robots.MaxBytes))
+		return io.ReadAll(io.LimitReader(resp.Body, robots.MaxBytes+1))
 	case http.StatusNotFound, http.StatusGone:
 		return nil, nil
 	}

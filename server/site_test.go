@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
@@ -347,6 +348,7 @@ func TestSiteRobots(t *testing.T) {
 		t.Error("public although nobody knows robots.txt")
 	}
 	d.must(os.Remove(d.path("robots.txt")))
+	d.site = &server.Site{Docroot: d.dir, Base: base}
 	d.wantOffered("a.html", "c&d.html", "private/", "private/b.html")
 	if !d.site.Public(base + "private/") {
 		t.Error("not public although nothing forbids it")
@@ -355,8 +357,50 @@ func TestSiteRobots(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "robots")
 	d.site = &server.Site{Docroot: d.dir, Base: base, Robots: elsewhere}
 	d.wantLookError("robots.txt")
-	d.must(os.WriteFile(elsewhere, []byte("user-agent: *\ndisallow: /*.html$"), 0o644))
-	d.wantOffered("private/")
+	d.must(os.WriteFile(elsewhere, []byte("user-agent: *\ndisallow: /*b.html$\ndisallow: /c"), 0o644))
+	d.wantOffered("a.html", "private/")
+}
+
+// A build that empties the docroot may write robots.txt last.
+func TestSiteRobotsVanishes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDocroot(t, "a.html", "private/b.html")
+		d.write("robots.txt", "user-agent: *\ndisallow: /private/")
+		d.wantOffered("a.html")
+		d.must(os.Remove(d.path("robots.txt")))
+		d.wantOffered("a.html")
+		time.Sleep(30 * time.Second)
+		d.wantOffered("a.html")
+		d.write("robots.txt", "user-agent: *\ndisallow: /a")
+		d.wantOffered("private/b.html")
+		d.must(os.Remove(d.path("robots.txt")))
+		d.wantOffered("private/b.html")
+		time.Sleep(time.Minute)
+		d.wantOffered("a.html", "private/b.html")
+	})
+}
+
+// A rule counts whichever of a file's URLs it is written for.
+func TestSiteRobotsBothURLs(t *testing.T) {
+	d := newDocroot(t, "index.html", "a.html", "private/index.html", "private/b.html", "sub/index.html", "x y.html")
+	for _, c := range []struct {
+		clean bool
+		rules string
+		want  []string
+	}{
+		{false, "disallow: /private/index.html\ndisallow: /x%20y.html", []string{"", "a.html", "private/b.html", "sub/"}},
+		{false, "disallow: /\nallow: /$", []string{""}},
+		{true, "disallow: /a.html\nallow: /private/index.html\ndisallow: /private/\n", []string{"", "x%20y", "private/", "sub/"}},
+	} {
+		d.site = &server.Site{Docroot: d.dir, Base: base, CleanURLs: c.clean}
+		d.write("robots.txt", "user-agent: *\n"+c.rules)
+		d.wantOffered(c.want...)
+		for _, url := range []string{"", "private/", "sub/"} {
+			if got := d.site.Public(base + url); got != slices.Contains(c.want, url) {
+				t.Errorf("%q: public %q is %v", c.rules, url, got)
+			}
+		}
+	}
 }
 
 func (d *docroot) wantLookError(text string) {

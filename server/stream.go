@@ -58,7 +58,7 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 	}
 	defer leave()
 	conn, err := wsconn.Accept(w, r, wsconn.Options{Subprotocol: protocol.Subprotocol, MaxMessage: clientLimit,
-		WriteWait: orDefault(n.WriteWait, 20*time.Second), Ping: n.heartbeat()})
+		WriteWait: n.writeWait(), Ping: n.heartbeat()})
 	if err != nil {
 		n.stats.refuse(http.StatusBadRequest)
 		return nil // it has been answered

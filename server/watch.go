@@ -154,7 +154,9 @@ func (w *watcher) run(ctx context.Context) (err error) {
 		case <-w.moved:
 			err = w.restructure(ctx)
 		case <-poll.C:
-			err = w.checkRoot()
+			if err = w.checkRoot(); err == nil && w.site.rulesOver() {
+				w.tell(nil)
+			}
 		}
 		if err != nil {
 			return err

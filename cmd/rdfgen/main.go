@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -186,7 +187,8 @@ func (j *job) tell(found server.Report, findings []server.Finding) error {
 	return nil
 }
 
-// list prints what would be published, then what is left out by reason.
+// list prints what would be published, then what is left out by reason. It
+// reads the pages, since some can be left out for what they say.
 func (j *job) list(ctx context.Context, site *server.Site) error {
 	type left struct {
 		Reason string   `json:"reason"`
@@ -201,6 +203,19 @@ func (j *job) list(ctx context.Context, site *server.Site) error {
 	byReason := map[string]*left{}
 	for o, err := range site.Look(ctx, nil) {
 		var unseen *server.UnseenError
+		if err == nil && o.LeftOut == "" && site.Features != nil {
+			r, err := site.Read(ctx, o)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case errors.Is(err, fs.ErrNotExist):
+				continue
+			case err != nil:
+				out.Unseen = append(out.Unseen, err.Error())
+				continue
+			}
+			o = r
+		}
 		switch {
 		case errors.As(err, &unseen):
 			out.Unseen = append(out.Unseen, unseen.Error())

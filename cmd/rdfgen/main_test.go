@@ -56,11 +56,13 @@ func (d *desk) published() []string {
 
 func TestDescribe(t *testing.T) {
 	d := newDesk(t, "index.html", "a.html", "b/c.html", ".hidden.html", "notes.txt")
+	d.write("a.html", "<html><head><title>\n Fish &amp;\tchips </title></head></html>")
+	d.write("x.html", `<meta name="parley" content="NoIndex">`)
 	out, said := d.run(0)
 	if said != "" {
 		t.Errorf("it said %q", said)
 	}
-	var urls []string
+	var urls, titles []string
 	r := protocol.NewManifestReader(strings.NewReader(out), protocol.ManifestOptions{})
 	for {
 		rec, err := r.Next()
@@ -70,6 +72,12 @@ func TestDescribe(t *testing.T) {
 			t.Fatal(err)
 		}
 		urls = append(urls, rec.Item.URL)
+		if title := rec.Item.Title; title != "" {
+			titles = append(titles, title)
+		}
+	}
+	if len(titles) != 1 || titles[0] != "Fish & chips" {
+		t.Errorf("titles are %q", titles)
 	}
 	if got := strings.Join(urls, " "); got != "https://example.org/ https://example.org/a.html https://example.org/b/c.html" {
 		t.Errorf("described are %s", got)
@@ -81,10 +89,12 @@ func TestDescribe(t *testing.T) {
 
 func TestDryRun(t *testing.T) {
 	d := newDesk(t, "a.html", "secret/b.html", "a.html~", "new\nline.html")
+	d.write("x.html", `<!DOCTYPE html><title>X</title><meta name="robots" content="noindex">`)
 	d.write("robots.txt", "User-agent: *\nDisallow: /secret/\n")
 	out, _ := d.run(0, "--dry-run")
 	for _, want := range []string{"publish  https://example.org/a.html\n", "publish  https://example.org/new%0Aline.html\n",
-		`leave out "secret/b.html": robots.txt`, `leave out "a.html~": backup`, "2 pages would be published."} {
+		`leave out "secret/b.html": robots.txt`, `leave out "a.html~": backup`,
+		`leave out "x.html": noindex`, "2 pages would be published."} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -208,8 +208,11 @@ func ForStatus(status int, body []byte) *File {
 // without a token, such as "*", is whoever is not named in the file.
 // /robots.txt itself is always allowed.
 //
+// A page may have other paths, such as "/a/index.html" beside "/a/": then the
+// rule that decides is the first in rank of those that match any of them.
+//
 // It takes time linear in the size of the agent's rules, times the length of path.
-func (f *File) Allowed(agent, path string) bool {
+func (f *File) Allowed(agent, path string, others ...string) bool {
 	target := newTarget(path)
 	if target.path == "/robots.txt" {
 		return true
@@ -217,15 +220,23 @@ func (f *File) Allowed(agent, path string) bool {
 	if f.deny {
 		return false
 	}
-	var best *rule
+	best := f.decisive(nil, agent, target)
+	for _, o := range others {
+		best = f.decisive(best, agent, newTarget(o))
+	}
+	return best == nil || best.allow
+}
+
+// decisive returns the first in rank of best and the rules that match the target.
+func (f *File) decisive(best *rule, agent string, t target) *rule {
 	for _, m := range f.members(agent) {
 		for i := range m.group.rules {
-			if r := &m.group.rules[i]; r.outranks(best) && r.matches(target) {
+			if r := &m.group.rules[i]; r.outranks(best) && r.matches(t) {
 				best = r
 			}
 		}
 	}
-	return best == nil || best.allow
+	return best
 }
 
 // CrawlDelay returns the Crawl-delay of agent's group, 0 if there is none.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -55,7 +57,7 @@ func (f *Flags) Site(log *slog.Logger) (*server.Site, error) {
 		return nil, err
 	}
 	site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: f.Include, Exclude: f.Exclude,
-		CleanURLs: f.CleanURLs, Robots: f.Robots, MaxFile: int64(f.MaxFile), Log: log}
+		CleanURLs: f.CleanURLs, Robots: f.Robots, MaxFile: int64(f.MaxFile), Features: features, Log: log}
 	for _, own := range []string{f.Out, f.State} {
 		if own != "" {
 			site.Own = append(site.Own, own)
@@ -65,6 +67,12 @@ func (f *Flags) Site(log *slog.Logger) (*server.Site, error) {
 		return nil, command.Misusef("%w", err)
 	}
 	return site, nil
+}
+
+// features asks a page for its title, and whether it may be published.
+func features(r io.Reader) (server.Features, error) {
+	h, err := html.ReadHead(r)
+	return server.Features{Title: h.Title, NoIndex: h.NoIndex}, err
 }
 
 // canonical brings the base URL to the form in which everything is told.

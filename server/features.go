@@ -1,0 +1,105 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Features is what a page says of itself.
+type Features struct {
+	Title   string // as plain text; empty if it has none
+	NoIndex bool   // it asks not to be listed anywhere
+}
+
+const (
+	featuresSize = 256 << 10 // how much of a page is asked for its features, in bytes
+	titleSize    = 1 << 10   // the longest title that is kept, in bytes
+
+	// maxNoIndex is how many pages are remembered that said noindex, which
+	// takes some 30 MB. One more, and another is forgotten: it is read again.
+	maxNoIndex = 100_000
+)
+
+// hasFeatures reports whether files of a media type are asked for features.
+func hasFeatures(mediaType string) bool {
+	return mediaType == "text/html" || mediaType == "application/xhtml+xml"
+}
+
+// features asks the beginning of a page, whose URL, Type and Stamp are in o,
+// what it says of itself. An error leaves it open whether it may be published.
+func (s *Site) features(o *Offer, head []byte) error {
+	var f Features
+	if s.Features != nil && hasFeatures(o.Type) {
+		var err error
+		if f, err = s.Features(bytes.NewReader(head)); err != nil {
+			return fmt.Errorf("features: %w", err)
+		}
+	}
+	o.Title = cleanTitle(f.Title)
+	if f.NoIndex {
+		o.LeftOut = leftNoIndex
+		s.rememberNoIndex(o.URL, o.Stamp)
+	} else {
+		s.forgetNoIndex(o.URL)
+	}
+	return nil
+}
+
+// rememberNoIndex notes that the page at url said noindex when it had this stamp.
+func (s *Site) rememberNoIndex(url string, stamp []byte) {
+	if url == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noIndex == nil {
+		s.noIndex = make(map[string]string)
+	}
+	if _, ok := s.noIndex[url]; !ok && len(s.noIndex) >= maxNoIndex {
+		for other := range s.noIndex {
+			delete(s.noIndex, other)
+			break
+		}
+	}
+	s.noIndex[url] = string(stamp)
+}
+
+func (s *Site) forgetNoIndex(url string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.noIndex, url)
+}
+
+// saysNoIndex reports whether the page at url said noindex when it was last
+// read, and has not changed since. Where it has, it stays remembered until it
+// is read again, so that Public does not tell of it meanwhile.
+func (s *Site) saysNoIndex(url string, stamp []byte) bool {
+	if len(stamp) == 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.noIndex[url] == string(stamp)
+}
+
+// cleanTitle makes one line of a title, and cuts it to titleSize.
+func cleanTitle(title string) string {
+	title = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(title, "\uFFFD"))
+	title = strings.Join(strings.Fields(title), " ")
+	if len(title) <= titleSize {
+		return title
+	}
+	n := titleSize
+	for !utf8.RuneStart(title[n]) {
+		n--
+	}
+	return strings.TrimSpace(title[:n])
+}

@@ -1,0 +1,192 @@
+package server_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// plainFeatures is a Site.Features for pages whose first line is the title,
+// and which say "noindex" anywhere. It counts the pages that it was asked of.
+func plainFeatures(calls *int) func(io.Reader) (server.Features, error) {
+	return func(r io.Reader) (server.Features, error) {
+		*calls++
+		b, err := io.ReadAll(r)
+		title, _, _ := strings.Cut(string(b), "\n")
+		return server.Features{Title: title, NoIndex: bytes.Contains(b, []byte("noindex"))}, err
+	}
+}
+
+// A stand is a docroot that a Publisher publishes.
+type stand struct {
+	*docroot
+	pub   *server.Publisher
+	log   *server.Journal
+	calls int
+	at    protocol.Cursor
+}
+
+func newStand(t *testing.T) *stand {
+	s := &stand{docroot: newDocroot(t)}
+	s.site.Features = plainFeatures(&s.calls)
+	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
+	s.must(err)
+	t.Cleanup(func() { j.Close() })
+	s.log, s.pub = j, &server.Publisher{Inventory: s.site, Journal: j}
+	return s
+}
+
+// settle waits until the stamps of all files are old enough to be kept.
+func (s *stand) settle() {
+	s.Helper()
+	for young := true; young; {
+		young = false
+		for o, err := range s.site.Look(s.Context(), nil) {
+			s.must(err)
+			young = young || o.LeftOut == "" && len(o.Stamp) == 0
+		}
+	}
+}
+
+// wantTold looks, and wants these changes to be told.
+func (s *stand) wantTold(want string) server.Report {
+	s.Helper()
+	s.settle()
+	rep, err := s.pub.Look(s.Context(), nil)
+	s.must(err)
+	var told []string
+	if !s.at.IsZero() {
+		changes, err := s.log.Read(s.Context(), s.at, 100)
+		s.must(err)
+		for _, c := range changes {
+			told = append(told, tell(c))
+		}
+	}
+	s.at = s.log.Head()
+	if got := strings.Join(told, ", "); got != want {
+		s.Errorf("told %q, want %q", got, want)
+	}
+	return rep
+}
+
+func TestNoIndex(t *testing.T) {
+	s := newStand(t)
+	s.write("a.html", "Title of a\ntext")
+	s.write("b.html", "Title of b\ntext")
+	s.write("hidden.html", "Hidden\nnoindex")
+	s.write("notes.pdf", "noindex is no word of a PDF")
+	s.wantTold("")
+	if s.calls != 3 {
+		t.Errorf("features of %d pages", s.calls)
+	}
+	if s.site.Public(base+"hidden.html") || !s.site.Public(base+"a.html") {
+		t.Error("Public does not know which page said noindex")
+	}
+	rep := s.wantTold("")
+	if rep.LeftOut != 1 || rep.Unchanged != 3 || s.calls != 3 {
+		t.Errorf("nothing has changed: %+v, and features of %d pages", rep, s.calls)
+	}
+	if left := leftOut(s.look())["hidden.html"]; left != "noindex" {
+		t.Errorf("left out for %q", left)
+	}
+
+	s.write("a.html", "Title of a\nnoindex")
+	if rep := s.wantTold("delete a.html"); rep.Withdrawn != 1 || rep.HeldNow != 0 {
+		t.Errorf("a page gains noindex: %+v", rep)
+	}
+	if s.site.Public(base + "a.html") {
+		t.Error("what was told of the page before can be replayed")
+	}
+	s.write("a.html", "New title of a\ntext")
+	s.wantTold("create a.html")
+	if !s.site.Public(base + "a.html") {
+		t.Error("the page is public again, and Public does not know")
+	}
+	s.write("b.html", "New title of b\ntext")
+	s.wantTold("update b.html")
+
+	v, err := s.log.View()
+	s.must(err)
+	defer v.Close()
+	titles := map[string]string{}
+	for e, err := range v.Entries() {
+		s.must(err)
+		titles[strings.TrimPrefix(e.Item.URL, base)] = e.Item.Title
+	}
+	if len(titles) != 3 || titles["a.html"] != "New title of a" || titles["b.html"] != "New title of b" || titles["notes.pdf"] != "" {
+		t.Errorf("titles are %q", titles)
+	}
+}
+
+// A page that vanishes and returns is not the one that said noindex.
+func TestNoIndexVanishes(t *testing.T) {
+	s := newStand(t)
+	s.write("a.html", "a")
+	s.write("b.html", "b noindex")
+	s.wantTold("")
+	s.must(os.Remove(s.path("b.html")))
+	s.wantTold("")
+	s.write("b.html", "b")
+	s.wantTold("create b.html")
+	if !s.site.Public(base + "b.html") {
+		t.Error("not public")
+	}
+}
+
+// A newer Parley that sees titles where it saw none has nothing to tell.
+func TestTitleAloneIsNoChange(t *testing.T) {
+	s := newStand(t)
+	s.site.Features = nil
+	s.write("a.html", "a")
+	s.write("b.html", "b")
+	s.wantTold("")
+	s.site.Features = plainFeatures(&s.calls)
+	s.age("a.html")
+	if rep := s.wantTold(""); rep.Touched != 1 || rep.Unchanged != 1 || s.calls != 1 {
+		t.Errorf("%+v, and features of %d pages", rep, s.calls)
+	}
+	s.write("a.html", "a\nmore")
+	s.wantTold("update a.html")
+}
+
+func TestFeaturesOfWhatIsRead(t *testing.T) {
+	d := newDocroot(t, "a.html", "a.xhtml", "a.pdf")
+	big := strings.Repeat("0123456789", 100_000)
+	d.write("big.html", big)
+	var seen []string
+	d.site.Features = func(r io.Reader) (server.Features, error) {
+		b, err := io.ReadAll(r)
+		seen = append(seen, string(b))
+		return server.Features{Title: " a\x00b\xff\n" + strings.Repeat("ä", 1000)}, err
+	}
+	for _, c := range []struct{ place, want string }{
+		{"a.html", "content of a.html"}, {"a.xhtml", "content of a.xhtml"}, {"a.pdf", ""}, {"big.html", big[:256<<10]}, {"a.html", "content of a.html"},
+	} {
+		seen = nil
+		o, err := d.site.Read(t.Context(), d.offer(c.place))
+		d.must(err)
+		if got := strings.Join(seen, "|"); got != c.want {
+			t.Errorf("%s: asked with %.100q (%d bytes)", c.place, got, len(got))
+		}
+		title := "a b\uFFFD " + strings.Repeat("ä", 508)
+		if c.want == "" {
+			title = ""
+		}
+		if o.Title != title {
+			t.Errorf("%s: title %q (%d bytes)", c.place, o.Title, len(o.Title))
+		}
+	}
+
+	broken := errors.New("cannot tell")
+	d.site.Features = func(io.Reader) (server.Features, error) { return server.Features{}, broken }
+	if _, err := d.site.Read(t.Context(), d.offer("a.html")); !errors.Is(err, broken) {
+		t.Errorf("features fail, and Read says %v", err)
+	}
+}
