@@ -361,6 +361,15 @@ func TestSiteRobots(t *testing.T) {
 	d.wantOffered("a.html", "private/")
 }
 
+// Of a robots.txt that is too long no rule counts that the limit cuts in two.
+func TestSiteRobotsLong(t *testing.T) {
+	d := newDocroot(t, "a.html", "private/b.html")
+	head, cut := "user-agent: *\ndisallow: /private/\n", "allow: /private/"
+	pad := strings.Repeat("#\n", 500<<9)[:500<<10-len(head)-len(cut)-1] + "\n"
+	d.write("robots.txt", head+pad+cut+"x\n")
+	d.wantOffered("a.html")
+}
+
 // A build that empties the docroot may write robots.txt last.
 func TestSiteRobotsVanishes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
