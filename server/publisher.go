@@ -100,6 +100,7 @@ type Status struct {
 	Changes  int             `json:"changes"`  // appended by this process for followers
 	Writes   int             `json:"writes"`   // manifests written by this process
 	Manifest protocol.Cursor `json:"manifest"` // where the published manifest stands
+	Path     string          `json:"path"`     // its file
 }
 
 func (p *Publisher) init() {
@@ -202,7 +203,7 @@ func (p *Publisher) Status() Status {
 		s.MassHeld = err == nil && isMass(s.Held, s.Items)
 	}
 	if p.Snapshot != nil {
-		s.Manifest = p.Snapshot.Cursor()
+		s.Manifest, s.Path = p.Snapshot.Cursor(), p.Snapshot.Path
 	}
 	return s
 }

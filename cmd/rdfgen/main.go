@@ -104,6 +104,9 @@ func (j *job) run(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
+	if err := j.sameManifest(ctx); err != nil {
+		return err
+	}
 	var findings []server.Finding
 	if j.selfCheck {
 		if err := server.Ask(ctx, j.site.State, "POST", "/self-check", &findings); err != nil {
@@ -111,6 +114,25 @@ func (j *job) run(ctx context.Context) error {
 		}
 	}
 	return j.tell(found, findings)
+}
+
+// sameManifest makes sure that the holder publishes where this call wants it.
+func (j *job) sameManifest(ctx context.Context) error {
+	if j.site.Out == "" {
+		return nil
+	}
+	var s server.Status
+	if err := server.Ask(ctx, j.site.State, "GET", "/status", &s); err != nil {
+		return err
+	}
+	theirs, err := os.Stat(s.Path)
+	if err != nil {
+		return err
+	}
+	if ours, err := os.Stat(j.site.Out); err != nil || !os.SameFile(ours, theirs) {
+		return fmt.Errorf("a notifier holds the state, and publishes at %s: give it --out %s, or leave --out out", s.Path, j.site.Out)
+	}
+	return nil
 }
 
 // turn is one turn of the publisher's loop.

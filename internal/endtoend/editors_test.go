@@ -191,6 +191,21 @@ func TestRebuildIsNoDeletion(t *testing.T) {
 	}
 }
 
+// TestCronBesideNotifier runs rdfgen, as cron would, on the state of a running notifier.
+func TestCronBesideNotifier(t *testing.T) {
+	r := newRig(t)
+	out := filepath.Join(r.root, "robots.rdf")
+	r.flags = []string{"--out", out}
+	r.write("a.html", "a")
+	r.startNotifier()
+	if said, code := r.rdfgen("--out", out, "--self-check"); code != 0 {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	if said, code := r.rdfgen("--out", out+".other"); code != 1 || !strings.Contains(said, "publishes at "+out) {
+		t.Errorf("with another --out: exit %d: %s", code, said)
+	}
+}
+
 func (r *rig) head() protocol.Cursor {
 	r.t.Helper()
 	resp, err := http.Get(r.base + ".well-known/parley")

@@ -75,7 +75,8 @@ func features(r io.Reader) (server.Features, error) {
 	return server.Features{Title: h.Title, NoIndex: h.NoIndex}, err
 }
 
-// canonical brings the base URL to the form in which everything is told.
+// canonical brings the base URL to the form in which everything is told, and
+// file names to one that means the same to every process.
 func (f *Flags) canonical() error {
 	base := f.Base
 	if !strings.HasSuffix(base, "/") {
@@ -86,6 +87,14 @@ func (f *Flags) canonical() error {
 		return command.Misusef("--base: %w", err)
 	}
 	f.Base = base
+	for _, name := range []*string{&f.Out, &f.State} {
+		if *name == "" {
+			continue
+		}
+		if *name, err = filepath.Abs(*name); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
