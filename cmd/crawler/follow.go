@@ -48,7 +48,7 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&m.Dir, "into", "", "keep the copy in `DIR`")
 			fs.StringVar(&m.State, "state", "", "`FILE` that remembers the copy (default DIR/.parley/state.db)")
-			fs.StringVar(&m.Contact, "contact", "", "e-mail address or `URL` that reaches you, sent with every request")
+			fs.StringVar(&m.Contact, "contact", "", "`MAIL or URL` that reaches you, sent with every request")
 			fs.Var(&delay, "delay", "wait `TIME` between requests for pages (default 1s, none on loopback)")
 			fs.Var(&maxPage, "max-page", "leave pages over `SIZE`")
 			fs.Var(&poll, "poll", "look at the manifest every `TIME` where a site has no other door")

@@ -66,7 +66,7 @@ func rdfgen() *command.Command {
 			fs.BoolVar(&j.dryRun, "dry-run", false, "list what would be published, and what is left out, and write nothing")
 			fs.BoolVar(&j.selfCheck, "self-check", false, "afterwards, fetch up to 20 published pages from the web server and compare")
 			fs.BoolVar(&j.accept, "accept-deletions", false, "announce every page that is gone as deleted, now")
-			fs.BoolVar(&j.verbose, "verbose", false, "say in a line what was found")
+			fs.BoolVar(&j.verbose, "verbose", false, "say in a line what was found, as is said on a terminal")
 			fs.BoolVar(&j.json, "json", false, "print what was found as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
@@ -193,8 +193,11 @@ func (j *job) tell(found server.Report, findings []server.Finding) error {
 			return err
 		}
 	}
-	if j.verbose {
+	if j.verbose || j.env.Watched() {
 		fmt.Fprintln(j.env.Stderr, found)
+		if next := j.next(found); next != "" {
+			fmt.Fprintln(j.env.Stderr, "Next:", next)
+		}
 	}
 	for _, f := range findings {
 		fmt.Fprintln(j.env.Stderr, f)
@@ -207,6 +210,21 @@ func (j *job) tell(found server.Report, findings []server.Finding) error {
 		return errors.New("the web server does not give what is published")
 	}
 	return nil
+}
+
+// next names the next step, where there is one.
+func (j *job) next(found server.Report) string {
+	switch {
+	case found.Head.IsZero() || found.MassHeld:
+		return ""
+	case found.Head.Seq == 0 && found.New > 0 && j.site.Out != "":
+		return "have the web server give " + j.site.Out + " as application/rdf+xml, and run this from cron, or notifier beside it"
+	case found.Head.Seq == 0 && found.New > 0:
+		return "--out FILE publishes the manifest where the web server finds it"
+	case found.HeldNow > 0:
+		return fmt.Sprintf("%d pages have vanished; the next run, or --accept-deletions now, announces them as deleted", found.HeldNow)
+	}
+	return ""
 }
 
 // list prints what would be published, then what is left out by reason. It

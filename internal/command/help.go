@@ -42,7 +42,7 @@ func describe(f *flag.Flag) string {
 		return fmt.Sprintf("  --version\n        %s\n", text)
 	}
 	note := "env " + envPrefix + "_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-	if d := f.DefValue; d != "" && d != "false" && d != "0" {
+	if d := f.DefValue; d != "" && d != "false" && d != "0" && d != "0s" {
 		note = "default " + d + ", " + note
 	}
 	return fmt.Sprintf("  --%s%s\n        %s (%s)\n", f.Name, value, text, note)

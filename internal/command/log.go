@@ -38,11 +38,16 @@ type Progress struct {
 // Progress begins to show work of a total that is known, or -1. The bar
 // appears with the first Add and is gone after Done.
 func (e *Env) Progress(label string, total int64) *Progress {
-	f, ok := e.Stderr.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	if !e.Watched() {
 		return &Progress{}
 	}
-	return newProgress(f, label, total)
+	return newProgress(e.Stderr, label, total)
+}
+
+// Watched reports whether a person watches: Stderr is a terminal.
+func (e *Env) Watched() bool {
+	f, ok := e.Stderr.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 func newProgress(w io.Writer, label string, total int64) *Progress {
