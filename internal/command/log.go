@@ -73,5 +73,6 @@ func (p *Progress) Add(n int64) {
 func (p *Progress) Done() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
+		_ = p.bar.Clear() // Finish does so only where the total is known
 	}
 }
