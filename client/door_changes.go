@@ -12,8 +12,11 @@ import (
 )
 
 const (
-	longPoll  = 30 * time.Second // how long the site may wait for something to say
-	emptyPace = 5 * time.Second  // between questions where it does not wait
+	longPoll   = 30 * time.Second // how long the site may wait for something to say
+	emptyPace  = 5 * time.Second  // between questions where it does not wait
+	smallPace  = time.Second      // after an answer with less than
+	manyAtOnce = 100              // changes; a reader who catches up gets more, and waits
+	catchPace  = 100 * time.Millisecond
 )
 
 // takeChanges asks once what comes after the cursor.
@@ -40,10 +43,13 @@ func (f *follower) takeChanges(ctx context.Context) error {
 	if err := f.advance(Changes, m.To, m.Changes); err != nil {
 		return err
 	}
-	if m.To == m.From {
+	switch {
+	case m.To == m.From:
 		return sleep(ctx, min(emptyPace, longPoll-time.Since(asked)))
+	case len(m.Changes) < manyAtOnce:
+		return sleep(ctx, smallPace-time.Since(asked))
 	}
-	return nil
+	return sleep(ctx, catchPace-time.Since(asked))
 }
 
 // withQuery adds parameters to a URL: names and values in turn.

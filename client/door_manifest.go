@@ -48,6 +48,10 @@ func (f *follower) takeManifest(ctx context.Context) error {
 		return nil
 	}
 	defer resp.Body.Close()
+	defer func(begun time.Time) {
+		took := time.Since(begun)
+		f.spared = time.Now().Add(min(manifestTax*took, max(f.poll, longestWait)))
+	}(time.Now())
 	etag, lastModified := resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")
 
 	s := Step{Door: Manifest, Reset: true}

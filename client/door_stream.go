@@ -52,7 +52,7 @@ func (f *follower) takeStream(ctx context.Context) error {
 		return &byeError{m.Code, m.Reason, m.Retry}
 	}
 	if m.Kind != protocol.Hello || m.From != f.cursor {
-		return fmt.Errorf("stream begins with %s at %v, not with hello at %v", m.Kind, m.From, f.cursor)
+		return fmt.Errorf("stream begins with %.20q at %v, not with hello at %v", m.Kind, m.From, f.cursor)
 	}
 	beat := m.Heartbeat
 	if beat <= 0 {

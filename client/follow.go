@@ -21,6 +21,9 @@ const (
 	retryDoor   = 5 * time.Minute        // until a door that was refused is tried again
 	retrySoon   = time.Minute            // until one that failed several times is
 	maxFails    = 3                      // failures of a door until a lesser one is taken
+	pardons     = 20                     // failures in a row forgiven since the door gave something meanwhile
+	pardonEvery = 10 * time.Second       // until one more is
+	manifestTax = 2                      // times that a manifest took: the least until a failure makes us read it again
 	forever     = 100 * 365 * 24 * time.Hour
 )
 
@@ -69,6 +72,9 @@ type follower struct {
 	cursor protocol.Cursor
 	resync bool // a snapshot is needed before anything else
 	tries  int  // failures since something went well
+
+	pardoned time.Time // when all pardons are to be had again
+	spared   time.Time // until when the manifest is not read again because of a failure
 
 	found           bool // the site has said which doors it has
 	stream, changes doorState
@@ -224,6 +230,9 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 	if asked > 0 {
 		wait = max(wait, asked+rand.N(asked/5+1))
 	}
+	if f.resync || door == Manifest {
+		wait = max(wait, time.Until(f.spared))
+	}
 	return sleep(ctx, wait)
 }
 
@@ -244,9 +253,18 @@ func refuses(err error) bool {
 	return errors.As(err, &page) || errors.Is(err, wsconn.ErrSubprotocol)
 }
 
-// went says that a door gave something.
+// went says that a door gave something. That makes up for the failures
+// before, but not for ever: a door that gives a little, fails, and so on, is
+// soon asked no more often than one that gives nothing.
 func (f *follower) went(door Door) {
-	f.tries = 0
+	if now := time.Now(); f.tries > 0 {
+		if f.pardoned.Before(now) {
+			f.pardoned = now
+		}
+		if next := f.pardoned.Add(pardonEvery); next.Sub(now) <= pardons*pardonEvery {
+			f.tries, f.pardoned = 0, next
+		}
+	}
 	if d := f.state(door); d != nil {
 		d.fails, d.down, d.until = 0, false, time.Time{}
 	}

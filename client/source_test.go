@@ -362,6 +362,63 @@ func TestImpatientChanges(t *testing.T) {
 	})
 }
 
+// A site that moves on with every answer is not asked without end either, nor
+// is one whose doors give a little and fail, be it by a cut or by a gap after
+// which the manifest must be read.
+func TestEndlessNews(t *testing.T) {
+	mark := func(at protocol.Cursor) protocol.Message {
+		return protocol.Message{Kind: protocol.Mark, To: at, Head: at}
+	}
+	const minutes = 30
+	for _, tt := range []struct {
+		name, path string
+		door       func(s *fakeSite) func(http.ResponseWriter, *http.Request, http.HandlerFunc)
+		most       int // requests a minute
+	}{
+		{"changes", "/parley/changes", func(s *fakeSite) func(http.ResponseWriter, *http.Request, http.HandlerFunc) {
+			return func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+				from, _ := protocol.ParseCursor(r.URL.Query().Get("after"))
+				to := protocol.Cursor{Epoch: from.Epoch, Seq: from.Seq + 1}
+				w.Header().Set("Content-Type", "application/json")
+				w.Write(protocol.Message{Kind: protocol.Batch, From: from, To: to, Head: protocol.Cursor{Epoch: to.Epoch, Seq: to.Seq + 1000}}.Encode())
+			}
+		}, 60},
+		{"cut", "/parley/stream", func(s *fakeSite) func(http.ResponseWriter, *http.Request, http.HandlerFunc) {
+			return func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+				at := s.cursor()
+				s.say(w, r, hello(at), func(send func(protocol.Message)) { send(mark(at)) })
+			}
+		}, 30},
+		{"gap", "/parley/stream", func(s *fakeSite) func(http.ResponseWriter, *http.Request, http.HandlerFunc) {
+			return func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+				at := s.cursor()
+				s.say(w, r, hello(at), func(send func(protocol.Message)) {
+					send(mark(at))
+					s.change(put("a.html", fmt.Sprint(at.Seq)))
+					send(protocol.Message{Kind: protocol.Gap, From: at, To: s.cursor(), Reason: "trimmed"})
+				})
+			}
+		}, 30},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, "a.html")
+			s.setDoor(tt.path, tt.door(s))
+			ctx, cancel := context.WithTimeout(t.Context(), minutes*time.Minute)
+			defer cancel()
+			src := s.source()
+			src.NoStream = tt.path == "/parley/changes"
+			for range client.Follow(ctx, src, protocol.Cursor{}) {
+			}
+			if n := s.count(tt.path); n < minutes || n > tt.most*minutes+40 {
+				t.Errorf("%s: %s asked for %d times in %d minutes", tt.name, tt.path, n, minutes)
+			}
+			if n := s.count("/robots.rdf"); n > 30*minutes {
+				t.Errorf("%s: manifest read %d times in %d minutes", tt.name, n, minutes)
+			}
+		})
+	}
+}
+
 // Over TLS the doors are https and wss, trusted as the caller's client says.
 func TestTLS(t *testing.T) {
 	agents := map[string]bool{}

@@ -25,14 +25,14 @@ type Applied struct {
 // digest we hold owes nothing.
 //
 // At the end of a whole snapshot the pages that it did not name are dropped,
-// in transactions of bounded size, unless the snapshot stands before the
-// cursor that is stored: absence in an old manifest says nothing.
+// in transactions of bounded size. It may stand before the cursor that is
+// stored: client.Follow takes such a one only where the site says that it was
+// set back, and refuses it as old otherwise.
 func (c *Collection) Apply(step client.Step) (Applied, error) {
 	var a Applied
 	a.Foreign = step.Skipped
 	last := !step.Whole
 	if err := c.update(func(u *update) error {
-		last = last || u.stale(step)
 		return u.apply(step, last, &a)
 	}); err != nil {
 		return a, fmt.Errorf("apply step: %w", err)
@@ -51,7 +51,7 @@ func (c *Collection) Apply(step client.Step) (Applied, error) {
 	return a, nil
 }
 
-// stale reports whether a snapshot stands before what is already known.
+// stale reports whether a step stands before what is already known.
 func (u *update) stale(step client.Step) bool {
 	return step.Cursor.Epoch == u.meta.Cursor.Epoch && step.Cursor.Seq < u.meta.Cursor.Seq
 }

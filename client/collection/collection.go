@@ -11,8 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -22,11 +24,15 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// ErrHeld is returned by Open when another process has the state.
-var ErrHeld = errors.New("state is held by another process")
+// ErrHeld is returned by Open when another process has the state or the directory.
+var ErrHeld = errors.New("held by another process")
 
 // ErrOther is returned by Open for a state or a directory of another site.
 var ErrOther = errors.New("kept for another site")
+
+// ErrDamaged is returned where the state is not what was written: its disk has
+// lost some of it, or it is no state. Without it the copy is made anew.
+var ErrDamaged = errors.New("state is damaged: remove it, and the copy is made anew")
 
 // formatVersion is the version of the state's format.
 const formatVersion = 1
@@ -79,6 +85,10 @@ type meta struct {
 	Door     client.Door     `json:"door"`
 	Gen      uint32          `json:"gen"`
 	Counts   Counts          `json:"counts"`
+
+	Run     string `json:"run"`                // the present or last one, see enter
+	LastRun string `json:"last_run,omitempty"` // the one before, while the directory may still bear its name
+	Suspect bool   `json:"suspect,omitempty"`  // the files need not be what the state says
 }
 
 // A Collection is safe for use by many goroutines.
@@ -86,6 +96,8 @@ type Collection struct {
 	db   *bbolt.DB
 	tree *tree
 	now  func() time.Time
+
+	damaged atomic.Bool // bbolt has panicked: it is not to be closed, and holds the file until the process ends
 
 	mu     sync.Mutex // one update, with its file operations, at a time
 	broken error      // guarded by mu: file operations failed; only Open may go on
@@ -100,7 +112,10 @@ type Collection struct {
 // state or a directory of another site is refused with ErrOther. A directory
 // that is not empty must be one that a collection made.
 //
-// A state whose directory was emptied or replaced starts afresh.
+// A state whose directory was emptied or replaced starts afresh. A page whose
+// file is gone or of another size is owed again; where the state or the
+// directory was put back from a copy, every file is read. A directory that
+// another process keeps is refused with ErrHeld, whatever its state.
 func Open(path, dir, base string, opts *Options) (*Collection, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -124,13 +139,22 @@ func (c *Collection) open(path, dir, base string, wait time.Duration) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	if c.db, err = bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout:        max(wait, time.Millisecond), // zero would wait for ever
-		FreelistType:   bbolt.FreelistMapType,
-		NoFreelistSync: true,
-	}); errors.Is(err, bbolterrors.ErrTimeout) {
+	err = guard(func() (err error) {
+		c.db, err = bbolt.Open(path, 0o600, &bbolt.Options{
+			Timeout:      max(wait, time.Millisecond), // zero would wait for ever
+			FreelistType: bbolt.FreelistMapType,
+			// Without the list in the file bbolt looks for it on every Open, in
+			// a goroutine that panics if the file is damaged.
+			NoFreelistSync: false,
+		})
+		return err
+	})
+	switch {
+	case errors.Is(err, bbolterrors.ErrTimeout):
 		return ErrHeld
-	} else if err != nil {
+	case errors.Is(err, bbolterrors.ErrInvalid), errors.Is(err, bbolterrors.ErrChecksum), errors.Is(err, bbolterrors.ErrVersionMismatch):
+		return fmt.Errorf("%w (%w)", ErrDamaged, err)
+	case err != nil:
 		return err
 	}
 	if err := c.load(base); err != nil {
@@ -139,28 +163,49 @@ func (c *Collection) open(path, dir, base string, wait time.Duration) error {
 	if c.tree, err = openTree(dir); err != nil {
 		return err
 	}
-	site, err := c.tree.site()
-	switch {
-	case err != nil:
+	if _, err := c.owner(dir, base); err != nil {
 		return err
-	case site == nil && c.tree.foreign():
-		return fmt.Errorf("directory %s is not empty and not a mirror", dir)
-	case site != nil && site.Base != base:
-		return fmt.Errorf("directory %s: %w: %s", dir, ErrOther, site.Base)
-	case site == nil || site.ID != c.meta.ID:
+	}
+	if err := c.tree.hold(); err != nil {
+		return fmt.Errorf("directory %s: %w", dir, err)
+	}
+	site, err := c.owner(dir, base) // as it is now that nobody else can change it
+	if err != nil {
+		return err
+	}
+	if site == nil || site.ID != c.meta.ID {
 		if err := c.begin(base, site != nil); err != nil {
 			return err
 		}
+		site = &siteMark{}
 	}
 	if err := c.redo(); err != nil {
 		return err
 	}
-	return c.tree.clean()
+	if err := c.tree.clean(); err != nil {
+		return err
+	}
+	return c.enter(*site)
+}
+
+// owner reads the mark of the directory, nil if it has none, and refuses a
+// directory that is not ours to fill.
+func (c *Collection) owner(dir, base string) (*siteMark, error) {
+	site, err := c.tree.site()
+	switch {
+	case err != nil:
+		return nil, err
+	case site == nil && c.tree.foreign():
+		return nil, fmt.Errorf("directory %s is not empty and not a mirror", dir)
+	case site != nil && site.Base != base:
+		return nil, fmt.Errorf("directory %s: %w: %s", dir, ErrOther, site.Base)
+	}
+	return site, nil
 }
 
 // load reads the meta record, and makes the buckets of a new state.
 func (c *Collection) load(base string) error {
-	return c.db.Update(func(tx *bbolt.Tx) error {
+	return c.writing(func(tx *bbolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists(metaBucket)
 		if err != nil {
 			return err
@@ -200,7 +245,7 @@ func (c *Collection) begin(base string, strays bool) error {
 	if err != nil {
 		return err
 	}
-	if err := c.db.Update(func(tx *bbolt.Tx) error {
+	if err := c.writing(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{pagesBucket, debtsBucket, pathsBucket, opsBucket} {
 			if err := tx.DeleteBucket(name); err != nil {
 				return err
@@ -221,7 +266,7 @@ func (c *Collection) begin(base string, strays bool) error {
 // killed before it could.
 func (c *Collection) redo() error {
 	var ops []op
-	if err := c.db.View(func(tx *bbolt.Tx) error {
+	if err := c.reading(func(tx *bbolt.Tx) error {
 		return tx.Bucket(opsBucket).ForEach(func(_, v []byte) error {
 			o, err := parseOp(v)
 			ops = append(ops, o)
@@ -233,10 +278,37 @@ func (c *Collection) redo() error {
 	return c.tree.do(ops)
 }
 
+func (c *Collection) reading(fn func(*bbolt.Tx) error) error {
+	return c.noted(guard(func() error { return c.db.View(fn) }))
+}
+
+func (c *Collection) writing(fn func(*bbolt.Tx) error) error {
+	return c.noted(guard(func() error { return c.db.Update(fn) }))
+}
+
+func (c *Collection) noted(err error) error {
+	if errors.Is(err, ErrDamaged) {
+		c.damaged.Store(true)
+	}
+	return err
+}
+
+// guard makes an error of what bbolt does about pages that it did not write:
+// it panics, and so does whatever reads beyond the end of a file that was cut.
+func guard(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w (%v)", ErrDamaged, p)
+		}
+	}()
+	return f()
+}
+
 // Close closes the state and the directory.
 func (c *Collection) Close() error {
 	var err error
-	if c.db != nil {
+	if c.db != nil && !c.damaged.Load() { // else bbolt has panicked with its locks taken, and Close would wait for them
 		err = c.db.Close()
 	}
 	if c.tree != nil {
@@ -263,7 +335,7 @@ func (c *Collection) Counts() Counts {
 // Page returns what is known of a URL, and false if the site does not offer it.
 func (c *Collection) Page(url string) (Page, bool, error) {
 	var p *Page
-	err := c.db.View(func(tx *bbolt.Tx) (err error) {
+	err := c.reading(func(tx *bbolt.Tx) (err error) {
 		if raw := tx.Bucket(pagesBucket).Get([]byte(url)); raw != nil {
 			p, err = parsePage(url, raw)
 		}
@@ -309,7 +381,7 @@ func (c *Collection) Next() (d Debt, ok bool, next time.Time, err error) {
 	now := dueKey(c.now())
 	c.view.Lock()
 	defer c.view.Unlock()
-	err = c.db.View(func(tx *bbolt.Tx) error {
+	err = c.reading(func(tx *bbolt.Tx) error {
 		pages, cur := tx.Bucket(pagesBucket), tx.Bucket(debtsBucket).Cursor()
 		for k, _ := cur.First(); k != nil; k, _ = cur.Next() {
 			due, url := splitDebt(k)

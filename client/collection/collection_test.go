@@ -121,7 +121,7 @@ func (r *rig) files() map[string]string {
 			if list, err := os.ReadDir(p); err == nil && len(list) == 0 {
 				r.t.Errorf("%s is an empty directory", rel)
 			}
-		case d.IsDir(), rel == ".parley/site":
+		case d.IsDir(), rel == ".parley/site", rel == ".parley/lock":
 		default:
 			b, err := os.ReadFile(p)
 			if err != nil {
@@ -285,18 +285,21 @@ func TestSnapshotDropsWhatItDoesNotName(t *testing.T) {
 	if n := r.col.Counts().Pages; n != 3 {
 		t.Fatalf("%d pages after a partial snapshot", n)
 	}
-	// Whole, but older than what is known: nor does it here.
-	r.apply(whole(4, create("a", "A")))
-	if n := r.col.Counts().Pages; n != 3 {
-		t.Fatalf("%d pages after an old snapshot", n)
+	// Whole, and before the cursor: the site says that it was set back.
+	if a := r.apply(whole(4, create("a", "A"), create("b", "B"))); a.Gone != 1 {
+		t.Errorf("applied %+v", a)
 	}
 	if c, _ := r.col.Cursor(); c != at(4) {
-		t.Errorf("stands at %v: what came after the old snapshot is told again", c)
+		t.Errorf("stands at %v: what comes after the place it was set back to is told again", c)
 	}
+	if a := r.apply(told(5, create("c", "C"))); a.Owed != 1 {
+		t.Errorf("applied %+v", a)
+	}
+	r.pay(s, 10)
 	// In two steps, one begun before thrown away.
 	r.apply(client.Step{Door: client.Manifest, Reset: true, Changes: []protocol.Change{create("b", "B")}})
 	r.apply(client.Step{Door: client.Manifest, Reset: true, Changes: []protocol.Change{create("a", "A")}})
-	if c, _ := r.col.Cursor(); c != at(4) {
+	if c, _ := r.col.Cursor(); c != at(5) {
 		t.Errorf("stands at %v while a snapshot arrives", c)
 	}
 	a := r.apply(client.Step{Door: client.Manifest, Whole: true, Cursor: at(9), Changes: []protocol.Change{create("c", "C2")}})

@@ -15,6 +15,7 @@ const (
 	tmpDir   = ownDir + "/tmp"
 	otherDir = ownDir + "/other"
 	siteFile = ownDir + "/site"
+	lockFile = ownDir + "/lock"
 )
 
 // Longer names stand in otherDir, in bytes.

@@ -21,6 +21,7 @@ type Body struct {
 	f    *os.File
 	hash hash.Hash
 	n    int64
+	err  error
 }
 
 // NewBody makes an empty body, in a file beside the copy.
@@ -37,8 +38,13 @@ func (b *Body) Write(p []byte) (int, error) {
 	n, err := b.f.Write(p)
 	b.hash.Write(p[:n])
 	b.n += int64(n)
+	b.err = err
 	return n, err
 }
+
+// Err returns why the last Write failed, nil if it did not: the disk is full
+// then, and no fault of the site's.
+func (b *Body) Err() error { return b.err }
 
 // Len returns the number of bytes written.
 func (b *Body) Len() int64 { return b.n }

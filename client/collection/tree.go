@@ -37,13 +37,15 @@ func parseOp(b []byte) (op, error) {
 // A siteMark says in the directory whose copy it is.
 type siteMark struct {
 	Base string `json:"base"`
-	ID   string `json:"id"` // of the state that fills it
+	ID   string `json:"id"`  // of the state that fills it
+	Run  string `json:"run"` // the last that did, see enter
 }
 
 // A tree is the directory of the copy. Nothing it does leads out of it, nor
 // through a symbolic link.
 type tree struct {
 	root  *os.Root
+	held  *os.File      // the file that is locked, nil before hold
 	run   string        // begins the names in tmpDir: an op of a process that is gone never means a new file
 	temps atomic.Uint64 // how many names there have been
 	each  func() error  // called before each operation, if not nil: tests crash there
@@ -60,7 +62,27 @@ func openTree(dir string) (*tree, error) {
 	return &tree{root: root, run: rand.Text()[:8]}, nil
 }
 
-func (t *tree) close() error { return t.root.Close() }
+func (t *tree) close() error {
+	var err error
+	if t.held != nil {
+		err = t.held.Close()
+	}
+	return errors.Join(err, t.root.Close())
+}
+
+// hold makes the directory this process's own: a state elsewhere is no hindrance
+// to a second process, which would clear away what the first is about to place.
+func (t *tree) hold() error {
+	if err := t.mkdir(ownDir, map[string]bool{}); err != nil {
+		return err
+	}
+	f, err := t.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	t.held = f
+	return lock(f)
+}
 
 // site reads the mark of the directory, nil if it has none.
 func (t *tree) site() (*siteMark, error) {

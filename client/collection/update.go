@@ -51,7 +51,7 @@ func (c *Collection) update(fn func(u *update) error) error {
 	c.view.Unlock()
 	u := &update{c: c, tree: c.tree, meta: m, now: c.now(), files: map[string]op{}, links: map[string]string{}}
 	var ops []op
-	err := c.db.Update(func(tx *bbolt.Tx) error {
+	err := c.writing(func(tx *bbolt.Tx) error {
 		u.pages, u.debts, u.paths = tx.Bucket(pagesBucket), tx.Bucket(debtsBucket), tx.Bucket(pathsBucket)
 		if err := fn(u); err != nil {
 			return err

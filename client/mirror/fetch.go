@@ -134,10 +134,15 @@ func (r *run) fetch(ctx context.Context, d collection.Debt) (collection.Result, 
 	if err != nil {
 		return res, err
 	}
-	if err := r.get(ctx, d, body, &res); err != nil && ctx.Err() == nil {
+	err = r.get(ctx, d, body, &res)
+	r.status.asked(body.Len())
+	if local := body.Err(); local != nil {
+		body.Discard() // to ask the site again and again would not help
+		return res, fmt.Errorf("keep %s: %w", d.URL, local)
+	}
+	if err != nil && ctx.Err() == nil {
 		r.fault(d.URL, err)
 	}
-	r.status.asked(body.Len())
 	if res.Answer == collection.Fetched {
 		res.Body = body
 	} else {
@@ -190,7 +195,7 @@ func (r *run) get(ctx context.Context, d collection.Debt, body *collection.Body,
 		return nil
 	case code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code >= 500:
 		res.Retry = r.manners.trouble(time.Now(), false, retryAfter(resp))
-		return errors.New(resp.Status)
+		return answered(code)
 	case code == http.StatusNotFound, code == http.StatusGone:
 		res.Answer = collection.Gone
 	default:
@@ -199,10 +204,14 @@ func (r *run) get(ctx context.Context, d collection.Debt, body *collection.Body,
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // keep the connection
 	r.manners.done(time.Now())
 	if to := resp.Header.Get("Location"); to != "" {
-		return fmt.Errorf("%s to %.200q, not followed: the site should name the URL it serves", resp.Status, to)
+		return fmt.Errorf("%w to %.200q, not followed: the site should name the URL it serves", answered(res.Status), to)
 	}
-	return errors.New(resp.Status)
+	return answered(res.Status)
 }
+
+// answered names a status in our own words: those of the site may be anything,
+// and stand on a terminal in the end.
+func answered(code int) error { return fmt.Errorf("%d %s", code, http.StatusText(code)) }
 
 // read takes in the body of a page.
 func (r *run) read(resp *http.Response, body *collection.Body, res *collection.Result) error {

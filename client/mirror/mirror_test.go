@@ -15,6 +15,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
@@ -348,6 +349,14 @@ func TestOddAnswers(t *testing.T) {
 			},
 			"not found": func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) { http.NotFound(w, r) },
 			"broken":    func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) { w.WriteHeader(500) },
+			"odd words": func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+				c, _, err := w.(http.Hijacker).Hijack()
+				if err != nil {
+					panic(err)
+				}
+				defer c.Close()
+				fmt.Fprint(c, "HTTP/1.1 500 \x1b]0;owned\x07\x1b[2J\r\nContent-Length: 0\r\n\r\n")
+			},
 			"cut short": func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
 				w.Header().Set("Content-Length", "100")
 				fmt.Fprint(w, "some")
@@ -385,7 +394,7 @@ func TestOddAnswers(t *testing.T) {
 				t.Errorf("%s: the copy is\n%s", name, got)
 			}
 			st, err := mirror.ReadStatus(c.m.State)
-			if err != nil || !strings.Contains(st.LastError, bad) {
+			if err != nil || !strings.Contains(st.LastError, bad) || strings.ContainsFunc(st.LastError, unicode.IsControl) {
 				t.Errorf("%s: status %+v %v", name, st, err)
 			}
 			// As soon as the site does better it is asked.

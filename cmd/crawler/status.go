@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/parleyweb/parley/client/mirror"
 	"github.com/parleyweb/parley/internal/command"
@@ -60,9 +62,20 @@ DIR is where "crawler follow" keeps the copy. What is told is at most a second o
 			}
 			print("requests", "%d, %.1f MB, since %s", s.Requests, float64(s.Received)/1e6, s.Started.Format(time.RFC3339))
 			if s.LastError != "" {
-				print("trouble", "%s (%s ago)", s.LastError, time.Since(s.LastFault).Round(time.Second))
+				print("trouble", "%s (%s ago)", printable(s.LastError), time.Since(s.LastFault).Round(time.Second))
 			}
 			return nil
 		},
 	}
+}
+
+// printable replaces what would move the cursor of a terminal: an error may
+// quote the site, or its certificate.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
 }
