@@ -26,7 +26,7 @@ var ours = map[string][]string{
 	"internal/journal":  {"protocol"},
 	"internal/sitetest": {"protocol", "server"},
 	"server":            {"protocol", "internal/journal", "internal/robots", "internal/wsconn"},
-	"client":            {"protocol", "internal/wsconn", "internal/robots", "internal/xmlpull"},
+	"client":            {"protocol", "internal/wsconn"},
 	"client/collection": {"protocol", "client"},
 	"client/mirror":     {"protocol", "client", "client/collection", "internal/robots"},
 }

@@ -104,7 +104,7 @@ func (d *doorState) works() bool             { return d.exists() && !d.down }
 var errStop = errors.New("the caller has stopped")
 
 func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
-	base, manifest, err := src.locate()
+	base, manifest, err := src.Site()
 	if err != nil {
 		return nil, err
 	}

@@ -48,8 +48,8 @@ const (
 	defaultAgent = "Parley (+https://github.com/parleyweb/parley)"
 )
 
-// locate returns the site's base, which ends in "/", and its manifest.
-func (s *Source) locate() (base, manifest string, err error) {
+// Site returns the canonical URLs of the site, which ends in "/", and of its manifest.
+func (s *Source) Site() (base, manifest string, err error) {
 	u, err := protocol.CanonicalURL("", s.Base)
 	if err != nil {
 		return "", "", err

@@ -157,21 +157,9 @@ func (u *update) same(old *Page, item protocol.Item) bool {
 	if !item.Digest.IsZero() || !old.Item.Digest.IsZero() {
 		return item.Digest == old.Item.Digest
 	}
-	at := saneTime(item.Modified, u.now)
-	return !at.IsZero() && item.Modified.Equal(old.Item.Modified) &&
+	_, sane := protocol.SaneModified(item.Modified, u.now)
+	return sane && item.Modified.Equal(old.Item.Modified) &&
 		(!old.Due.IsZero() || !item.Modified.Add(item.Span).After(old.Fetched))
-}
-
-// saneTime judges a time that a site states (P13): before 1993 it is unknown;
-// up to 24 h in the future it is now; further on it is unknown.
-func saneTime(t, now time.Time) time.Time {
-	switch {
-	case t.Year() < 1993, t.After(now.Add(24 * time.Hour)):
-		return time.Time{}
-	case t.After(now):
-		return now
-	}
-	return t
 }
 
 // trim returns what is kept of an item. A media type that is not told again stays.

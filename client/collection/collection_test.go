@@ -388,22 +388,6 @@ func TestClaimsWithoutDigest(t *testing.T) {
 	}
 }
 
-func TestSaneTime(t *testing.T) {
-	now := time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC)
-	for _, c := range []struct{ in, want time.Time }{
-		{time.Date(1992, 12, 31, 23, 59, 59, 0, time.UTC), time.Time{}},
-		{time.Date(1993, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(1993, 1, 1, 0, 0, 0, 0, time.UTC)},
-		{now.Add(time.Second), now},
-		{now.Add(24 * time.Hour), now},
-		{now.Add(24*time.Hour + time.Second), time.Time{}},
-		{time.Time{}, time.Time{}},
-	} {
-		if got := collection.SaneTime(c.in, now); !got.Equal(c.want) {
-			t.Errorf("SaneTime(%v) = %v, want %v", c.in, got, c.want)
-		}
-	}
-}
-
 func TestForeignAndLongURLsAreRefused(t *testing.T) {
 	r := newRig(t)
 	var step client.Step

@@ -7,7 +7,6 @@ var (
 	OtherName   = otherName
 	AppendPage  = appendPage
 	ParsePage   = parsePage
-	SaneTime    = saneTime
 )
 
 // CrashAfter makes the collection stop like a killed process: n file

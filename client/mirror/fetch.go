@@ -53,8 +53,8 @@ func (r *run) fetchAll(ctx context.Context) error {
 		m, n := &r.manners, r.col.Counts()
 		stale := m.robots == nil || !time.Now().Before(m.stale)
 		switch {
-		case n.Owed == 0 && (n.Parked == 0 || !stale):
-			// Nothing to ask for, and so no need for robots.txt either.
+		case m.robots != nil && n.Owed == 0 && (n.Parked == 0 || !stale):
+			// Nothing to ask for, and so no need for a newer robots.txt either.
 			if err := r.col.Tidy(); err != nil {
 				return err
 			}
@@ -320,9 +320,16 @@ func (r *run) readRobots(ctx context.Context) error {
 		m.stale = now.Add(robotsRetry)
 		return nil
 	}
-	changed := m.robots == nil || m.body != string(body)
+	first := m.robots == nil
+	changed := first || m.body != string(body)
 	m.obey(robots.ForStatus(status, body), string(body), r.delay, now)
 	m.done(now)
+	if path := strings.TrimPrefix(r.manifest, r.origin); !m.robots.Allowed(Agent, path) {
+		return fmt.Errorf("robots.txt forbids %s, so the site cannot be followed", r.manifest)
+	}
+	if first {
+		close(r.known)
+	}
 	if !changed {
 		return nil
 	}

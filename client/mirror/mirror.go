@@ -74,17 +74,19 @@ const Agent = "parley"
 // A run is a Mirror at work.
 type run struct {
 	*Mirror
-	base    string // the site, ending in "/"
-	origin  string // scheme and host of it, without a slash at the end
-	delay   time.Duration
-	source  client.Source
-	http    *http.Client
-	log     *slog.Logger
-	col     *collection.Collection
-	status  *statusFile
-	manners manners
-	wake    chan struct{}          // there may be something to pay
-	results chan collection.Result // fetched, to be committed
+	base     string // the site, ending in "/"
+	origin   string // scheme and host of it, without a slash at the end
+	manifest string // the URL of its manifest
+	delay    time.Duration
+	source   client.Source
+	http     *http.Client
+	log      *slog.Logger
+	col      *collection.Collection
+	status   *statusFile
+	manners  manners
+	known    chan struct{}          // closed when robots.txt has been read
+	wake     chan struct{}          // there may be something to pay
+	results  chan collection.Result // fetched, to be committed
 }
 
 // Run keeps the copy until ctx ends, and returns nil then. It returns an
@@ -99,18 +101,24 @@ func (m *Mirror) Run(ctx context.Context) error {
 }
 
 func (m *Mirror) run(ctx context.Context) (err error) {
-	base, err := siteBase(m.Source.Base)
+	base, manifest, err := m.Source.Site()
+	if err != nil {
+		return err
+	}
+	site, err := url.Parse(base)
 	if err != nil {
 		return err
 	}
 	r := &run{
-		Mirror:  m,
-		base:    base.String(),
-		origin:  protocol.Origin(base.String()),
-		source:  m.Source,
-		log:     m.Log,
-		wake:    make(chan struct{}, 1),
-		results: make(chan collection.Result, batch),
+		Mirror:   m,
+		base:     base,
+		origin:   protocol.Origin(base),
+		manifest: manifest,
+		source:   m.Source,
+		log:      m.Log,
+		known:    make(chan struct{}),
+		wake:     make(chan struct{}, 1),
+		results:  make(chan collection.Result, batch),
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
@@ -119,7 +127,7 @@ func (m *Mirror) run(ctx context.Context) (err error) {
 	r.source.Log = cmp.Or(r.source.Log, m.Log)
 	r.http = pageClient(m.Source.HTTP)
 	defer r.http.CloseIdleConnections()
-	if r.delay = m.Delay; m.Delay == 0 && !loopback(base.Hostname()) {
+	if r.delay = m.Delay; m.Delay == 0 && !loopback(site.Hostname()) {
 		r.delay = DefaultDelay
 	}
 	if r.col, err = collection.Open(m.State, m.Dir, r.base, nil); err != nil {
@@ -165,6 +173,11 @@ func (f *failure) Error() string { return f.err.Error() }
 
 // follow takes in what the site tells.
 func (r *run) follow(ctx context.Context) error {
+	select { // the manifest is asked for with the same manners as a page
+	case <-r.known:
+	case <-ctx.Done():
+		return nil
+	}
 	cursor, _ := r.col.Cursor()
 	for step, err := range client.Follow(ctx, &r.source, cursor) {
 		if ctx.Err() != nil {
@@ -254,22 +267,6 @@ func (r *run) settled(res collection.Result, s collection.Settled) {
 	if r.Notify != nil {
 		r.Notify(s)
 	}
-}
-
-// siteBase returns the directory in which a site's manifest stands.
-func siteBase(s string) (*url.URL, error) {
-	s, err := protocol.CanonicalURL("", s)
-	if err != nil {
-		return nil, err
-	}
-	s, _, _ = strings.Cut(s, "?")
-	if strings.HasSuffix(s, ".rdf") {
-		s = s[:strings.LastIndexByte(s, '/')]
-	}
-	if !strings.HasSuffix(s, "/") {
-		s += "/"
-	}
-	return url.Parse(s)
 }
 
 // loopback reports whether a host is this machine.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"sort"
@@ -520,5 +521,23 @@ func TestNotify(t *testing.T) {
 	s.edit("a", "A2")
 	if p := <-heard; !p.Fresh || p.Held != protocol.Sum([]byte("A2")) {
 		t.Errorf("heard %+v", p)
+	}
+}
+
+// A site whose robots.txt forbids its manifest is not followed, and says why.
+func TestForbiddenManifest(t *testing.T) {
+	var asked []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		fmt.Fprint(w, "User-agent: parley\nDisallow: /robots.rdf\n")
+	}))
+	defer srv.Close()
+	dir := t.TempDir()
+	m := &mirror.Mirror{Source: client.Source{Base: srv.URL}, Dir: filepath.Join(dir, "copy"), State: filepath.Join(dir, "state")}
+	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "robots.txt forbids "+srv.URL+"/robots.rdf") {
+		t.Errorf("it ended with %v", err)
+	}
+	if len(asked) != 1 || asked[0] != "/robots.txt" {
+		t.Errorf("it asked for %q", asked)
 	}
 }

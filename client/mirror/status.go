@@ -3,10 +3,11 @@ package mirror
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/parleyweb/parley/client"
@@ -20,7 +21,7 @@ type Status struct {
 	Base    string    `json:"base"`
 	Dir     string    `json:"dir"`
 	PID     int       `json:"pid"`
-	Running bool      `json:"running"` // false once the mirror has ended; one that was killed could not say so
+	Running bool      `json:"running"` // by a process that is still there
 	Started time.Time `json:"started"`
 	Updated time.Time `json:"updated"`
 
@@ -49,7 +50,19 @@ func ReadStatus(state string) (Status, error) {
 	if err != nil {
 		return Status{}, fmt.Errorf("read status: %w", err)
 	}
+	s.Running = s.Running && alive(s.PID)
 	return s, nil
+}
+
+// alive reports whether there is a process of that number: one that was
+// killed could not say that it has ended.
+func alive(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return false
+	}
+	defer p.Release()
+	return runtime.GOOS == "windows" || p.Signal(syscall.Signal(0)) == nil
 }
 
 // A statusFile is the status of a run, and the file that tells it.
@@ -99,7 +112,9 @@ func (f *statusFile) write(running bool) {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err == nil {
 		temp := f.path + ".new"
-		err = errors.Join(os.WriteFile(temp, append(b, '\n'), 0o644), os.Rename(temp, f.path))
+		if err = os.WriteFile(temp, append(b, '\n'), 0o644); err == nil {
+			err = os.Rename(temp, f.path)
+		}
 	}
 	if err != nil {
 		f.fault(fmt.Errorf("write status: %w", err))
