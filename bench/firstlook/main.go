@@ -61,7 +61,7 @@ func run(files int, dir string) error {
 			return fmt.Errorf("rdfgen: %w\n%s", err, said.String())
 		}
 		fmt.Printf("%-12s %6.1f s wall %6.1f s cpu   peak anonymous %d MB, with mapped file %d MB   %s\n", what, time.Since(began).Seconds(),
-			(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), anonymous>>10, total>>10, strings.TrimSpace(said.String()))
+			(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), anonymous>>10, total>>10, strings.SplitN(said.String(), "\n", 2)[0])
 	}
 	for _, f := range []string{"robots.rdf", "state.db"} {
 		st, err := os.Stat(filepath.Join(tmp, f))

@@ -104,10 +104,17 @@ func TestEditors(t *testing.T) {
 		{"mkdir -p and a file, at once", shell("sh", "mkdir -p n/e/s/t && echo deep >n/e/s/t/ed.html"), []string{"create /n/e/s/t/ed.html"}},
 		{"a hard link", func(t *testing.T) { r.must(os.Link(p("a.html"), p("linked.html"))) }, []string{"create /linked.html"}},
 		{"an edit through a hard link", func(t *testing.T) { r.edit("linked.html") }, []string{"update /a.html", "update /linked.html"}},
-		{"two names for equal files", shell("cp", "cp b.html twin.html && cp b.html twin2.html"), []string{"create /twin.html", "create /twin2.html"}},
+		{"two names for equal files", func(t *testing.T) {
+			r.write("twin.html", "twins")
+			r.write("twin2.html", "twins")
+		}, []string{"create /twin.html", "create /twin2.html"}},
 		{"a rename beside an equal file", func(t *testing.T) { r.must(os.Rename(p("twin.html"), p("triplet.html"))) },
 			[]string{"move /triplet.html /twin.html"}},
-		{"two renames of equal files", shell("sh", "mkdir t && mv triplet.html twin2.html t"),
+		{"two renames of equal files", func(t *testing.T) {
+			r.must(os.Mkdir(p("t"), 0o755))
+			r.must(os.Rename(p("triplet.html"), p("t/triplet.html")))
+			r.must(os.Rename(p("twin2.html"), p("t/twin2.html")))
+		},
 			[]string{"create /t/triplet.html", "create /t/twin2.html", "delete /triplet.html", "delete /twin2.html"}},
 	} {
 		t.Run(c.how, func(t *testing.T) {

@@ -25,7 +25,7 @@ func TestGitDocBehindNginx(t *testing.T) {
 	}
 	r := newRig(t)
 	r.must(os.RemoveAll(r.root))
-	copyTree(t, gitDoc, r.root)
+	r.must(os.CopyFS(r.root, os.DirFS(gitDoc)))
 	access := r.behindNginx(nginx)
 
 	r.startNotifier()
@@ -184,12 +184,4 @@ func (r *rig) behindNginx(nginx string) *accessLog {
 		resp.Body.Close()
 	}
 	return &accessLog{t: r.t, path: log}
-}
-
-// copyTree copies files and symbolic links.
-func copyTree(t *testing.T, from, to string) {
-	t.Helper()
-	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
-		t.Fatalf("cp: %v: %s", err, out)
-	}
 }
