@@ -36,6 +36,9 @@ func (f *follower) takeStream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := f.wait(ctx); err != nil {
+		return err
+	}
 	conn, err := wsconn.Dial(ctx, u, f.header(), f.client, wsconn.Options{
 		Subprotocol: protocol.Subprotocol, MaxMessage: protocol.MaxMessage, Handshake: streamPatience,
 	})

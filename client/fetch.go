@@ -99,10 +99,11 @@ type fetcher struct {
 	client *http.Client
 	agent  string
 	own    bool // the client's connections are nobody else's
+	pace   func(context.Context) error
 }
 
 func newFetcher(s *Source, origin string) *fetcher {
-	f := &fetcher{client: new(http.Client), agent: cmp.Or(s.UserAgent, defaultAgent)}
+	f := &fetcher{client: new(http.Client), agent: cmp.Or(s.UserAgent, defaultAgent), pace: s.Pace}
 	if s.HTTP != nil {
 		*f.client = *s.HTTP
 	} else {
@@ -130,6 +131,14 @@ func newFetcher(s *Source, origin string) *fetcher {
 	return f
 }
 
+// wait waits for the next request's turn.
+func (f *fetcher) wait(ctx context.Context) error {
+	if f.pace == nil {
+		return ctx.Err()
+	}
+	return f.pace(ctx)
+}
+
 func (f *fetcher) close() {
 	if f.own {
 		f.client.CloseIdleConnections()
@@ -145,6 +154,9 @@ var errStalled = errors.New("no byte for too long")
 // within the given time; then no part of the body may take longer than stall.
 // The body must be closed.
 func (f *fetcher) get(ctx context.Context, u string, h http.Header, patience time.Duration) (*http.Response, error) {
+	if err := f.wait(ctx); err != nil {
+		return nil, err
+	}
 	ctx, end := context.WithTimeout(ctx, longestRead)
 	ctx, cancel := context.WithCancelCause(ctx)
 	b := &body{ctx: ctx, cancel: func() { cancel(nil); end() }}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -27,6 +28,10 @@ type Source struct {
 	// how to reach its people: "Parley/1.0 (+https://example.net/bot)".
 	// Empty means Parley's own name, which reaches nobody who knows.
 	UserAgent string
+
+	// Pace, if not nil, is called before every request, and waits for as long as
+	// politeness asks; its error gives the request up. Redirects are not paced.
+	Pace func(context.Context) error
 
 	// Poll is the time between two looks at the manifest of a site that has
 	// no other door, or none that works. Zero means 10 minutes. It is varied by a tenth.

@@ -242,6 +242,9 @@ func (r *run) read(resp *http.Response, body *collection.Body, res *collection.R
 // Timeout in all, or if nothing arrives for stallTimeout; the body of the
 // answer too.
 func (r *run) ask(ctx context.Context, url string, header http.Header) (*http.Response, error) {
+	if err := r.manners.pace(ctx); err != nil {
+		return nil, err
+	}
 	limit := r.Timeout
 	if limit <= 0 {
 		limit = DefaultTimeout

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ type manners struct {
 
 	mu     sync.Mutex
 	gap    time.Duration // between two requests
+	last   time.Time     // when the last request of any kind began
 	next   time.Time     // the earliest next request
 	faults int           // answers in a row that say that the site is in trouble
 	silent bool          // the last of them was no answer at all
@@ -50,6 +52,29 @@ func (m *manners) at() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.next
+}
+
+// pace waits until the gap after the last request of any kind is over, and
+// then counts as a request.
+func (m *manners) pace(ctx context.Context) error {
+	for {
+		m.mu.Lock()
+		wait := time.Until(m.last.Add(m.gap))
+		if wait <= 0 {
+			m.last = time.Now()
+		}
+		m.mu.Unlock()
+		if wait <= 0 {
+			return ctx.Err()
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return ctx.Err()
+		}
+	}
 }
 
 // done notes the end of a request that the site could answer.

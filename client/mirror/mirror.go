@@ -125,6 +125,7 @@ func (m *Mirror) run(ctx context.Context) (err error) {
 	}
 	r.source.UserAgent = cmp.Or(r.source.UserAgent, UserAgent(m.Contact))
 	r.source.Log = cmp.Or(r.source.Log, m.Log)
+	r.source.Pace = r.manners.pace
 	r.http = pageClient(m.Source.HTTP)
 	defer r.http.CloseIdleConnections()
 	if r.delay = m.Delay; m.Delay == 0 && !loopback(site.Hostname()) {

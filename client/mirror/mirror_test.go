@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sort"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,6 +25,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/mirror"
+	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -320,7 +325,8 @@ func TestManners(t *testing.T) {
 	})
 }
 
-// checkGaps fails if two requests came closer than gap.
+// checkGaps fails if two requests for pages came closer than gap, or much
+// later: between them the manifest and the doors have their turns.
 func checkGaps(t *testing.T, s *site, gap time.Duration) {
 	t.Helper()
 	var all []time.Time
@@ -331,7 +337,7 @@ func checkGaps(t *testing.T, s *site, gap time.Duration) {
 	})
 	sort.Slice(all, func(i, j int) bool { return all[i].Before(all[j]) })
 	for i := 1; i < len(all); i++ {
-		if d := all[i].Sub(all[i-1]); d < gap || d > gap+100*time.Millisecond {
+		if d := all[i].Sub(all[i-1]); d < gap || d > 4*gap+100*time.Millisecond {
 			t.Errorf("request %d came after %v, want %v", i, d, gap)
 		}
 	}
@@ -539,5 +545,55 @@ func TestForbiddenManifest(t *testing.T) {
 	}
 	if len(asked) != 1 || asked[0] != "/robots.txt" {
 		t.Errorf("it asked for %q", asked)
+	}
+}
+
+// Whatever is asked for, be it robots.txt, the manifest, a door or a page,
+// one request begins no sooner than the delay after the one before.
+func TestEveryRequestKeepsTheDelay(t *testing.T) {
+	const delay = 150 * time.Millisecond
+	var mu sync.Mutex
+	var begun []time.Time
+	site := sitetest.NewSite(t, map[string]string{"a.html": "a", "b.html": "b"})
+	u, err := url.Parse(site.Base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		begun = append(begun, time.Now())
+		mu.Unlock()
+		r.Host = u.Host
+		httputil.NewSingleHostReverseProxy(u).ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	dir := t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	fresh := make(chan struct{}, 10)
+	m := &mirror.Mirror{Source: client.Source{Base: site.Base, HTTP: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, front.Listener.Addr().String())
+		}}}},
+		Dir: filepath.Join(dir, "copy"), State: filepath.Join(dir, "state"), Delay: delay,
+		Notify: func(collection.Settled) { fresh <- struct{}{} }}
+	done := make(chan error)
+	go func() { done <- m.Run(ctx) }()
+	<-fresh
+	<-fresh
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(begun) < 4 { // robots.txt, the manifest, two pages, and a door
+		t.Errorf("%d requests", len(begun))
+	}
+	for i := 1; i < len(begun); i++ {
+		// What arrives may be late by a little, and the one before not.
+		if gap := begun[i].Sub(begun[i-1]); gap < delay*2/3 {
+			t.Errorf("request %d came %v after the one before, want %v", i, gap, delay)
+		}
 	}
 }

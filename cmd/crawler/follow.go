@@ -37,7 +37,7 @@ moved. It goes on until it is told to end; killed or cut off, it resumes.
 
     crawler follow https://www.example.org/ --into mirror/ --contact you@example.net
 
-One connection to a site, one second between requests (none on loopback);
+One connection for pages, one second between requests (none on loopback);
 robots.txt is obeyed. Name yourself with --contact, so that the site's people
 can reach you.
 
