@@ -352,7 +352,7 @@ func (r *run) askRobots(ctx context.Context) (status int, body []byte, after tim
 		if err != nil {
 			return 0, nil, 0, err
 		}
-		body, err = io.ReadAll(io.LimitReader(resp.Body, robots.MaxBytes))
+		body, err = io.ReadAll(io.LimitReader(resp.Body, robots.MaxBytes+1)) // one more, so that Parse knows that there is more
 		resp.Body.Close()
 		r.status.asked(int64(len(body)))
 		to, locErr := resp.Location()
