@@ -219,15 +219,16 @@ func (u *update) move(ch protocol.Change, old *Page, a *Applied) error {
 	return u.put(item.URL, old, p)
 }
 
-// sweep drops pages that the present snapshot did not name, up to a bounded
-// number of those it looks at. It returns where to go on, nil at the end.
-func (u *update) sweep(after []byte, a *Applied) ([]byte, error) {
+// A named is a page with its URL.
+type named struct {
+	url string
+	p   *Page
+}
+
+// pick reads a bounded number of pages from behind a URL on, and returns those
+// that are wanted, and where to go on: nil at the end.
+func (u *update) pick(after []byte, wanted func(*Page) bool) (list []named, next []byte, err error) {
 	const most = 1000
-	type named struct {
-		url string
-		p   *Page
-	}
-	var gone []named
 	cur := u.pages.Cursor()
 	k, v := cur.Seek(after)
 	if after != nil && bytes.Equal(k, after) {
@@ -236,15 +237,24 @@ func (u *update) sweep(after []byte, a *Applied) ([]byte, error) {
 	for looked := 0; k != nil; k, v = cur.Next() {
 		p, err := parsePage(string(k), v)
 		if err != nil {
-			return nil, fmt.Errorf("read page %s: %w", k, err)
+			return nil, nil, fmt.Errorf("read page %s: %w", k, err)
 		}
-		if p.gen != u.meta.Gen {
-			gone = append(gone, named{string(k), p})
+		if wanted(p) {
+			list = append(list, named{string(k), p})
 		}
-		after = bytes.Clone(k)
-		if looked++; len(gone) >= most || looked >= 50*most {
-			break
+		if looked++; len(list) >= most || looked >= 50*most {
+			return list, bytes.Clone(k), nil
 		}
+	}
+	return list, nil, nil
+}
+
+// sweep drops pages that the present snapshot did not name, up to a bounded
+// number of those it looks at. It returns where to go on, nil at the end.
+func (u *update) sweep(after []byte, a *Applied) ([]byte, error) {
+	gone, next, err := u.pick(after, func(p *Page) bool { return p.gen != u.meta.Gen })
+	if err != nil {
+		return nil, err
 	}
 	for _, g := range gone {
 		if err := u.drop(g.url, g.p); err != nil {
@@ -252,8 +262,5 @@ func (u *update) sweep(after []byte, a *Applied) ([]byte, error) {
 		}
 		a.Gone++
 	}
-	if k == nil {
-		after = nil
-	}
-	return after, u.promote()
+	return next, u.promote()
 }

@@ -1,7 +1,6 @@
 package collection
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
@@ -51,47 +50,24 @@ func (c *Collection) enter(was siteMark) error {
 // a suspect state, of other bytes. It looks at a bounded number of pages and
 // returns where to go on, nil at the end.
 func (u *update) verify(after []byte) ([]byte, error) {
-	const most = 1000
-	type spoilt struct {
-		url string
-		p   *Page
-	}
-	var list []spoilt
-	cur := u.pages.Cursor()
-	k, v := cur.Seek(after)
-	if after != nil && bytes.Equal(k, after) {
-		k, v = cur.Next()
-	}
-	for looked := 0; k != nil; k, v = cur.Next() {
-		p, err := parsePage(string(k), v)
-		if err != nil {
-			return nil, fmt.Errorf("read page %s: %w", k, err)
-		}
-		if p.Path != "" && !u.stands(p) {
-			list = append(list, spoilt{string(k), p})
-		}
-		after = bytes.Clone(k)
-		if looked++; len(list) >= most || looked >= 50*most {
-			break
-		}
+	list, next, err := u.pick(after, func(p *Page) bool { return p.Path != "" && !u.stands(p) })
+	if err != nil {
+		return nil, err
 	}
 	for _, s := range list {
 		if err := u.release(s.p.Path); err != nil {
 			return nil, err
 		}
-		next := *s.p
-		next.Path, next.Held, next.Length, next.ETag, next.LastModified = "", protocol.Digest{}, 0, "", ""
-		if !next.Due.Equal(Parked) {
-			next.Due, next.fails, next.misses = u.now, 0, 0
+		owed := *s.p
+		owed.Path, owed.Held, owed.Length, owed.ETag, owed.LastModified = "", protocol.Digest{}, 0, "", ""
+		if !owed.Due.Equal(Parked) {
+			owed.Due, owed.fails, owed.misses = u.now, 0, 0
 		}
-		if err := u.put(s.url, s.p, &next); err != nil {
+		if err := u.put(s.url, s.p, &owed); err != nil {
 			return nil, err
 		}
 	}
-	if k == nil {
-		after = nil
-	}
-	return after, u.promote()
+	return next, u.promote()
 }
 
 // stands reports whether the file of a page is there as it was left.
