@@ -1,6 +1,9 @@
 package protocol
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // An Op says what happened to a URL.
 type Op string
@@ -29,6 +32,32 @@ type Change struct {
 
 	// Prev is the digest before the step, where it is known.
 	Prev Digest
+
+	// Significance is how much of the page's main text an Update, or a Move
+	// onto a page, changed.
+	Significance Significance
+}
+
+// A Significance is a share from 0 to 1 in thousandths, kept plus one: the
+// zero value means unknown, 1 means that nothing of the main text changed, and
+// 1001 that all of it did. See [SignificanceOf].
+type Significance uint16
+
+// SignificanceOf returns the share, which is brought into 0 to 1, as a
+// Significance. A share that is above 0 stays so; NaN is unknown.
+func SignificanceOf(share float64) Significance {
+	if math.IsNaN(share) {
+		return 0
+	}
+	return 1 + Significance(math.Ceil(1000*min(max(share, 0), 1)))
+}
+
+// Share returns the share from 0 to 1, and false if it is unknown.
+func (s Significance) Share() (share float64, known bool) {
+	if s == 0 {
+		return 0, false
+	}
+	return float64(min(s, 1001)-1) / 1000, true
 }
 
 // A Tombstone says of a URL that it is gone: what a Manifest keeps of a

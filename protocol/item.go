@@ -37,15 +37,37 @@ type Item struct {
 	// Digest is the SHA-256 of the bytes served without content coding.
 	// The zero Digest means unknown.
 	Digest Digest
+
+	// Text is the digest of the page's main text, as the site extracts it and
+	// with what the site masks left out. Equal means that nothing changed that
+	// a reader would notice. The zero Digest means unknown.
+	Text Digest
+
+	// Language is the language that the page names for itself, a BCP 47 tag
+	// such as "en" or "pt-BR". Empty means unknown.
+	Language string
+
+	// Canonical is the URL that the page asks to be listed under, if that is
+	// another one. Empty means its own.
+	Canonical string
+
+	// Importance is how much the page is asked for, compared with others of its site.
+	Importance Importance
 }
 
-// Equal reports whether two items say the same of the same URL.
+// Equal reports whether two items say the same of the same URL, importance
+// apart: that moves with every day's visitors, and nothing has changed by it.
 // Times are compared as instants.
 func (i Item) Equal(o Item) bool {
 	a, b := i, o
 	a.Modified, b.Modified = time.Time{}, time.Time{}
+	a.Importance, b.Importance = 0, 0
 	return a == b && i.Modified.Equal(o.Modified)
 }
+
+// An Importance is a share from 0.01 to 1 in hundredths, 1 to 100: 1 is the
+// page that its site finds most important. Zero means unknown.
+type Importance uint8
 
 // A Digest is a SHA-256 hash of content. It is comparable; the zero value means unknown.
 type Digest [sha256.Size]byte

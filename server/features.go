@@ -1,22 +1,27 @@
 package server
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/parleyweb/parley/protocol"
 )
 
 // Features is what a page says of itself.
 type Features struct {
-	Title   string // as plain text; empty if it has none
-	NoIndex bool   // it asks not to be listed anywhere
+	Title     string          // as plain text; empty if it has none
+	NoIndex   bool            // it asks not to be listed anywhere
+	Language  string          // see protocol.Item
+	Canonical string          // the same
+	Text      protocol.Digest // the same
+	Sketch    []byte          // of the main text, as internal/maintext makes it
 }
 
 const (
-	featuresSize = 256 << 10 // how much of a page is asked for its features, in bytes
-	titleSize    = 1 << 10   // the longest title that is kept, in bytes
+	featuresSize = 2 << 20 // how much of a page is asked for its features, in bytes
+	titleSize    = 1 << 10 // the longest title that is kept, in bytes
 
 	// maxNoIndex is how many pages are remembered that said noindex, which
 	// takes some 30 MB. One more, and another is forgotten: it is read again.
@@ -34,11 +39,12 @@ func (s *Site) features(o *Offer, head []byte) error {
 	var f Features
 	if s.Features != nil && hasFeatures(o.Type) {
 		var err error
-		if f, err = s.Features(bytes.NewReader(head)); err != nil {
+		if f, err = s.Features(o.URL, head, int64(len(head)) == o.Length); err != nil {
 			return fmt.Errorf("features: %w", err)
 		}
 	}
 	o.Title = cleanTitle(f.Title)
+	o.Language, o.Canonical, o.Text, o.Sketch = f.Language, f.Canonical, f.Text, f.Sketch
 	if f.NoIndex {
 		o.LeftOut = leftNoIndex
 		s.rememberNoIndex(o.URL, o.Stamp)

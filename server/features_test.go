@@ -3,7 +3,6 @@ package server_test
 import (
 	"bytes"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,12 +14,11 @@ import (
 
 // plainFeatures is a Site.Features for pages whose first line is the title,
 // and which say "noindex" anywhere. It counts the pages that it was asked of.
-func plainFeatures(calls *int) func(io.Reader) (server.Features, error) {
-	return func(r io.Reader) (server.Features, error) {
+func plainFeatures(calls *int) func(string, []byte, bool) (server.Features, error) {
+	return func(_ string, b []byte, _ bool) (server.Features, error) {
 		*calls++
-		b, err := io.ReadAll(r)
 		title, _, _ := strings.Cut(string(b), "\n")
-		return server.Features{Title: title, NoIndex: bytes.Contains(b, []byte("noindex"))}, err
+		return server.Features{Title: title, NoIndex: bytes.Contains(b, []byte("noindex"))}, nil
 	}
 }
 
@@ -158,16 +156,18 @@ func TestTitleAloneIsNoChange(t *testing.T) {
 
 func TestFeaturesOfWhatIsRead(t *testing.T) {
 	d := newDocroot(t, "a.html", "a.xhtml", "a.pdf")
-	big := strings.Repeat("0123456789", 100_000)
+	big := strings.Repeat("0123456789", 300_000)
 	d.write("big.html", big)
 	var seen []string
-	d.site.Features = func(r io.Reader) (server.Features, error) {
-		b, err := io.ReadAll(r)
+	d.site.Features = func(_ string, b []byte, whole bool) (server.Features, error) {
 		seen = append(seen, string(b))
-		return server.Features{Title: " a\x00b\xff\n" + strings.Repeat("ä", 1000)}, err
+		if whole == (len(b) == 2<<20) {
+			t.Errorf("%d bytes are whole: %v", len(b), whole)
+		}
+		return server.Features{Title: " a\x00b\xff\n" + strings.Repeat("ä", 1000)}, nil
 	}
 	for _, c := range []struct{ place, want string }{
-		{"a.html", "content of a.html"}, {"a.xhtml", "content of a.xhtml"}, {"a.pdf", ""}, {"big.html", big[:256<<10]}, {"a.html", "content of a.html"},
+		{"a.html", "content of a.html"}, {"a.xhtml", "content of a.xhtml"}, {"a.pdf", ""}, {"big.html", big[:2<<20]}, {"a.html", "content of a.html"},
 	} {
 		seen = nil
 		o, err := d.site.Read(t.Context(), d.offer(c.place))
@@ -185,7 +185,7 @@ func TestFeaturesOfWhatIsRead(t *testing.T) {
 	}
 
 	broken := errors.New("cannot tell")
-	d.site.Features = func(io.Reader) (server.Features, error) { return server.Features{}, broken }
+	d.site.Features = func(string, []byte, bool) (server.Features, error) { return server.Features{}, broken }
 	if _, err := d.site.Read(t.Context(), d.offer("a.html")); !errors.Is(err, broken) {
 		t.Errorf("features fail, and Read says %v", err)
 	}

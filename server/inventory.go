@@ -66,6 +66,21 @@ type Offer struct {
 	Type     string          // media type
 	Title    string          // empty if unknown
 	Digest   protocol.Digest // zero until Read, where the content must be read for it
+
+	// What a page says of itself, where Read found it: see Features.
+	Language, Canonical string
+	Text                protocol.Digest
+	Sketch              []byte
+}
+
+// A Healer is an Inventory that can set back when its content claims to have
+// changed.
+type Healer interface {
+	// Heal makes the content of o, as Read returned it, claim that it changed
+	// at to, a whole second, and returns o with the Stamp and Modified that it
+	// has then. It returns an error wrapping ErrChanged if the content is not
+	// that of o any more.
+	Heal(ctx context.Context, o Offer, to time.Time) (Offer, error)
 }
 
 // An UnseenError says that what lies below Prefix could not be looked at, so

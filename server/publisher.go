@@ -24,6 +24,17 @@ type Publisher struct {
 	Journal   *Journal
 	Snapshot  *Snapshot // where the manifest goes; nil means nowhere
 
+	// Outputs are written after the manifest, in order.
+	Outputs []Output
+
+	// Heal says that files which were rewritten with the bytes they had get
+	// the time of their last change back, if the Inventory is a [Healer]: so
+	// the web server's validators stay what visitors hold.
+	Heal bool
+
+	// Importance, if not nil, says how important a page is.
+	Importance func(url string) protocol.Importance
+
 	// Grace is how long a page that vanished is held before its deletion is
 	// announced. Zero means 60 s.
 	Grace time.Duration

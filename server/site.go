@@ -65,10 +65,11 @@ type Site struct {
 	Own []string
 
 	// Features, if not nil, says what a page says of itself. Read calls it for
-	// HTML and XHTML, with the first 256 KiB, at most, of the very bytes that
-	// it digests; nobody else does. A page with NoIndex is not published. An
-	// error means that the page could not be read.
-	Features func(r io.Reader) (Features, error)
+	// HTML and XHTML, with the first 2 MiB, at most, of the very bytes that
+	// it digests, which it must not keep; nobody else does. Whole says that
+	// they are all. A page with NoIndex is not published. An error means that
+	// the page could not be read.
+	Features func(url string, page []byte, whole bool) (Features, error)
 
 	Log *slog.Logger
 

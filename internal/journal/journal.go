@@ -76,14 +76,27 @@ type Entry struct {
 
 	// Held is since when the item could not be found. Zero means that it is there.
 	Held time.Time
+
+	// Sketch is opaque to the journal: what is remembered of the main text, to
+	// tell how much of it the next change changes.
+	Sketch []byte
+
+	// Newest is the latest time of change that a web server may have told
+	// visitors together with the present bytes, and Other the latest with
+	// other bytes at this URL. Both are whole seconds; zero means unknown.
+	Newest, Other time.Time
 }
 
-// A Step is one thing to take in. With Op "" it changes no more than the
-// Stamp and Held of a present URL, and is not told to anybody.
+// A Step is one thing to take in. With Op "" it is not told to anybody, and of
+// the Item of a present URL it changes no more than what stands beside the
+// bytes: Title, Text, Language, Canonical and Importance.
 type Step struct {
 	Op    protocol.Op
 	Entry Entry  // after the step; for Delete only Item.URL counts
 	From  string // for Move: the URL that goes
+
+	// Significance is told with an Update or a Move.
+	Significance protocol.Significance
 }
 
 // A Journal is safe for use by many goroutines. It implements [protocol.Log].

@@ -3,10 +3,10 @@
 package siteflags
 
 import (
+	"bytes"
 	"cmp"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -70,8 +70,8 @@ func (f *Flags) Site(log *slog.Logger) (*server.Site, error) {
 }
 
 // features asks a page for its title, and whether it may be published.
-func features(r io.Reader) (server.Features, error) {
-	h, err := html.ReadHead(r)
+func features(_ string, page []byte, _ bool) (server.Features, error) {
+	h, err := html.ReadHead(bytes.NewReader(page))
 	return server.Features{Title: h.Title, NoIndex: h.NoIndex}, err
 }
 
