@@ -9,7 +9,7 @@ import (
 )
 
 func main() {
-	os.Exit(command.Main(context.Background(), crawler(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(command.Main(context.Background(), crawler, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 func crawler() *command.Command {

@@ -16,7 +16,7 @@ import (
 
 func crawl(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs strings.Builder
-	code = command.Main(ctx, crawler(), args, nil, &out, &errs)
+	code = command.Main(ctx, crawler, args, nil, &out, &errs)
 	return code, out.String(), errs.String()
 }
 

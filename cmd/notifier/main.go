@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	os.Exit(command.Main(context.Background(), notifier(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(command.Main(context.Background(), notifier, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 const help = `

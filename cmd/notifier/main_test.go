@@ -30,7 +30,7 @@ func TestAdmin(t *testing.T) {
 	statusOf := func(want int) string {
 		t.Helper()
 		var out, errs strings.Builder
-		if got := command.Main(t.Context(), notifier(), []string{"status", "--base", base, "--state", state}, nil, &out, &errs); got != want {
+		if got := command.Main(t.Context(), notifier, []string{"status", "--base", base, "--state", state}, nil, &out, &errs); got != want {
 			t.Errorf("status: exit code %d, want %d: %s", got, want, errs.String())
 		}
 		return out.String() + errs.String()
@@ -44,7 +44,7 @@ func TestAdmin(t *testing.T) {
 	defer stop()
 	ended := make(chan int)
 	go func() {
-		ended <- command.Main(ctx, notifier(), []string{"--docroot", root, "--base", base, "--state", state,
+		ended <- command.Main(ctx, notifier, []string{"--docroot", root, "--base", base, "--state", state,
 			"--listen", freeAddress(t), "--admin", admin, "--log-level", "error"}, nil, io.Discard, io.Discard)
 	}()
 	until(t, func() bool { code, _ := get("http://" + admin + "/healthz"); return code == http.StatusOK })
@@ -86,7 +86,7 @@ func TestMisuse(t *testing.T) {
 		{"--docroot", t.TempDir(), "--base", "https://example.org/", "--grace", "soon"},
 	} {
 		var errs strings.Builder
-		if code := command.Main(t.Context(), notifier(), args, nil, io.Discard, &errs); code != 2 || errs.Len() == 0 {
+		if code := command.Main(t.Context(), notifier, args, nil, io.Discard, &errs); code != 2 || errs.Len() == 0 {
 			t.Errorf("notifier %q: exit code %d, want 2: %s", args, code, errs.String())
 		}
 	}

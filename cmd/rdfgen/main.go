@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	os.Exit(command.Main(context.Background(), rdfgen(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(command.Main(context.Background(), rdfgen, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 const help = `

@@ -44,7 +44,7 @@ func (d *desk) run(code int, flags ...string) (stdout, stderr string) {
 	d.t.Helper()
 	var out, errs strings.Builder
 	args := append([]string{"--docroot", d.root, "--base", "https://Example.org"}, flags...)
-	if got := command.Main(d.t.Context(), rdfgen(), args, nil, &out, &errs); got != code {
+	if got := command.Main(d.t.Context(), rdfgen, args, nil, &out, &errs); got != code {
 		d.t.Errorf("rdfgen %q: exit code %d, want %d\n%s%s", flags, got, code, out.String(), errs.String())
 	}
 	return out.String(), errs.String()

@@ -44,6 +44,13 @@ type Command struct {
 	LogLevel slog.Level                        // of --log-level, unless said otherwise
 	Run      func(context.Context, *Env) error // nil if there are only parts
 
+	// Sites says what sections in the configuration file mean: see [Sites].
+	Sites Sites
+
+	// Elsewhere names options that other programs read from the same
+	// configuration file, and this one passes over there.
+	Elsewhere []string
+
 	Sub []*Command // the parts
 }
 
@@ -86,8 +93,9 @@ func Misusef(format string, args ...any) error {
 
 // Main runs a program with its arguments, the name left out, and returns its
 // exit code. SIGINT and SIGTERM end the context that Run is given; a second
-// one ends the program as it is.
-func Main(ctx context.Context, c *Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+// one ends the program as it is. Build makes the program anew for every site
+// in a configuration file, so that no site is given another's options.
+func Main(ctx context.Context, build func() *Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -102,16 +110,34 @@ func Main(ctx context.Context, c *Command, args []string, stdin io.Reader, stdou
 	})
 	defer wg.Wait()
 	defer cancel()
-	return c.main(ctx, c.Name, args, &Env{Stdin: stdin, Stdout: stdout, Stderr: stderr})
+	env := Env{Stdin: stdin, Stdout: stdout, Stderr: stderr}
+	c, name, rest := pick(build(), args)
+	sites, err := c.sites(rest)
+	switch {
+	case err != nil:
+		return env.ended(ctx, name, err)
+	case len(sites) > 0:
+		return runSites(ctx, build, c.Sites, args, sites, &env)
+	}
+	c, name, rest = pick(build(), args)
+	return env.ended(ctx, name, c.run(ctx, name, rest, "", &env))
 }
 
-func (c *Command) main(ctx context.Context, name string, args []string, env *Env) int {
-	if len(args) > 0 {
-		if i := slices.IndexFunc(c.Sub, func(s *Command) bool { return s.Name == args[0] }); i >= 0 {
-			return c.Sub[i].main(ctx, name+" "+c.Sub[i].Name, args[1:], env)
+// pick finds the part that the first arguments name, its whole name, and the other arguments.
+func pick(c *Command, args []string) (part *Command, name string, rest []string) {
+	for name = c.Name; len(args) > 0; args = args[1:] {
+		i := slices.IndexFunc(c.Sub, func(s *Command) bool { return s.Name == args[0] })
+		if i < 0 {
+			break
 		}
+		c = c.Sub[i]
+		name += " " + c.Name
 	}
-	err := c.run(ctx, name, args, env)
+	return c, name, args
+}
+
+// ended tells the user of an error, and returns the exit code.
+func (e *Env) ended(ctx context.Context, name string, err error) int {
 	if err == nil {
 		return OK
 	}
@@ -123,37 +149,25 @@ func (c *Command) main(ctx context.Context, name string, args []string, env *Env
 		err = errors.New("interrupted")
 	}
 	if exit == nil || exit.Err != nil {
-		fmt.Fprintf(env.Stderr, "%s: %v\n", name, err)
+		fmt.Fprintf(e.Stderr, "%s: %v\n", name, err)
 	}
 	if code == Misuse {
-		fmt.Fprintf(env.Stderr, "%s -h shows how it is used.\n", name)
+		fmt.Fprintf(e.Stderr, "%s -h shows how it is used.\n", name)
 	}
 	return code
 }
 
-func (c *Command) run(ctx context.Context, name string, args []string, env *Env) error {
-	fs := flag.NewFlagSet(name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
-	if c.Flags != nil {
-		c.Flags(fs)
-	}
-	var version bool
-	level, format := choice{lower(c.LogLevel), levels()}, choice{"text", []string{"text", "json"}}
-	if c.Run != nil {
-		fs.String("config", "", "read more options from `FILE`: lines of name and value")
-		fs.Var(&level, "log-level", "log what is at least as grave as `LEVEL`: "+strings.Join(level.of, ", "))
-		fs.Var(&format, "log-format", "log as `FORMAT`: text or json")
-	}
-	fs.BoolFunc("version", "print the version and exit", func(string) error { version = true; return nil })
-
-	rest, err := parse(fs, args)
+// run runs a command with what is said of a site: "" means that the
+// configuration file has no sections.
+func (c *Command) run(ctx context.Context, name string, args []string, site string, env *Env) error {
+	p := c.options(name)
+	rest, err := parse(p.fs, args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		return c.help(env.Stdout, name, fs)
+		return c.help(env.Stdout, name, p.fs)
 	case err != nil:
 		return Misusef("%s", longNames(err))
-	case version:
+	case p.version:
 		_, err := fmt.Fprintln(env.Stdout, strings.Fields(name)[0], Version())
 		return err
 	case c.Run == nil && len(rest) > 0:
@@ -162,14 +176,14 @@ func (c *Command) run(ctx context.Context, name string, args []string, env *Env)
 		return Misusef("which of %s?", strings.Join(c.names(), ", "))
 	}
 	// The command line has been read; what it did not say, the environment and the file may.
-	err = ff.Parse(fs, append([]string{"--"}, rest...),
+	err = ff.Parse(p.fs, append([]string{"--"}, rest...),
 		ff.WithEnvVarPrefix(envPrefix), ff.WithEnvVarSplit("\n"),
-		ff.WithConfigFileFlag("config"), ff.WithConfigFileParser(ff.PlainParser))
+		ff.WithConfigFileFlag("config"), ff.WithConfigFileParser(c.configParser(site)))
 	if err != nil {
 		return Misusef("%w", err)
 	}
 	for _, r := range c.Required {
-		if f := fs.Lookup(r); f.Value.String() == "" {
+		if f := p.fs.Lookup(r); f.Value.String() == "" {
 			return Misusef("--%s is required", r)
 		}
 	}
@@ -178,8 +192,39 @@ func (c *Command) run(ctx context.Context, name string, args []string, env *Env)
 	} else if len(rest) < len(c.Args) {
 		return Misusef("%s is required", c.Args[len(rest)])
 	}
-	env.Args, env.Log = rest, newLogger(env.Stderr, level.value, format.value)
+	env.Args, env.Log = rest, newLogger(env.Stderr, p.level.value, p.format.value)
+	if site != "" {
+		env.Log = env.Log.With("site", site)
+	}
 	return c.Run(ctx, env)
+}
+
+// options are a command's own and those that every command has.
+type options struct {
+	fs            *flag.FlagSet
+	version       bool
+	site          string
+	level, format choice
+}
+
+func (c *Command) options(name string) *options {
+	o := &options{fs: flag.NewFlagSet(name, flag.ContinueOnError)}
+	o.fs.SetOutput(io.Discard)
+	o.fs.Usage = func() {}
+	if c.Flags != nil {
+		c.Flags(o.fs)
+	}
+	o.level, o.format = choice{lower(c.LogLevel), levels()}, choice{"text", []string{"text", "json"}}
+	if c.Run != nil {
+		o.fs.String("config", "", "read more options from `FILE`: lines of name and value")
+		o.fs.Var(&o.level, "log-level", "log what is at least as grave as `LEVEL`: "+strings.Join(o.level.of, ", "))
+		o.fs.Var(&o.format, "log-format", "log as `FORMAT`: text or json")
+	}
+	if c.Run != nil && c.Sites != OneSite {
+		o.fs.StringVar(&o.site, "site", "", "of the sites in the configuration file, take only the section `NAME`")
+	}
+	o.fs.BoolFunc("version", "print the version and exit", func(string) error { o.version = true; return nil })
+	return o
 }
 
 // parse reads options, which may stand before and after arguments, and

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("COMMAND_TEST_CHILD") == "" {
 		os.Exit(m.Run())
 	}
-	slow := &command.Command{Name: "slow", Run: func(ctx context.Context, env *command.Env) error {
+	slow := command.Command{Name: "slow", Run: func(ctx context.Context, env *command.Env) error {
 		fmt.Fprintln(env.Stdout, "running")
 		<-ctx.Done()
 		fmt.Fprintln(env.Stdout, "ending")
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		}
 		return ctx.Err()
 	}}
-	os.Exit(command.Main(context.Background(), slow, nil, os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(command.Main(context.Background(), func() *command.Command { return &slow }, nil, os.Stdin, os.Stdout, os.Stderr))
 }
 
 // A call is what a command saw, and what came of it.
@@ -54,32 +54,35 @@ type call struct {
 
 // called runs a command with a bit of everything. Its part "follow" wants BASE and fails with err.
 func called(err error, args ...string) call {
-	c := call{maxFile: 100e6, grace: command.Duration(time.Minute)}
+	var c call
 	run := func(_ context.Context, env *command.Env) error {
 		c.args = env.Args
 		env.Log.Error("an error")
 		env.Log.Info("an info", "n", 1)
 		return err
 	}
-	cmd := &command.Command{
-		Name: "tool", Summary: "does a bit of everything", Usage: "--docroot DIR [options]",
-		Help: "For example:\n\n    tool --docroot /srv/www\n",
-		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&c.docroot, "docroot", "", "publish `DIR`")
-			fs.Var(&c.include, "include", "publish `PATTERN` too; may be repeated")
-			fs.Var(&c.maxFile, "max-file", "leave out files over `SIZE`")
-			fs.Var(&c.grace, "grace", "hold deletions for `TIME`")
-			fs.BoolVar(&c.keep, "keep", false, "stay")
-		},
-		Required: []string{"docroot"}, LogLevel: 8, Run: run,
-		Sub: []*command.Command{
-			{Name: "follow", Summary: "follows", Usage: "BASE [options]", Args: []string{"BASE"}, Run: run,
-				Flags: func(fs *flag.FlagSet) { fs.BoolVar(&c.keep, "keep", false, "stay") }},
-			{Name: "parts", Summary: "has parts only", Sub: []*command.Command{{Name: "a"}, {Name: "b"}}},
-		},
+	build := func() *command.Command {
+		c = call{maxFile: 100e6, grace: command.Duration(time.Minute)}
+		return &command.Command{
+			Name: "tool", Summary: "does a bit of everything", Usage: "--docroot DIR [options]",
+			Help: "For example:\n\n    tool --docroot /srv/www\n",
+			Flags: func(fs *flag.FlagSet) {
+				fs.StringVar(&c.docroot, "docroot", "", "publish `DIR`")
+				fs.Var(&c.include, "include", "publish `PATTERN` too; may be repeated")
+				fs.Var(&c.maxFile, "max-file", "leave out files over `SIZE`")
+				fs.Var(&c.grace, "grace", "hold deletions for `TIME`")
+				fs.BoolVar(&c.keep, "keep", false, "stay")
+			},
+			Required: []string{"docroot"}, LogLevel: 8, Run: run,
+			Sub: []*command.Command{
+				{Name: "follow", Summary: "follows", Usage: "BASE [options]", Args: []string{"BASE"}, Run: run,
+					Flags: func(fs *flag.FlagSet) { fs.BoolVar(&c.keep, "keep", false, "stay") }},
+				{Name: "parts", Summary: "has parts only", Sub: []*command.Command{{Name: "a"}, {Name: "b"}}},
+			},
+		}
 	}
 	var stdout, stderr bytes.Buffer
-	c.code = command.Main(context.Background(), cmd, args, strings.NewReader(""), &stdout, &stderr)
+	c.code = command.Main(context.Background(), build, args, strings.NewReader(""), &stdout, &stderr)
 	c.stdout, c.stderr = stdout.String(), stderr.String()
 	return c
 }

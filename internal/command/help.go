@@ -27,6 +27,9 @@ func (c *Command) help(w io.Writer, name string, fs *flag.FlagSet) error {
 	fs.VisitAll(func(f *flag.Flag) { b.WriteString(describe(f)) })
 	if c.Run != nil {
 		fmt.Fprintf(&b, "\nAn option that is not given is taken from the environment, else from the file\nthat --config names: a line for each, such as \"docroot /srv/www\". An option that\nmay be repeated is repeated there, and has one value a line in the environment.\n")
+		if c.Sites != OneSite {
+			fmt.Fprintf(&b, "\nSeveral sites: in the file, a line [NAME] begins the options of one, and what\nstands before the first goes for all. Each is run for; --site takes one of them.\n")
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -1,0 +1,181 @@
+package command
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/peterbourgon/ff/v3"
+)
+
+// Sites is what a command makes of a configuration file with sections. A line
+// "[NAME]" begins the section of one site; what stands before the first goes
+// for all of them.
+//
+//	retention 30d
+//
+//	[www]
+//	base https://www.example.org/
+//	docroot /srv/www
+//
+//	[blog]
+//	base https://blog.example.org/
+//	urls-cmd list-posts
+type Sites int
+
+const (
+	OneSite  Sites = iota // it refuses sections
+	InTurn                // it runs once for each site, one after the other
+	Together              // it runs for all sites at once, until they end
+)
+
+// sectionLine is what begins a section. The name stands in logs and messages.
+var sectionLine = regexp.MustCompile(`^\s*\[\s*([\pL\pN._-]{1,100})\s*\]\s*(#.*)?$`)
+
+// maxConfig bounds a configuration file, in bytes.
+const maxConfig = 4 << 20
+
+// sites returns the sections that the command is to run for; none if the
+// configuration file has none, or there is no such file.
+func (c *Command) sites(args []string) ([]string, error) {
+	if c.Run == nil {
+		return nil, nil
+	}
+	o := c.options("")
+	if _, err := parse(o.fs, args); err != nil || o.version {
+		return nil, nil // run says what is wrong with them
+	}
+	path := cmp.Or(o.fs.Lookup("config").Value.String(), os.Getenv(envPrefix+"_CONFIG"))
+	if path == "" {
+		if o.site != "" {
+			return nil, Misusef("--site %s names a section of a configuration file: name that with --config", o.site)
+		}
+		return nil, nil
+	}
+	if c.Sites != OneSite {
+		o.site = cmp.Or(o.site, os.Getenv(envPrefix+"_SITE"))
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, Misusef("%w", err)
+	}
+	defer file.Close()
+	var names []string
+	err = eachLine(file, func(line string) error {
+		if m := sectionLine.FindStringSubmatch(line); m != nil {
+			if slices.Contains(names, m[1]) {
+				return fmt.Errorf("section [%s] stands there twice", m[1])
+			}
+			names = append(names, m[1])
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, Misusef("%s: %w", path, err)
+	case len(names) > 0 && c.Sites == OneSite:
+		return nil, Misusef("%s has sections, and this command is of one site: name its options on the command line", path)
+	case o.site == "":
+		return names, nil
+	case !slices.Contains(names, o.site):
+		return nil, Misusef("%s has no section [%s]", path, o.site)
+	}
+	return []string{o.site}, nil
+}
+
+func eachLine(r io.Reader, f func(line string) error) error {
+	s := bufio.NewScanner(io.LimitReader(r, maxConfig+1))
+	s.Buffer(nil, maxConfig)
+	n := 0
+	for s.Scan() {
+		if n += len(s.Bytes()) + 1; n > maxConfig {
+			return fmt.Errorf("more than %d bytes", maxConfig)
+		}
+		if err := f(s.Text()); err != nil {
+			return err
+		}
+	}
+	return s.Err()
+}
+
+// configParser reads what a configuration file says of all sites, and of one.
+func (c *Command) configParser(site string) ff.ConfigFileParser {
+	return func(r io.Reader, set func(name, value string) error) error {
+		var lines strings.Builder
+		in := ""
+		err := eachLine(r, func(line string) error {
+			if m := sectionLine.FindStringSubmatch(line); m != nil {
+				in = m[1]
+			} else if in == "" || in == site {
+				lines.WriteString(line + "\n")
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return ff.PlainParser(strings.NewReader(lines.String()), func(name, value string) error {
+			if slices.Contains(c.Elsewhere, name) {
+				return nil
+			}
+			return set(name, value)
+		})
+	}
+}
+
+// restartAfter is how long a site that failed is left alone while others run.
+const restartAfter = time.Minute
+
+// runSites runs a command for each site, and returns the gravest exit code.
+func runSites(ctx context.Context, build func() *Command, how Sites, args, sites []string, env *Env) int {
+	run := func(site string) (name string, err error) {
+		c, name, rest := pick(build(), args)
+		own := *env
+		return name + " [" + site + "]", c.run(ctx, name, rest, site, &own)
+	}
+	code := OK
+	if how != Together || len(sites) == 1 {
+		for _, site := range sites {
+			if ctx.Err() != nil {
+				return max(code, Failure)
+			}
+			name, err := run(site)
+			code = max(code, env.ended(ctx, name, err))
+		}
+		return code
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards code, and keeps messages apart
+	for _, site := range sites {
+		wg.Go(func() {
+			for {
+				name, err := run(site)
+				var exit *ExitError
+				over := err == nil || ctx.Err() != nil || errors.As(err, &exit)
+				mu.Lock()
+				if own := env.ended(ctx, name, err); over {
+					code = max(code, own)
+				}
+				mu.Unlock()
+				if over {
+					return
+				}
+				select { // the other sites are served meanwhile
+				case <-ctx.Done():
+				case <-time.After(restartAfter):
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return code
+}

@@ -1,0 +1,114 @@
+package command_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// sitesCalled runs a command over a configuration file, and returns what it
+// was told of each site, its exit code, and what it said.
+func sitesCalled(t *testing.T, how command.Sites, config string, run func(ctx context.Context, base string) error, args ...string) ([]string, int, string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "parley.conf")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var told []string
+	build := func() *command.Command {
+		var base string
+		var include command.Strings
+		return &command.Command{Name: "tool", Sites: how, Elsewhere: []string{"listen"}, Required: []string{"base"},
+			Flags: func(fs *flag.FlagSet) {
+				fs.StringVar(&base, "base", "", "a `URL`")
+				fs.Var(&include, "include", "a `PATTERN`")
+			},
+			Run: func(ctx context.Context, env *command.Env) error {
+				mu.Lock()
+				told = append(told, fmt.Sprint(base, " ", include))
+				mu.Unlock()
+				env.Log.Error("here")
+				if run == nil {
+					return nil
+				}
+				return run(ctx, base)
+			}}
+	}
+	var out, errs bytes.Buffer
+	code := command.Main(t.Context(), build, append(args, "--config", file), nil, &out, &errs)
+	slices.Sort(told)
+	return told, code, errs.String()
+}
+
+const twoSites = "include all\nlisten :1\n[www]\nbase http://w/\ninclude own\n\n[ blog ] # the other\nbase http://b/\nlisten :2\n"
+
+func TestSitesInTurn(t *testing.T) {
+	told, code, said := sitesCalled(t, command.InTurn, twoSites, nil)
+	if want := []string{"http://b/ [all]", "http://w/ [all own]"}; code != 0 || !slices.Equal(told, want) {
+		t.Errorf("code %d, told %q, said %s", code, told, said)
+	}
+	if !strings.Contains(said, "site=www") || !strings.Contains(said, "site=blog") {
+		t.Errorf("the log does not name the sites: %s", said)
+	}
+	told, code, _ = sitesCalled(t, command.InTurn, twoSites, nil, "--site", "blog")
+	if code != 0 || !slices.Equal(told, []string{"http://b/ [all]"}) {
+		t.Errorf("code %d, told %q", code, told)
+	}
+	// One that fails does not keep the others from their turn.
+	told, code, said = sitesCalled(t, command.InTurn, twoSites, func(_ context.Context, base string) error {
+		if base == "http://w/" {
+			return errors.New("no disk")
+		}
+		return nil
+	})
+	if code != 1 || len(told) != 2 || !strings.Contains(said, "tool [www]: no disk") {
+		t.Errorf("code %d, told %q, said %s", code, told, said)
+	}
+}
+
+func TestSitesTogether(t *testing.T) {
+	var both sync.WaitGroup
+	both.Add(2)
+	told, code, said := sitesCalled(t, command.Together, twoSites, func(context.Context, string) error {
+		both.Done()
+		both.Wait() // each waits for the other
+		return nil
+	})
+	if code != 0 || len(told) != 2 {
+		t.Errorf("code %d, told %q, said %s", code, told, said)
+	}
+}
+
+func TestSitesRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		how    command.Sites
+		config string
+		args   []string
+		want   string
+	}{
+		"a command of one site":    {command.OneSite, twoSites, nil, "has sections"},
+		"no such section":          {command.InTurn, twoSites, []string{"--site", "shop"}, "has no section [shop]"},
+		"twice the same":           {command.InTurn, "[a]\nbase x\n[a]\n", nil, "[a] stands there twice"},
+		"an option that is none":   {command.InTurn, "[a]\nbase x\nbaes y\n", nil, "baes"},
+		"a site without its due":   {command.InTurn, "[a]\nbase x\n[b]\n", nil, "tool [b]: --base is required"},
+		"a section of nothing":     {command.InTurn, "base x\n", []string{"--site", "a"}, "has no section [a]"},
+		"a line that goes on long": {command.InTurn, "base " + strings.Repeat("x", 5<<20), nil, "too long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, code, said := sitesCalled(t, c.how, c.config, nil, c.args...); code != 2 || !strings.Contains(said, c.want) {
+				t.Errorf("code %d, said %q", code, said)
+			}
+		})
+	}
+}
