@@ -17,7 +17,8 @@
 // # Nouns
 //
 // An [Item] is one resource that a site offers: its URL, when its bytes last
-// changed, their length, media type and digest. A [Change] is one step of one
+// changed, their length, media type and digest; and, where the site looks at
+// what it serves, what a page says of itself. A [Change] is one step of one
 // URL: create, update, delete or move. A [Tombstone] is what is remembered of
 // a URL that is gone. A [Manifest] is the whole offer, standing at a [Cursor].
 // A [Log] is the journal to read from. A [Message] is what the change list and
@@ -47,6 +48,17 @@
 // continues what it told before. A cursor is not a time and not opaque, and
 // cursors of different epochs have no order.
 //
+// A main-text digest is that of the words that a person reads on a page, as
+// its site extracts them, with what the site masks left out. It is not the
+// digest of any bytes that are served, and means something only beside another
+// of the same URL: where both are equal, nothing changed that a reader would
+// notice. A [Significance] is the share of the main text, 0 to 1, that a change
+// changed: 0 says that the main text stayed as it was, and any other at least
+// 0.001. An [Importance], 0.01 to 1, is how much the site's visitors ask for a
+// page, compared with its other pages. A language is a BCP 47 tag of at most 35
+// letters, digits and '-'. All of them are for ordering work by: digest and
+// modification time follow the bytes, whatever these say.
+//
 // Items are ordered as [Compare] orders them: by the number of slashes in the
 // path, then by the bytes of the URL.
 //
@@ -70,8 +82,11 @@
 // Then come the items, each rdf:about its URL: title (the path where there is
 // none), link, dc:date and dcterms:modified of the same value (feed readers
 // know the first, RDF tools the second), dc:format (the media type),
-// dcterms:extent (the length in bytes, digits alone) and p:digest. What is
-// unknown is left out.
+// dcterms:extent (the length in bytes, digits alone), p:digest, dc:language,
+// p:canonical (the URL that the page asks to be listed under, as rdf:resource,
+// if that is another one; it may be of another origin), p:text (the main-text
+// digest, written as p:digest is) and p:importance (a decimal number with at
+// most two digits after the point). What is unknown is left out.
 //
 // Then come the tombstones, which are not in the rdf:Seq, so that no feed
 // reader shows a deletion as news: typed nodes p:Tombstone, rdf:about the URL
@@ -140,10 +155,13 @@
 //
 // A change has seq, at (when the site noted it), op, url, from (for a move, the
 // URL that the bytes had before), mod (the modification time), len, type, hash
-// (the digest) and prev (the digest before), the last five where known. After
-// a delete there is no mod, len, type and hash. A move says that the bytes of
-// from are offered at url now, and that from is gone; a copy whose digest is
-// hash need not be fetched again.
+// (the digest) and prev (the digest before), the last five where known. So may
+// be sig (the significance, a number from 0 to 1 with at most three digits
+// after the point; of an update or a move), text (the main-text digest), lang,
+// canonical (an absolute URL) and imp (the importance, a number). After a delete
+// there is none of these but prev. A move says that the bytes of from are
+// offered at url now, and that from is gone; a copy whose digest is hash need
+// not be fetched again.
 //
 // A change is a hint. It says that a URL is worth looking at, and what to
 // expect there; how soon, and whether at all, is the crawler's to decide, and
@@ -186,7 +204,8 @@
 // # What is frozen, and what may come
 //
 // What urn:parley:1# and [Subprotocol] mean is frozen: the elements Tombstone,
-// epoch, seq, items, complete, stream, changes and digest in the places above;
+// epoch, seq, items, complete, stream, changes, digest, text, canonical and
+// importance in the places above;
 // the kinds of messages and their members; that a cursor is EPOCH:SEQ and
 // exclusive; that to is a watermark; when absence means gone. What a reader
 // would misunderstand gets another namespace and another subprotocol.
@@ -199,8 +218,9 @@
 //   - a message of a kind that is not known is passed over with all its
 //     members, and so is a member that is not known;
 //   - a change whose op is not known is an update: look at the URL;
-//   - a digest of an algorithm that is not known is an unknown digest, and a
-//     date, length or type that cannot be read is unknown: the entry stands;
+//   - a digest of an algorithm that is not known is an unknown digest, and
+//     whatever else describes a resource and cannot be read, such as a date, a
+//     length or a language, is unknown: the entry stands;
 //   - a member of /.well-known/parley or of a problem that is not known is passed over.
 //
 // A request is otherwise: a parameter that the site does not know is refused,
@@ -239,6 +259,9 @@
 //	    <dc:format>text/html</dc:format>
 //	    <dcterms:extent>14</dcterms:extent>
 //	    <p:digest>sha-256=:tQmfCSM1q3j1gUJb1FsiZXgWDDJcgPI0s/rpUeLDXkQ=:</p:digest>
+//	    <dc:language>en</dc:language>
+//	    <p:text>sha-256=:OnhpU4izi1zO769nlrATeHdRRZNUO5GvJ1LVoX49c2w=:</p:text>
+//	    <p:importance>1</p:importance>
 //	  </item>
 //	  <item rdf:about="https://www.example.com/news/caf%C3%A9.html">
 //	    <title>/news/caf%C3%A9.html</title>
@@ -248,6 +271,8 @@
 //	    <dc:format>text/html</dc:format>
 //	    <dcterms:extent>14</dcterms:extent>
 //	    <p:digest>sha-256=:Om9037VQuIWHvp5/OX/nu5vmDX0nNxaVrKufoqMyZwU=:</p:digest>
+//	    <dc:language>en</dc:language>
+//	    <p:text>sha-256=:aXUvIxOy8Bc6ZK+vyP18Y0KkoD669H9/5WeSwUYIIjI=:</p:text>
 //	  </item>
 //	  <p:Tombstone rdf:about="https://www.example.com/old.html">
 //	    <dcterms:modified>2026-11-21T05:00:09.250Z</dcterms:modified>
@@ -262,7 +287,7 @@
 //
 //	{"t":"hello","v":1,"from":"k3v7q2m4x5n6p2aa:2","head":"k3v7q2m4x5n6p2aa:4","floor":"k3v7q2m4x5n6p2aa:0","at":"2026-11-21T05:11:40Z","hb":25,"manifest":"https://www.example.com/robots.rdf"}
 //
-//	{"t":"batch","from":"k3v7q2m4x5n6p2aa:2","to":"k3v7q2m4x5n6p2aa:4","n":2,"ev":[{"seq":3,"at":"2026-11-21T05:10:00.100Z","op":"update","url":"https://www.example.com/news/caf%C3%A9.html","mod":"2026-11-21T05:10:00Z","len":31,"type":"text/html","hash":"sha-256=:lkTcdArlqhtpdimQAyw3CHIuSV+Innop8qQjFFf8joM=:","prev":"sha-256=:Om9037VQuIWHvp5/OX/nu5vmDX0nNxaVrKufoqMyZwU=:"},{"seq":4,"at":"2026-11-21T05:11:30Z","op":"move","url":"https://www.example.com/news/2026.html","from":"https://www.example.com/news/caf%C3%A9.html","mod":"2026-11-21T05:10:00Z","len":31,"type":"text/html","hash":"sha-256=:lkTcdArlqhtpdimQAyw3CHIuSV+Innop8qQjFFf8joM=:","prev":"sha-256=:lkTcdArlqhtpdimQAyw3CHIuSV+Innop8qQjFFf8joM=:"}]}
+//	{"t":"batch","from":"k3v7q2m4x5n6p2aa:2","to":"k3v7q2m4x5n6p2aa:4","n":2,"ev":[{"seq":3,"at":"2026-11-21T05:10:00.100Z","op":"update","url":"https://www.example.com/news/caf%C3%A9.html","mod":"2026-11-21T05:10:00Z","len":31,"type":"text/html","hash":"sha-256=:lkTcdArlqhtpdimQAyw3CHIuSV+Innop8qQjFFf8joM=:","prev":"sha-256=:Om9037VQuIWHvp5/OX/nu5vmDX0nNxaVrKufoqMyZwU=:","sig":0.75,"text":"sha-256=:MKuXsC1NTgE6GuH2MUwT87igYwtF1Bxy7IkfQPhDCgM=:","lang":"en"},{"seq":4,"at":"2026-11-21T05:11:30Z","op":"move","url":"https://www.example.com/news/2026.html","from":"https://www.example.com/news/caf%C3%A9.html","mod":"2026-11-21T05:10:00Z","len":31,"type":"text/html","hash":"sha-256=:lkTcdArlqhtpdimQAyw3CHIuSV+Innop8qQjFFf8joM=:","prev":"sha-256=:lkTcdArlqhtpdimQAyw3CHIuSV+Innop8qQjFFf8joM=:","text":"sha-256=:MKuXsC1NTgE6GuH2MUwT87igYwtF1Bxy7IkfQPhDCgM=:","lang":"en"}]}
 //
 // It fetches /news/2026.html, once, and expects the bytes that hash names. Then
 // the page is deleted, all is silent for a while, and the site restarts:

@@ -31,8 +31,10 @@ func worked() document {
 			Stream: "wss://www.example.com/parley/stream", Changes: workedBase + "parley/changes",
 		},
 		items: []protocol.Item{
-			{URL: workedBase, Title: "Home", Modified: date("2026-11-20T01:02:03Z"), Length: int64(len(home)), Type: "text/html", Digest: protocol.Sum(home)},
-			{URL: workedBase + "news/caf%C3%A9.html", Modified: date("2026-11-21T05:00:00Z"), Length: int64(len(news)), Type: "text/html", Digest: protocol.Sum(news)},
+			{URL: workedBase, Title: "Home", Modified: date("2026-11-20T01:02:03Z"), Length: int64(len(home)), Type: "text/html", Digest: protocol.Sum(home),
+				Language: "en", Text: protocol.Sum([]byte("Home")), Importance: 100},
+			{URL: workedBase + "news/caf%C3%A9.html", Modified: date("2026-11-21T05:00:00Z"), Length: int64(len(news)), Type: "text/html", Digest: protocol.Sum(news),
+				Language: "en", Text: protocol.Sum([]byte("News"))},
 		},
 		gone: []protocol.Tombstone{
 			{URL: workedBase + "old.html", At: date("2026-11-21T05:00:09.250Z"), Seq: 2, Prev: protocol.Sum([]byte("<h1>Old</h1>\n"))},
@@ -45,8 +47,9 @@ func worked() document {
 func workedMessages() []protocol.Message {
 	news := worked().items[1]
 	edited := []byte("<h1>News</h1>\n<p>It snows.</p>\n")
-	update := protocol.Change{Seq: 3, At: date("2026-11-21T05:10:00.100Z"), Op: protocol.Update, Prev: news.Digest, Item: protocol.Item{
-		URL: news.URL, Modified: date("2026-11-21T05:10:00Z"), Length: int64(len(edited)), Type: "text/html", Digest: protocol.Sum(edited)}}
+	update := protocol.Change{Seq: 3, At: date("2026-11-21T05:10:00.100Z"), Op: protocol.Update, Prev: news.Digest, Significance: protocol.SignificanceOf(0.75), Item: protocol.Item{
+		URL: news.URL, Modified: date("2026-11-21T05:10:00Z"), Length: int64(len(edited)), Type: "text/html", Digest: protocol.Sum(edited),
+		Language: "en", Text: protocol.Sum([]byte("News It snows."))}}
 	moved := update.Item
 	moved.URL = workedBase + "news/2026.html"
 	move := protocol.Change{Seq: 4, At: date("2026-11-21T05:11:30Z"), Op: protocol.Move, From: news.URL, Item: moved, Prev: moved.Digest}

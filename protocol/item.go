@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -68,6 +70,38 @@ func (i Item) Equal(o Item) bool {
 // An Importance is a share from 0.01 to 1 in hundredths, 1 to 100: 1 is the
 // page that its site finds most important. Zero means unknown.
 type Importance uint8
+
+// ImportanceOf returns the share, which is brought into 0.01 to 1, as an
+// Importance. A share of 0 or less, or NaN, is unknown.
+func ImportanceOf(share float64) Importance {
+	if !(share > 0) {
+		return 0
+	}
+	return Importance(math.Round(100 * min(max(share, 0.01), 1)))
+}
+
+// Share returns the share from 0.01 to 1, and false if it is unknown.
+func (i Importance) Share() (share float64, known bool) {
+	return float64(min(i, 100)) / 100, i != 0
+}
+
+// append writes a known importance.
+func (i Importance) append(b []byte) []byte {
+	share, _ := i.Share()
+	return strconv.AppendFloat(b, share, 'f', -1, 64)
+}
+
+// parseImportance reads a decimal number above 0, up to 1. What is none is unknown.
+func parseImportance(b []byte) Importance {
+	if len(b) > 24 || strings.Trim(string(b), "0123456789.") != "" {
+		return 0
+	}
+	f, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || f > 1 {
+		return 0
+	}
+	return ImportanceOf(f)
+}
 
 // A Digest is a SHA-256 hash of content. It is comparable; the zero value means unknown.
 type Digest [sha256.Size]byte
@@ -151,6 +185,26 @@ func mediaType(s string) string {
 		switch c := s[i]; {
 		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', i == slash:
 		case strings.IndexByte("!#$&-^_.+*'%|~`", c) >= 0:
+		default:
+			return ""
+		}
+	}
+	return s
+}
+
+// maxLanguage bounds a language tag, in bytes: RFC 5646, section 4.4.1, finds
+// no tag of need longer.
+const maxLanguage = 35
+
+// languageTag returns what may be a language tag as it is, and the empty
+// string for what cannot be one.
+func languageTag(s string) string {
+	if len(s) > maxLanguage {
+		return ""
+	}
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-':
 		default:
 			return ""
 		}

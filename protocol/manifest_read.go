@@ -65,12 +65,13 @@ const (
 //
 // It is for one goroutine.
 type ManifestReader struct {
-	x      *xmlpull.Reader
-	o      ManifestOptions
-	name   string // for errors
-	urls   resolver
-	origin string // foreign is what does not begin with it
-	err    error  // final
+	x          *xmlpull.Reader
+	o          ManifestOptions
+	name       string // for errors
+	urls       resolver
+	canonicals resolver
+	origin     string // foreign is what does not begin with it
+	err        error  // final
 
 	begun   bool // the root was seen
 	channel bool // the channel was seen
@@ -85,8 +86,10 @@ type ManifestReader struct {
 	skipped int
 	first   []error
 
-	ref, link, title, buf []byte // of the present entry
-	rawType, mediaType    string // the last one
+	ref, link, title, canonical, buf []byte // of the present entry
+
+	rawType, mediaType string // the last one
+	language           string // the last one
 }
 
 // NewManifestReader returns a reader of the manifest that r gives. It reads ahead.
@@ -95,10 +98,11 @@ func NewManifestReader(r io.Reader, o ManifestOptions) *ManifestReader {
 		o.MaxItems = maxItemsDefault
 	}
 	m := &ManifestReader{
-		x:    xmlpull.NewReader(r, xmlpull.Limits{Bytes: o.MaxBytes}),
-		o:    o,
-		urls: resolver{base: o.URL},
-		head: Manifest{URL: o.URL, Items: -1},
+		x:          xmlpull.NewReader(r, xmlpull.Limits{Bytes: o.MaxBytes}),
+		o:          o,
+		urls:       resolver{base: o.URL},
+		canonicals: resolver{base: o.URL},
+		head:       Manifest{URL: o.URL, Items: -1},
 	}
 	if s, err := CanonicalURL("", o.URL); err == nil {
 		m.head.URL = s
@@ -227,7 +231,7 @@ func (r *ManifestReader) entry(gone bool) (Record, bool, error) {
 		r.items++
 	}
 	about, _ := r.rdfAttr("about")
-	r.ref, r.link, r.title = append(r.ref[:0], about...), r.link[:0], r.title[:0]
+	r.ref, r.link, r.title, r.canonical = append(r.ref[:0], about...), r.link[:0], r.title[:0], r.canonical[:0]
 	d := draft{item: Item{Length: -1}, left: maxExtensions}
 	for {
 		k, err := r.x.Next()
@@ -259,6 +263,9 @@ func (r *ManifestReader) entry(gone bool) (Record, bool, error) {
 	d.item.URL = url
 	if len(r.title) > 0 && string(r.title) != fallbackTitle(url) {
 		d.item.Title = titleOf(url, string(r.title))
+	}
+	if len(r.canonical) > 0 {
+		d.item.Canonical = r.canonicals.other(url, string(r.canonical[:min(len(r.canonical), MaxURL+1)]))
 	}
 	return Record{Item: d.item, Extensions: d.exts}, true, nil
 }
@@ -330,6 +337,13 @@ func (r *ManifestReader) property(d *draft) (err error) {
 			}
 			d.item.Type = r.mediaType
 			return err
+		case "language":
+			r.buf, err = r.content(r.buf)
+			if string(r.buf) != r.language {
+				r.language = languageTag(string(r.buf[:min(len(r.buf), maxLanguage+1)]))
+			}
+			d.item.Language = r.language
+			return err
 		}
 	case nsParley:
 		switch string(local) {
@@ -341,6 +355,18 @@ func (r *ManifestReader) property(d *draft) (err error) {
 			r.buf, err = r.content(r.buf)
 			d.gone.Seq, _ = parseNumber(r.buf)
 			return err
+		case "text":
+			r.buf, err = r.content(r.buf)
+			d.item.Text, _ = parseDigest(r.buf)
+			return err
+		case "importance":
+			r.buf, err = r.content(r.buf)
+			d.item.Importance = parseImportance(r.buf)
+			return err
+		case "canonical":
+			ref, _ := r.rdfAttr("resource")
+			r.canonical = append(r.canonical[:0], ref...)
+			return r.x.Skip()
 		}
 	}
 	if !r.o.Extensions || d.left == 0 {

@@ -84,7 +84,7 @@ func (d document) diff(o document) string {
 		return fmt.Sprintf("%d items, %d tombstones and %d items, %d tombstones", len(d.items), len(d.gone), len(o.items), len(o.gone))
 	}
 	for i := range d.items {
-		if !d.items[i].Equal(o.items[i]) {
+		if !d.items[i].Equal(o.items[i]) || d.items[i].Importance != o.items[i].Importance {
 			return fmt.Sprintf("item %+v\nand  %+v", d.items[i], o.items[i])
 		}
 	}
@@ -128,11 +128,12 @@ func goldens() map[string]document {
 	site.head.Cursor, site.head.Complete = cursor, true
 	site.head.Stream, site.head.Changes = "wss://www.example.com/parley/stream", base+"parley/changes"
 	site.items = []protocol.Item{
-		{URL: base, Title: "Home", Modified: date("2026-11-20T01:02:03Z"), Length: 5120, Type: "text/html", Digest: protocol.Sum([]byte("home"))},
+		{URL: base, Title: "Home", Modified: date("2026-11-20T01:02:03Z"), Length: 5120, Type: "text/html", Digest: protocol.Sum([]byte("home")),
+			Text: protocol.Sum([]byte("Home")), Language: "en", Importance: 100},
 		{URL: base + "a&b.html?x=1&y='2'", Title: "Tom & Jerry <3 \"quoted\" ]]> caf\u00e9 \U0001f600", Modified: date("2026-11-20T01:02:03.004Z"), Length: 0, Type: "text/html", Digest: protocol.Sum(nil)},
-		{URL: base + "caf%C3%A9.html", Length: -1},
+		{URL: base + "caf%C3%A9.html", Length: -1, Language: "zh-Hant-TW", Canonical: "https://other.example/caf%C3%A9?a=1&b=2", Importance: 7},
 		{URL: base + "old.html", Modified: date("2004-10-01"), Span: 24 * time.Hour, Length: 1 << 40, Type: "application/xhtml+xml"},
-		{URL: base + "docs/", Modified: date("2004-10-01T12:05Z"), Span: time.Minute, Length: -1},
+		{URL: base + "docs/", Modified: date("2004-10-01T12:05Z"), Span: time.Minute, Length: -1, Canonical: base + "docs/a.html", Importance: 40},
 		{URL: base + "docs/a.html", Modified: date("2004-10"), Span: 31 * 24 * time.Hour, Length: -1},
 		{URL: base + "docs/b.html", Modified: date("2004"), Span: 366 * 24 * time.Hour, Length: -1},
 	}

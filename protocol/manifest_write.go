@@ -23,7 +23,8 @@ const flushSize = 96 << 10
 // is no manifest: write to a temporary place.
 //
 // Titles are cleaned of what XML cannot carry and cut at 1 KiB; what is not a
-// media type or a time from the year 1 to 9999 is left out. The tombstones in
+// media type, a time from the year 1 to 9999, a language or another page's
+// URL is left out. The tombstones in
 // gone, which may be nil, keep their order. Memory use does not depend on the
 // number of items.
 func WriteManifest(w io.Writer, m Manifest, items iter.Seq2[Item, error], gone iter.Seq2[Tombstone, error]) error {
@@ -35,12 +36,13 @@ func WriteManifest(w io.Writer, m Manifest, items iter.Seq2[Item, error], gone i
 }
 
 type manifestWriter struct {
-	w    io.Writer
-	buf  []byte
-	cur  Item   // the present one; here, so that it is not allocated anew for each
-	esc  []byte // its URL, escaped
-	date []byte // its date
-	urls resolver
+	w          io.Writer
+	buf        []byte
+	cur        Item   // the present one; here, so that it is not allocated anew for each
+	esc        []byte // its URL, escaped
+	date       []byte // its date
+	urls       resolver
+	canonicals resolver
 
 	rawType, mediaType string // the last one
 
@@ -209,8 +211,33 @@ func (w *manifestWriter) item() {
 		b = strconv.AppendInt(b, i.Length, 10)
 		b = append(b, "</dcterms:extent>\n"...)
 	}
-	b = appendDigest(b, i.Digest)
+	b = appendDigest(b, "digest", i.Digest)
+	if i.Language != "" || i.Canonical != "" || !i.Text.IsZero() || i.Importance != 0 {
+		b = w.appendFeatures(b)
+	}
 	w.buf = append(b, "  </item>\n"...)
+}
+
+// appendFeatures appends what few pages say of themselves.
+func (w *manifestWriter) appendFeatures(b []byte) []byte {
+	i := &w.cur
+	if lang := languageTag(i.Language); lang != "" {
+		b = append(b, "    <dc:language>"...)
+		b = append(b, lang...)
+		b = append(b, "</dc:language>\n"...)
+	}
+	if u := w.canonicals.other(i.URL, i.Canonical); u != "" {
+		b = append(b, "    <p:canonical rdf:resource=\""...)
+		b = appendText(b, u)
+		b = append(b, "\"/>\n"...)
+	}
+	b = appendDigest(b, "text", i.Text)
+	if i.Importance != 0 {
+		b = append(b, "    <p:importance>"...)
+		b = i.Importance.append(b)
+		b = append(b, "</p:importance>\n"...)
+	}
+	return b
 }
 
 func (w *manifestWriter) tombstone(t Tombstone) error {
@@ -226,7 +253,7 @@ func (w *manifestWriter) tombstone(t Tombstone) error {
 	if t.Seq > 0 {
 		w.element("p:seq", strconv.FormatUint(t.Seq, 10))
 	}
-	w.buf = appendDigest(w.buf, t.Prev)
+	w.buf = appendDigest(w.buf, "digest", t.Prev)
 	if t.To != "" {
 		if err := w.urls.check(t.To); err != nil {
 			return err
@@ -262,13 +289,13 @@ func (w *manifestWriter) flush(size int) error {
 	return err
 }
 
-func appendDigest(b []byte, d Digest) []byte {
+func appendDigest(b []byte, name string, d Digest) []byte {
 	if d.IsZero() {
 		return b
 	}
-	b = append(b, "    <p:digest>"...)
+	b = append(append(append(b, "    <p:"...), name...), '>')
 	b = d.append(b)
-	return append(b, "</p:digest>\n"...)
+	return append(append(append(b, "</p:"...), name...), ">\n"...)
 }
 
 // appendText is the one escaper: it serves text and attributes in double

@@ -101,6 +101,12 @@ type wireChange struct {
 	Type string `json:"type,omitempty"`
 	Hash string `json:"hash,omitempty"`
 	Prev string `json:"prev,omitempty"`
+
+	Sig       *float64 `json:"sig,omitempty"`
+	Text      string   `json:"text,omitempty"`
+	Lang      string   `json:"lang,omitempty"`
+	Canonical string   `json:"canonical,omitempty"`
+	Imp       *float64 `json:"imp,omitempty"`
 }
 
 // wireChanges is the changes of a batch. It stops reading at MaxBatch, so that
@@ -171,10 +177,10 @@ func (m Message) Encode() []byte {
 // Fit returns how many of the changes, from the first, surely fit in one Batch:
 // at least one, unless there is none, and at most MaxBatch.
 func Fit(changes []Change) int {
-	const fixed, escaped = 512, 6 // bytes of the rest; bytes that one byte of a string can take
+	const fixed, escaped = 640, 6 // bytes of the rest; bytes that one byte of a string can take
 	size := fixed
 	for i, c := range changes {
-		size += fixed + escaped*(len(c.Item.URL)+len(c.From)+len(c.Item.Type))
+		size += fixed + escaped*(len(c.Item.URL)+len(c.From)+len(c.Item.Type)+len(c.Item.Canonical))
 		if i == MaxBatch || i > 0 && size > MaxMessage {
 			return i
 		}
@@ -184,14 +190,26 @@ func Fit(changes []Change) int {
 
 func toWire(c Change) wireChange {
 	w := wireChange{Seq: c.Seq, At: FormatDate(c.At), Op: c.Op, URL: c.Item.URL, From: c.From, Prev: c.Prev.String()}
-	if c.Op != Delete {
-		w.Mod, w.Type, w.Hash = Date{c.Item.Modified, c.Item.Span}.String(), c.Item.Type, c.Item.Digest.String()
-		if c.Item.Length >= 0 {
-			w.Len = &c.Item.Length
-		}
+	if c.Op == Delete {
+		return w
+	}
+	w.Mod, w.Type, w.Hash = Date{c.Item.Modified, c.Item.Span}.String(), c.Item.Type, c.Item.Digest.String()
+	if c.Item.Length >= 0 {
+		w.Len = &c.Item.Length
+	}
+	if share, known := c.Significance.Share(); known && c.significant() {
+		w.Sig = &share
+	}
+	w.Text, w.Lang = c.Item.Text.String(), languageTag(c.Item.Language)
+	w.Canonical = new(resolver).other(c.Item.URL, c.Item.Canonical)
+	if share, known := c.Item.Importance.Share(); known {
+		w.Imp = &share
 	}
 	return w
 }
+
+// significant reports whether the change may have a Significance.
+func (c *Change) significant() bool { return c.Op == Update || c.Op == Move }
 
 // ParseMessage reads one message. Members it does not know are ignored; so is
 // the content of a message whose Kind it does not know, which the caller sees
@@ -335,6 +353,15 @@ func fromWire(w wireChange) (Change, error) {
 	c.Item.Digest, _ = parseDigest(w.Hash)
 	if w.Len != nil {
 		c.Item.Length = max(-1, *w.Len)
+	}
+	if w.Sig != nil && *w.Sig >= 0 && *w.Sig <= 1 && c.significant() {
+		c.Significance = SignificanceOf(*w.Sig)
+	}
+	c.Item.Text, _ = parseDigest(w.Text)
+	c.Item.Language = languageTag(w.Lang)
+	c.Item.Canonical = new(resolver).other(w.URL, w.Canonical)
+	if w.Imp != nil && *w.Imp <= 1 {
+		c.Item.Importance = ImportanceOf(*w.Imp)
 	}
 	return c, nil
 }

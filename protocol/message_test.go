@@ -22,13 +22,16 @@ func messages() []protocol.Message {
 	coarse := protocol.Item{URL: base + "coarse.html", Modified: date("2004-10-01"), Span: 24 * time.Hour, Length: -1}
 	created := protocol.Change{Seq: 48204, At: now, Op: protocol.Create, Item: item}
 	updated := protocol.Change{Seq: 48206, At: now, Op: protocol.Update, Item: coarse, Prev: protocol.Sum([]byte("old"))}
-	moved := protocol.Change{Seq: 48207, At: now, Op: protocol.Move, Item: item, From: base + "old.html", Prev: item.Digest}
+	coarse.Text, coarse.Language, coarse.Canonical, coarse.Importance = protocol.Sum([]byte("text")), "de-AT", "https://other.example/?a=1&b=%3C2%3E", 1
+	updated.Item, updated.Significance = coarse, protocol.SignificanceOf(0.057)
+	same := protocol.Change{Seq: 48208, At: now, Op: protocol.Update, Item: item, Prev: protocol.Sum([]byte("old")), Significance: protocol.SignificanceOf(0)}
+	moved := protocol.Change{Seq: 48207, Significance: protocol.SignificanceOf(1), At: now, Op: protocol.Move, Item: item, From: base + "old.html", Prev: item.Digest}
 	deleted := protocol.Change{Seq: 48213, At: now, Op: protocol.Delete, Item: protocol.Item{URL: base + "gone.html", Length: -1}, Prev: protocol.Sum([]byte("gone"))}
 	return []protocol.Message{
 		{Kind: protocol.Hello, From: at(48200), Head: at(48213), Floor: at(31007), At: now, Heartbeat: 25 * time.Second, Manifest: base + "robots.rdf"},
 		{Kind: protocol.Ev, To: at(48204), Changes: []protocol.Change{created}},
 		{Kind: protocol.Ev, To: at(48214), Changes: []protocol.Change{deleted}},
-		{Kind: protocol.Batch, From: at(48203), To: at(48213), Changes: []protocol.Change{created, updated, moved, deleted}},
+		{Kind: protocol.Batch, From: at(48203), To: at(48213), Changes: []protocol.Change{created, updated, moved, same, deleted}},
 		{Kind: protocol.Batch, From: at(48213), To: at(48213), Head: at(48213)},
 		{Kind: protocol.Mark, To: at(48290), Head: at(48290), At: now},
 		{Kind: protocol.Gap, From: at(3), To: at(31007), Reason: "older than is kept", Manifest: base + "robots.rdf"},
@@ -65,8 +68,17 @@ func TestMessageFromTheFuture(t *testing.T) {
 			protocol.Message{Kind: protocol.Mark, To: protocol.Cursor{Epoch: "e", Seq: 1}, Head: protocol.Cursor{Epoch: "e", Seq: 2}, At: date("2026-11-21T05:00:09Z")}},
 		{`{"t":"ev","to":"e:9","seq":9,"op":"meta","url":"/a","from":"/b","hash":"sha-512=:AA==:","prev":"md5","mod":"yesterday","type":"text/html; charset=utf-8","len":-7,"sig":0.5}`,
 			protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: "e", Seq: 9}, Changes: []protocol.Change{
-				{Seq: 9, Op: protocol.Update, Item: protocol.Item{URL: "/a", Length: -1, Type: "text/html"}}}}},
-		{`{"t":"ev","to":"e:9","seq":9,"op":"delete","url":"/a","len":3,"mod":"2004","hash":"x"}`,
+				{Seq: 9, Op: protocol.Update, Significance: protocol.SignificanceOf(0.5), Item: protocol.Item{URL: "/a", Length: -1, Type: "text/html"}}}}},
+		{`{"t":"ev","to":"e:9","seq":9,"op":"update","url":"https://h/a","sig":1.5,"text":"md5=:AA==:","lang":"e n","canonical":"javascript:alert(1)","imp":-1}`,
+			protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: "e", Seq: 9}, Changes: []protocol.Change{
+				{Seq: 9, Op: protocol.Update, Item: protocol.Item{URL: "https://h/a", Length: -1}}}}},
+		{`{"t":"ev","to":"e:9","seq":9,"op":"update","url":"https://h/a","sig":0.0001,"lang":"` + strings.Repeat("x", 36) + `","canonical":"/b","imp":0.001}`,
+			protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: "e", Seq: 9}, Changes: []protocol.Change{
+				{Seq: 9, Op: protocol.Update, Significance: protocol.SignificanceOf(0.001), Item: protocol.Item{URL: "https://h/a", Length: -1, Importance: 1}}}}},
+		{`{"t":"ev","to":"e:9","seq":9,"op":"create","url":"https://h/a","sig":0.5,"canonical":"HTTPS://H:443/a#top","imp":1e0}`,
+			protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: "e", Seq: 9}, Changes: []protocol.Change{
+				{Seq: 9, Op: protocol.Create, Item: protocol.Item{URL: "https://h/a", Length: -1, Importance: 100}}}}},
+		{`{"t":"ev","to":"e:9","seq":9,"op":"delete","url":"/a","len":3,"mod":"2004","hash":"x","sig":1,"lang":"en","text":"` + protocol.Sum(nil).String() + `","canonical":"https://h/b","imp":1}`,
 			protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: "e", Seq: 9}, Changes: []protocol.Change{
 				{Seq: 9, Op: protocol.Delete, Item: protocol.Item{URL: "/a", Length: -1}}}}},
 		{`{"t":"batch","from":"0:0","to":"0:0","n":0,"ev":null}`, protocol.Message{Kind: protocol.Batch}},
@@ -145,7 +157,8 @@ func TestFit(t *testing.T) {
 		var all []protocol.Change
 		for i := range 1100 {
 			all = append(all, protocol.Change{Seq: uint64(i + 1), At: date("2026-11-21T05:00:09.250Z"), Op: protocol.Move,
-				Item: protocol.Item{URL: url, Digest: protocol.Sum(nil), Modified: date("2026-11-21T05:00:09.250Z"), Length: 1 << 62}, From: url, Prev: protocol.Sum(nil)})
+				Item: protocol.Item{URL: url, Digest: protocol.Sum(nil), Modified: date("2026-11-21T05:00:09.250Z"), Length: 1 << 62,
+					Text: protocol.Sum(nil), Language: strings.Repeat("x", 35), Canonical: url + "x", Importance: 99}, From: url, Prev: protocol.Sum(nil), Significance: 1000})
 		}
 		var from uint64
 		for len(all) > 0 {

@@ -142,6 +142,25 @@ func TestUnknownParts(t *testing.T) {
 		`<dc:format>html</dc:format>`:                                                    {Length: -1},
 		`<dc:format>text/ht ml</dc:format>`:                                              {Length: -1},
 		`<p:digest>md5=:AA==:</p:digest>`:                                                {Length: -1},
+		`<dc:language>e n</dc:language>`:                                                 {Length: -1},
+		`<dc:language>` + strings.Repeat("a", 36) + `</dc:language>`:                     {Length: -1},
+		`<dc:language> ` + strings.Repeat("a", 35) + ` </dc:language>`:                   {Length: -1, Language: strings.Repeat("a", 35)},
+		`<dc:language>en</dc:language><dc:language>d&#233;</dc:language>`:                {Length: -1},
+		`<p:canonical rdf:resource="javascript:alert(1)"/>`:                              {Length: -1},
+		`<p:canonical rdf:resource="https://h/` + strings.Repeat("a", 8184) + `"/>`:      {Length: -1},
+		`<p:canonical rdf:resource="https://h/a"/>`:                                      {Length: -1},
+		`<p:canonical rdf:resource="HTTPS://h:443/./a#b"/>`:                              {Length: -1},
+		`<p:canonical>https://h/b</p:canonical>`:                                         {Length: -1},
+		`<p:canonical rdf:resource="https://elsewhere/ b"><p:x/></p:canonical>`:          {Length: -1, Canonical: "https://elsewhere/%20b"},
+		`<p:text>md5=:AA==:</p:text>`:                                                    {Length: -1},
+		`<p:importance>0</p:importance>`:                                                 {Length: -1},
+		`<p:importance>-0.5</p:importance>`:                                              {Length: -1},
+		`<p:importance>1.001</p:importance>`:                                             {Length: -1},
+		`<p:importance>0x1</p:importance>`:                                               {Length: -1},
+		`<p:importance>high</p:importance>`:                                              {Length: -1},
+		`<p:importance>0.0.1</p:importance>`:                                             {Length: -1},
+		`<p:importance>.28</p:importance>`:                                               {Length: -1, Importance: 28},
+		`<p:importance> 0.001 </p:importance>`:                                           {Length: -1, Importance: 1},
 		`<p:future rdf:resource="x"><p:more/></p:future>`:                                {Length: -1},
 		`<dc:date>2004-10-01T00:00:00Z</dc:date><dc:date>2005-10-01T00:00:00Z</dc:date>`: {Length: -1, Modified: date("2004-10-01")},
 		`<title> </title>`:                                                               {Length: -1},
@@ -149,7 +168,7 @@ func TestUnknownParts(t *testing.T) {
 	} {
 		d, skipped, err := read(strings.NewReader(manifest(`<item rdf:about="https://h/a">`+part+`</item>`)), protocol.ManifestOptions{})
 		want.URL = "https://h/a"
-		if err != nil || len(skipped) > 0 || len(d.items) != 1 || !d.items[0].Equal(want) {
+		if err != nil || len(skipped) > 0 || len(d.items) != 1 || !d.items[0].Equal(want) || d.items[0].Importance != want.Importance {
 			t.Errorf("%s: %+v, %v, %v", part, d.items, skipped, err)
 		}
 	}

@@ -180,6 +180,24 @@ func (r *resolver) resolve(ref []byte) (string, error) {
 	return r.slowly(string(ref[:min(len(ref), MaxURL+1)]))
 }
 
+// other returns the canonical URL that the page at url asks to be listed
+// under, and nothing if that is no URL, or its own.
+func (r *resolver) other(url, ref string) string {
+	if ref == "" || ref == url {
+		return ""
+	}
+	if !cleanURL(ref, r.origin) {
+		var err error
+		if ref, err = r.slowly(ref); err != nil {
+			return ""
+		}
+	}
+	if ref == url {
+		return ""
+	}
+	return ref
+}
+
 // check refuses a URL that is not canonical.
 func (r *resolver) check(url string) error {
 	if cleanURL(url, r.origin) {

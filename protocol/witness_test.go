@@ -102,6 +102,18 @@ func TestRapperFindsTheTriples(t *testing.T) {
 		if !i.Digest.IsZero() {
 			want(i.URL, parley+"digest", lit(i.Digest))
 		}
+		if !i.Text.IsZero() {
+			want(i.URL, parley+"text", lit(i.Text))
+		}
+		if i.Language != "" {
+			want(i.URL, dc+"language", lit(i.Language))
+		}
+		if i.Canonical != "" {
+			want(i.URL, parley+"canonical", url(i.Canonical))
+		}
+		if share, known := i.Importance.Share(); known {
+			want(i.URL, parley+"importance", lit(share))
+		}
 		if !i.Modified.IsZero() {
 			written := lit(protocol.Date{Time: i.Modified, Span: i.Span})
 			want(i.URL, dc+"date", written)

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -30,6 +31,7 @@ func (j *Journal) Settle() error {
 			return errNothing
 		}
 		m.whole = true
+		m.revision++
 		return nil
 	})
 	if err != nil {
@@ -82,6 +84,7 @@ func (j *Journal) append(ctx context.Context, steps []Step) (protocol.Cursor, er
 		if !t.dirty {
 			return errNothing
 		}
+		m.revision++
 		return nil
 	})
 	return j.Head(), err
@@ -130,8 +133,7 @@ func newTurn(tx *bbolt.Tx, m *meta, now time.Time) *turn {
 
 // take takes in one step.
 func (t *turn) take(s Step) error {
-	e := s.Entry
-	e.Item, e.Held = kept(e.Item), toMilli(e.Held)
+	e := s.Entry.kept()
 	key := itemKey(e.Item.URL)
 	old, present, err := getEntry(t.items, key)
 	if err != nil {
@@ -166,17 +168,18 @@ func (t *turn) take(s Step) error {
 	c := protocol.Change{Op: s.Op, Item: e.Item, Prev: old.Item.Digest}
 	switch s.Op {
 	case "":
-		e.Item = old.Item
+		e.Item = besides(old.Item, e.Item)
 		return t.put(key, e, &old)
 	case protocol.Create:
 		err = t.put(key, e, nil)
 	case protocol.Update:
+		c.Significance = s.Significance
 		err = t.put(key, e, &old)
 	case protocol.Delete:
 		c.Item = protocol.Item{URL: e.Item.URL, Length: -1}
 		err = t.drop(key, old)
 	case protocol.Move:
-		c.From, c.Prev = s.From, from.Item.Digest
+		c.From, c.Prev, c.Significance = s.From, from.Item.Digest, s.Significance
 		if err = t.drop(itemKey(s.From), from); err != nil {
 			return err
 		}
@@ -192,8 +195,19 @@ func (t *turn) take(s Step) error {
 	return t.tell(c)
 }
 
+// besides returns what was known of a page with what stands beside its bytes
+// as it is now.
+func besides(was, now protocol.Item) protocol.Item {
+	was.Title, was.Text, was.Language, was.Canonical, was.Importance = now.Title, now.Text, now.Language, now.Canonical, now.Importance
+	return was
+}
+
 // put stores an entry in place of old, which is nil if there was none.
 func (t *turn) put(key []byte, e Entry, old *Entry) error {
+	record := appendEntry(nil, key, e)
+	if old != nil && bytes.Equal(record, t.items.Get(key)) {
+		return nil
+	}
 	t.dirty = true
 	t.m.saw(e.Item)
 	if old == nil {
@@ -202,7 +216,7 @@ func (t *turn) put(key []byte, e Entry, old *Entry) error {
 	if err := t.hold(key, old != nil && !old.Held.IsZero(), !e.Held.IsZero()); err != nil {
 		return err
 	}
-	return t.items.Put(key, appendEntry(nil, key, e))
+	return t.items.Put(key, record)
 }
 
 func (t *turn) drop(key []byte, old Entry) error {

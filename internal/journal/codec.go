@@ -14,10 +14,22 @@ import (
 // that stands before it: bbolt keeps no checksum of its pages. Numbers are
 // varints, times milliseconds since 1970, strings and stamps follow their
 // length. A flag says of each field that can be unknown whether it is there.
-const formatVersion = 1
+//
+// A record of an entry or a change that needs a second byte of flags is of
+// version 2, and has it after the first; any other is of version 1, as all
+// were before there was a second byte. So a record has one spelling, and what
+// is unknown costs nothing.
+const (
+	plainRecord = 1
+	wideRecord  = 2
+)
+
+// flags say which fields a record has. The second byte of a record has the
+// upper half.
+type flags uint16
 
 const (
-	hasModified = 1 << iota
+	hasModified flags = 1 << iota
 	hasSpan
 	hasLength
 	hasDigest
@@ -25,6 +37,17 @@ const (
 	hasHeld // of an entry
 	hasFrom // of a change
 	hasPrev // of a change
+	hasText
+	hasLanguage
+	hasCanonical
+	hasImportance
+	hasSketch       // of an entry
+	hasNewest       // of an entry
+	hasOther        // of an entry
+	hasSignificance // of a change
+
+	entryFlags  = hasHeld | hasSketch | hasNewest | hasOther
+	changeFlags = hasFrom | hasPrev | hasSignificance
 )
 
 // knownTypes are media types that take one byte. The order is the format.
@@ -74,6 +97,14 @@ func toMilli(t time.Time) time.Time {
 	return time.UnixMilli(t.UnixMilli()).UTC()
 }
 
+// toSecond returns t as the journal keeps a time that is told in whole seconds.
+func toSecond(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.Unix(t.Unix(), 0).UTC()
+}
+
 // kept returns an item as the journal keeps it.
 func kept(it protocol.Item) protocol.Item {
 	it.Modified = toMilli(it.Modified)
@@ -81,7 +112,14 @@ func kept(it protocol.Item) protocol.Item {
 	return it
 }
 
-func flag(is bool, f byte) byte {
+// kept returns an entry as the journal keeps it.
+func (e Entry) kept() Entry {
+	e.Item = kept(e.Item)
+	e.Held, e.Newest, e.Other = toMilli(e.Held), toSecond(e.Newest), toSecond(e.Other)
+	return e
+}
+
+func flag[F ~uint8 | ~uint16](is bool, f F) F {
 	if is {
 		return f
 	}
@@ -97,13 +135,22 @@ func seal(key, b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Update(crc32.ChecksumIEEE(key), crc32.IEEETable, b))
 }
 
-func itemFlags(it protocol.Item) byte {
+// appendStart begins a record: its version and its flags.
+func appendStart(b []byte, f flags) []byte {
+	if f>>8 == 0 {
+		return append(b, plainRecord, byte(f))
+	}
+	return append(b, wideRecord, byte(f), byte(f>>8))
+}
+
+func itemFlags(it *protocol.Item) flags {
 	return flag(!it.Modified.IsZero(), hasModified) | flag(it.Span != 0, hasSpan) | flag(it.Length >= 0, hasLength) |
-		flag(!it.Digest.IsZero(), hasDigest) | flag(it.Title != "", hasTitle)
+		flag(!it.Digest.IsZero(), hasDigest) | flag(it.Title != "", hasTitle) | flag(!it.Text.IsZero(), hasText) |
+		flag(it.Language != "", hasLanguage) | flag(it.Canonical != "", hasCanonical) | flag(it.Importance != 0, hasImportance)
 }
 
 // appendItem writes all of an item but its URL.
-func appendItem(b []byte, it protocol.Item) []byte {
+func appendItem(b []byte, it *protocol.Item) []byte {
 	code := otherType
 	for i, t := range knownTypes {
 		if t == it.Type {
@@ -130,29 +177,54 @@ func appendItem(b []byte, it protocol.Item) []byte {
 	if it.Title != "" {
 		b = appendString(b, it.Title)
 	}
+	if !it.Text.IsZero() {
+		b = append(b, it.Text[:]...)
+	}
+	if it.Language != "" {
+		b = appendString(b, it.Language)
+	}
+	if it.Canonical != "" {
+		b = appendString(b, it.Canonical)
+	}
+	if it.Importance != 0 {
+		b = append(b, byte(it.Importance))
+	}
 	return b
 }
 
 func appendEntry(b, key []byte, e Entry) []byte {
-	b = append(b, formatVersion, itemFlags(e.Item)|flag(!e.Held.IsZero(), hasHeld))
-	b = appendItem(b, e.Item)
+	b = appendStart(b, itemFlags(&e.Item)|flag(!e.Held.IsZero(), hasHeld)|flag(len(e.Sketch) > 0, hasSketch)|
+		flag(!e.Newest.IsZero(), hasNewest)|flag(!e.Other.IsZero(), hasOther))
+	b = appendItem(b, &e.Item)
 	if !e.Held.IsZero() {
 		b = binary.AppendVarint(b, e.Held.UnixMilli())
+	}
+	if len(e.Sketch) > 0 {
+		b = appendString(b, e.Sketch)
+	}
+	for _, t := range []time.Time{e.Newest, e.Other} {
+		if !t.IsZero() {
+			b = binary.AppendVarint(b, t.Unix())
+		}
 	}
 	return seal(key, append(b, e.Stamp...)) // a stamp is what is left
 }
 
 func appendChange(b []byte, c protocol.Change) []byte {
 	code, _ := opCode(c.Op)
-	b = append(b, formatVersion, itemFlags(c.Item)|flag(c.From != "", hasFrom)|flag(!c.Prev.IsZero(), hasPrev), code)
-	b = binary.AppendVarint(b, c.At.UnixMilli())
+	b = appendStart(b, itemFlags(&c.Item)|flag(c.From != "", hasFrom)|flag(!c.Prev.IsZero(), hasPrev)|
+		flag(c.Significance != 0, hasSignificance))
+	b = binary.AppendVarint(append(b, code), c.At.UnixMilli())
 	b = appendString(b, c.Item.URL)
-	b = appendItem(b, c.Item)
+	b = appendItem(b, &c.Item)
 	if c.From != "" {
 		b = appendString(b, c.From)
 	}
 	if !c.Prev.IsZero() {
 		b = append(b, c.Prev[:]...)
+	}
+	if c.Significance != 0 {
+		b = binary.AppendUvarint(b, uint64(c.Significance))
 	}
 	return seal(seqKey(c.Seq), b)
 }
@@ -164,15 +236,27 @@ type record struct {
 	bad bool
 }
 
-// open checks version and checksum of a record.
-func open(key, b []byte) (r record, flags byte) {
-	const least = 2 + crc32.Size
-	if len(b) < least || b[0] != formatVersion {
-		return record{bad: true}, 0
+// unseal returns a record without its checksum, and false if that is wrong.
+func unseal(key, b []byte) ([]byte, bool) {
+	if len(b) < crc32.Size {
+		return nil, false
 	}
 	body := b[:len(b)-crc32.Size]
 	sum := crc32.Update(crc32.ChecksumIEEE(key), crc32.IEEETable, body)
-	return record{b: body[2:], bad: binary.BigEndian.Uint32(b[len(body):]) != sum}, body[1]
+	return body, binary.BigEndian.Uint32(b[len(body):]) == sum
+}
+
+// open checks version and checksum of a record.
+func open(key, b []byte) (record, flags) {
+	body, ok := unseal(key, b)
+	switch {
+	case !ok || len(body) < 2:
+	case body[0] == plainRecord:
+		return record{b: body[2:]}, flags(body[1])
+	case body[0] == wideRecord && len(body) > 2 && body[2] != 0:
+		return record{b: body[3:]}, flags(body[1]) | flags(body[2])<<8
+	}
+	return record{bad: true}, 0
 }
 
 func (r *record) take(n uint64) []byte {
@@ -213,6 +297,12 @@ func (r *record) time() time.Time {
 	return t
 }
 
+func (r *record) seconds() time.Time {
+	t := time.Unix(r.varint(), 0).UTC()
+	r.bad = r.bad || t.IsZero()
+	return t
+}
+
 func (r *record) string() string { return string(r.take(r.uvarint())) }
 
 func (r *record) digest() (d protocol.Digest) {
@@ -229,7 +319,7 @@ func (r *record) text() string {
 }
 
 // item reads all of an item but its URL.
-func (r *record) item(flags byte) protocol.Item {
+func (r *record) item(has flags) protocol.Item {
 	it := protocol.Item{Length: -1}
 	switch code := int(r.byte()); {
 	case code < len(knownTypes):
@@ -242,39 +332,62 @@ func (r *record) item(flags byte) protocol.Item {
 	default:
 		r.bad = true
 	}
-	if flags&hasModified != 0 {
+	if has&hasModified != 0 {
 		it.Modified = r.time()
 	}
-	if flags&hasSpan != 0 {
+	if has&hasSpan != 0 {
 		it.Span = time.Duration(r.varint())
 		r.bad = r.bad || it.Span == 0
 	}
-	if flags&hasLength != 0 {
+	if has&hasLength != 0 {
 		n := r.uvarint()
 		r.bad = r.bad || n > math.MaxInt64
 		it.Length = int64(n)
 	}
-	if flags&hasDigest != 0 {
+	if has&hasDigest != 0 {
 		it.Digest = r.digest()
 	}
-	if flags&hasTitle != 0 {
+	if has&hasTitle != 0 {
 		it.Title = r.text()
+	}
+	if has&hasText != 0 {
+		it.Text = r.digest()
+	}
+	if has&hasLanguage != 0 {
+		it.Language = r.text()
+	}
+	if has&hasCanonical != 0 {
+		it.Canonical = r.text()
+	}
+	if has&hasImportance != 0 {
+		it.Importance = protocol.Importance(r.byte())
+		r.bad = r.bad || it.Importance == 0
 	}
 	return it
 }
 
 // parseEntry reads what appendEntry writes. It keeps nothing of key and b.
 func parseEntry(key, b []byte) (Entry, error) {
-	r, flags := open(key, b)
-	e := Entry{Item: r.item(flags)}
+	r, has := open(key, b)
+	e := Entry{Item: r.item(has)}
 	e.Item.URL = urlOf(key)
-	if flags&hasHeld != 0 {
+	if has&hasHeld != 0 {
 		e.Held = r.time()
+	}
+	if has&hasSketch != 0 {
+		e.Sketch = append([]byte(nil), r.take(r.uvarint())...)
+		r.bad = r.bad || len(e.Sketch) == 0
+	}
+	if has&hasNewest != 0 {
+		e.Newest = r.seconds()
+	}
+	if has&hasOther != 0 {
+		e.Other = r.seconds()
 	}
 	if len(r.b) > 0 {
 		e.Stamp = append([]byte(nil), r.b...)
 	}
-	if r.bad || flags&(hasFrom|hasPrev) != 0 || e.Item.URL == "" {
+	if r.bad || has&changeFlags != 0 || e.Item.URL == "" {
 		return Entry{}, fmt.Errorf("item %.200q is %w", e.Item.URL, ErrDamaged)
 	}
 	return e, nil
@@ -282,7 +395,7 @@ func parseEntry(key, b []byte) (Entry, error) {
 
 // parseChange reads what appendChange writes. It keeps nothing of key and b.
 func parseChange(key, b []byte) (protocol.Change, error) {
-	r, flags := open(key, b)
+	r, has := open(key, b)
 	c := protocol.Change{Seq: seqOf(key)}
 	code := r.byte()
 	if code == 0 || int(code) >= len(ops) {
@@ -291,15 +404,20 @@ func parseChange(key, b []byte) (protocol.Change, error) {
 	c.Op = ops[code]
 	c.At = time.UnixMilli(r.varint()).UTC()
 	url := r.text()
-	c.Item = r.item(flags)
+	c.Item = r.item(has)
 	c.Item.URL = url
-	if flags&hasFrom != 0 {
+	if has&hasFrom != 0 {
 		c.From = r.text()
 	}
-	if flags&hasPrev != 0 {
+	if has&hasPrev != 0 {
 		c.Prev = r.digest()
 	}
-	if r.bad || len(r.b) > 0 || c.Seq == 0 || flags&hasHeld != 0 || (c.Op == protocol.Move) != (c.From != "") {
+	if has&hasSignificance != 0 {
+		n := r.uvarint()
+		r.bad = r.bad || n == 0 || n > math.MaxUint16
+		c.Significance = protocol.Significance(n)
+	}
+	if r.bad || len(r.b) > 0 || c.Seq == 0 || has&entryFlags != 0 || (c.Op == protocol.Move) != (c.From != "") {
 		return protocol.Change{}, fmt.Errorf("change %d is %w", c.Seq, ErrDamaged)
 	}
 	return c, nil

@@ -35,6 +35,13 @@ func oddItems() []protocol.Item {
 		func(i *protocol.Item) { i.Digest = protocol.Digest{} },
 		func(i *protocol.Item) { i.Title = strings.Repeat("Überschrift ", 1000) },
 		func(i *protocol.Item) { i.URL = "https://example.org/" + strings.Repeat("a/", 4000) },
+		func(i *protocol.Item) { i.Text = protocol.Sum([]byte("text")) },
+		func(i *protocol.Item) { i.Language = "pt-BR" },
+		func(i *protocol.Item) { i.Canonical = "https://elsewhere.example/" },
+		func(i *protocol.Item) { i.Importance = 100 },
+		func(i *protocol.Item) {
+			i.Text, i.Language, i.Canonical, i.Importance = protocol.Sum(nil), "x", "x", 1
+		},
 	} {
 		it := plain
 		change(&it)
@@ -43,9 +50,18 @@ func oddItems() []protocol.Item {
 	return all
 }
 
+// oddEntries are entries of an item whose records differ in every other field.
+func oddEntries(it protocol.Item) []journal.Entry {
+	return []journal.Entry{
+		{Item: it}, {Item: it, Stamp: []byte{0}}, {Item: it, Held: noon}, {Item: it, Stamp: []byte("stamp"), Held: noon},
+		{Item: it, Sketch: []byte{0}}, {Item: it, Newest: noon}, {Item: it, Other: time.Unix(-1, 0).UTC()},
+		{Item: it, Stamp: []byte("stamp"), Held: noon, Sketch: []byte(strings.Repeat("sketch", 100)), Newest: noon, Other: noon.Add(-time.Hour)},
+	}
+}
+
 func TestRecordsRoundTrip(t *testing.T) {
 	for _, it := range oddItems() {
-		for _, e := range []journal.Entry{{Item: it}, {Item: it, Stamp: []byte{0}}, {Item: it, Held: noon}, {Item: it, Stamp: []byte("stamp"), Held: noon}} {
+		for _, e := range oddEntries(it) {
 			key := journal.ItemKey(it.URL)
 			got, err := journal.ParseEntry(key, journal.AppendEntry(key, e))
 			if err != nil || !reflect.DeepEqual(got, e) {
@@ -56,6 +72,8 @@ func TestRecordsRoundTrip(t *testing.T) {
 			{Seq: 1, At: noon, Op: protocol.Create, Item: it},
 			{Seq: math.MaxUint64, At: noon, Op: protocol.Update, Item: it, Prev: protocol.Sum(nil)},
 			{Seq: 300, At: time.UnixMilli(0).UTC(), Op: protocol.Move, Item: it, From: "y", Prev: protocol.Sum(nil)},
+			{Seq: 300, At: noon, Op: protocol.Update, Item: it, Significance: protocol.SignificanceOf(0)},
+			{Seq: 300, At: noon, Op: protocol.Move, Item: it, From: "y", Prev: protocol.Sum(nil), Significance: protocol.SignificanceOf(1)},
 			{Seq: 300, At: noon, Op: protocol.Delete, Item: protocol.Item{URL: it.URL, Length: -1}},
 		} {
 			got, err := journal.ParseChange(journal.SeqKey(c.Seq), journal.AppendChange(c))
@@ -68,10 +86,20 @@ func TestRecordsRoundTrip(t *testing.T) {
 
 // A record with one bit changed, cut, grown or under another key is damaged.
 func TestDamagedRecordsAreErrors(t *testing.T) {
-	it := page("a", "a")
-	key, seq := journal.ItemKey(it.URL), journal.SeqKey(7)
-	entry := journal.AppendEntry(key, journal.Entry{Item: it, Stamp: []byte("stamp"), Held: noon})
-	change := journal.AppendChange(protocol.Change{Seq: 7, At: noon, Op: protocol.Move, Item: it, From: "y"})
+	for _, wide := range []bool{false, true} {
+		it := page("a", "a")
+		e, c := journal.Entry{Item: it, Stamp: []byte("stamp"), Held: noon}, protocol.Change{Seq: 7, At: noon, Op: protocol.Move, Item: it, From: "y"}
+		if wide {
+			e.Item.Language, e.Item.Text, e.Sketch, e.Newest = "en", it.Digest, []byte("sketch"), noon
+			c.Item, c.Significance = e.Item, 7
+		}
+		damageRecords(t, e, c)
+	}
+}
+
+func damageRecords(t *testing.T, e journal.Entry, c protocol.Change) {
+	key, seq := journal.ItemKey(e.Item.URL), journal.SeqKey(c.Seq)
+	entry, change := journal.AppendEntry(key, e), journal.AppendChange(c)
 	try := func(name string, key, entry, seq, change []byte) {
 		t.Helper()
 		if _, err := journal.ParseEntry(key, entry); !errors.Is(err, journal.ErrDamaged) {
@@ -105,8 +133,10 @@ func TestDamagedRecordsAreErrors(t *testing.T) {
 func FuzzEntry(f *testing.F) {
 	for _, it := range oddItems() {
 		key := journal.ItemKey(it.URL)
-		b := journal.AppendEntry(key, journal.Entry{Item: it, Stamp: []byte("stamp"), Held: noon})
-		f.Add(key, b[:len(b)-4])
+		for _, e := range oddEntries(it) {
+			b := journal.AppendEntry(key, e)
+			f.Add(key, b[:len(b)-4])
+		}
 	}
 	f.Fuzz(func(t *testing.T, key, b []byte) {
 		b = journal.SealRecord(key, slices.Clone(b))
@@ -124,6 +154,8 @@ func FuzzChange(f *testing.F) {
 	for _, it := range oddItems() {
 		b := journal.AppendChange(protocol.Change{Seq: 7, At: noon, Op: protocol.Move, Item: it, From: "y", Prev: protocol.Sum(nil)})
 		f.Add(uint64(7), b[:len(b)-4])
+		b = journal.AppendChange(protocol.Change{Seq: 7, At: noon, Op: protocol.Update, Item: it, Significance: 1001})
+		f.Add(uint64(7), b[:len(b)-4])
 	}
 	f.Fuzz(func(t *testing.T, seq uint64, b []byte) {
 		key := journal.SeqKey(seq)
@@ -139,12 +171,22 @@ func FuzzChange(f *testing.F) {
 }
 
 func FuzzState(f *testing.F) {
-	f.Add([]byte("\x01\x0f\x0aabcdefghij\x05\x02\x07\x01\x80\x10\x80\x10"))
-	f.Add([]byte("\x01\x00\x10abcdefghijklmnop\x00\x00\x00\x00"))
+	f.Add([]byte("\x01\x0f\x0aabcdefghij\x04mark\x05\x02\x07\x01\x80\x10\x80\x10"))
+	f.Add([]byte("\x01\x00\x10abcdefghijklmnop\x00\x00\x00\x00\x00"))
+	f.Add([]byte("\x02\x0f\x0aabcdefghij\x04mark\x05\x02\x07\x01\x81\x01\x80\x10\x80\x10"))
+	f.Add([]byte("\x02\x00\x10abcdefghijklmnop\x00\x00\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = journal.SealRecord(journal.MetaKey(), slices.Clone(b))
 		again, err := journal.ReparseMeta(b)
-		if err == nil && !bytes.Equal(again, b) {
+		if err != nil {
+			return
+		}
+		if b[0] == 1 { // it is written as version 2, which has one number more
+			if b, err = journal.ReparseMeta(again); err != nil {
+				t.Fatalf("%x is written %x: %v", b, again, err)
+			}
+		}
+		if !bytes.Equal(again, b) {
 			t.Fatalf("%x became %x", b, again)
 		}
 	})
@@ -170,13 +212,14 @@ func TestFilesOfAnotherFormat(t *testing.T) {
 	}{
 		{"of another program", "not a journal", false, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("meta")) }},
 		{"with other keys", "not a journal", false, func(tx *bbolt.Tx) error { return tx.Bucket([]byte("meta")).Delete(journal.MetaKey()) }},
-		{"of a later version", "format 2, this program knows 1", false, func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte("meta")).Put(journal.MetaKey(), []byte{2, 1, 2, 3, 4, 5, 6, 7, 8})
+		{"of a later version", "format 3, this program knows 2", false, func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte("meta")).Put(journal.MetaKey(), []byte{3, 1, 2, 3, 4, 5, 6, 7, 8})
 		}},
 		{"with a damaged state", "state is damaged", true, func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte("meta")).Put(journal.MetaKey(), []byte{1, 1, 2, 3, 4, 5, 6, 7, 8})
 		}},
 		{"without a bucket", "damaged: no gone", true, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("gone")) }},
+		{"without notes", "damaged: no notes", true, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("notes")) }},
 		{"without its newest change", "damaged: changes", true, func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte("changes")).Delete(journal.SeqKey(3))
 		}},

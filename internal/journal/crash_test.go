@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -58,7 +59,12 @@ func appendForEver(file string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Println(head)
+		// Two notes of one call, as a sender notes what it has sent and how far it is.
+		told := []byte(head.String())
+		if err := j.SetNotes(map[string][]byte{"victim/head": told, fmt.Sprintf("victim/%d", head.Seq%10): told}); err != nil {
+			return err
+		}
+		fmt.Println(head, j.Revision())
 	}
 }
 
@@ -127,12 +133,27 @@ func TestKilledWhileAppending(t *testing.T) {
 	epoch := ""
 	for round := range 20 {
 		lines := kill(t, "append", file, 1+rand.IntN(40))
-		told, err := protocol.ParseCursor(lines[len(lines)-1])
+		cursor, revision, _ := strings.Cut(lines[len(lines)-1], " ")
+		told, err := protocol.ParseCursor(cursor)
 		if err != nil {
 			t.Fatal(err)
 		}
 		j := open(t, file, nil)
 		head := j.Head()
+		if r, err := strconv.ParseUint(revision, 10, 64); err != nil || j.Revision() < r {
+			t.Fatalf("round %d: revision is %d after %s was told", round, j.Revision(), revision)
+		}
+		noted, err := j.Note("victim/head")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := protocol.ParseCursor(string(noted))
+		if err != nil || at.Epoch != epoch && round > 0 || at.Seq < told.Seq || at.Seq > head.Seq {
+			t.Fatalf("round %d: %q is noted after %v was told, the head is %v, %v", round, noted, told, head, err)
+		}
+		if twin, err := j.Note(fmt.Sprintf("victim/%d", at.Seq%10)); err != nil || string(twin) != string(noted) {
+			t.Fatalf("round %d: %q is noted, and %q with it, %v", round, noted, twin, err)
+		}
 		if round == 0 {
 			epoch = head.Epoch
 		}

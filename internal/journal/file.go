@@ -26,6 +26,7 @@ var (
 	changesBucket = []byte("changes")                             // number -> change
 	goneBucket    = []byte("gone")                                // URL that is gone -> number of the change that said so
 	gravesBucket  = []byte("graves")                              // number of a change that is in gone -> nothing
+	notesBucket   = []byte("notes")                               // see SetNotes; a file of plainState has none
 
 	metaKey = []byte("journal")
 )
@@ -68,10 +69,9 @@ func (j *Journal) open() error {
 			o.InitialMmapSize += int(st.Size())
 		}
 	}
-	var file *os.File
 	o.OpenFile = func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
-		file, err = os.OpenFile(name, flag, mode)
-		return file, err
+		j.file, err = os.OpenFile(name, flag, mode)
+		return j.file, err
 	}
 	err := guard(func() (err error) {
 		j.db, err = bbolt.Open(j.path, 0o600, o)
@@ -82,8 +82,7 @@ func (j *Journal) open() error {
 	case errors.Is(err, berrors.ErrTimeout):
 		return ErrHeld
 	case errors.Is(err, ErrDamaged):
-		unlock(file) // bbolt did neither
-		file.Close()
+		j.abandon()
 		return err
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
 		return fmt.Errorf("not a journal, or %w: %w", ErrDamaged, err)
@@ -92,10 +91,33 @@ func (j *Journal) open() error {
 	}
 	j.db.AllocSize = growBy
 	if err := guard(j.load); err != nil {
-		j.db.Close()
+		j.close()
 		return err
 	}
 	return nil
+}
+
+// abandon does what bbolt cannot any more: it gives up the lock and the file.
+func (j *Journal) abandon() error {
+	unlock(j.file)
+	return j.file.Close()
+}
+
+// close closes the file. Where bbolt failed with its own lock held, it would
+// wait for that for ever.
+func (j *Journal) close() error {
+	if j.stuck {
+		return j.abandon()
+	}
+	return j.db.Close()
+}
+
+// rollback ends a writing transaction that was not committed; of one that was
+// there is nothing to do. bbolt reads the file for it, and may fail.
+func (j *Journal) rollback(tx *bbolt.Tx) {
+	j.stuck = true
+	tx.Rollback() // says ErrTxClosed after a Commit
+	j.stuck = false
 }
 
 // load reads the state, makes that of a new file, and drops leftovers.
@@ -124,27 +146,51 @@ func (j *Journal) load() error {
 		return err
 	case fresh && j.opts.ReadOnly:
 		return errors.New("nothing was ever written to it")
-	case j.opts.ReadOnly || !fresh && !leftover:
+	case j.opts.ReadOnly || !fresh && !leftover && !j.state.old:
 		return nil
 	}
-	return j.db.Update(func(tx *bbolt.Tx) error {
-		if leftover {
-			return tx.DeleteBucket(itemsBuckets[1-j.state.slot])
-		}
-		for _, name := range append(logBuckets(), metaBucket, itemsBuckets[0]) {
-			if _, err := tx.CreateBucket(name); err != nil {
-				return err
-			}
-		}
+	tx, err := j.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	defer j.rollback(tx)
+	var missing [][]byte
+	switch {
+	case fresh:
 		j.state = meta{epoch: newEpoch()}
-		return writeMeta(tx, j.state)
-	})
+		missing = append(logBuckets(), metaBucket, itemsBuckets[0], notesBucket)
+	case j.state.old:
+		j.state.old = false
+		missing = [][]byte{notesBucket}
+	}
+	if leftover {
+		if err := dropBucket(tx, itemsBuckets[1-j.state.slot]); err != nil {
+			return err
+		}
+	}
+	for _, name := range missing {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	if err := writeMeta(tx, j.state); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// dropBucket deletes a bucket that is there.
+func dropBucket(tx *bbolt.Tx, name []byte) error {
+	if err := tx.DeleteBucket(name); err != nil {
+		return fmt.Errorf("file is %w: %w", ErrDamaged, err)
+	}
+	return nil
 }
 
 // checkLog reports whether the changes are those that the state speaks of.
 func checkLog(tx *bbolt.Tx, m meta) error {
-	for _, name := range append(logBuckets(), itemsBuckets[m.slot]) {
-		if tx.Bucket(name) == nil {
+	for _, name := range append(logBuckets(), itemsBuckets[m.slot], notesBucket) {
+		if tx.Bucket(name) == nil && !(m.old && string(name) == string(notesBucket)) {
 			return fmt.Errorf("file is %w: no %s", ErrDamaged, name)
 		}
 	}
@@ -230,7 +276,7 @@ func (j *Journal) update(f func(tx *bbolt.Tx, m *meta) error) error {
 		} else if err != nil {
 			return err
 		}
-		defer tx.Rollback() // says ErrTxClosed after a Commit
+		defer j.rollback(tx)
 		m, err := readMeta(tx)
 		if err != nil {
 			return err

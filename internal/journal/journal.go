@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"sync"
 	"time"
 
@@ -104,9 +105,11 @@ type Journal struct {
 	path string
 	opts Options
 	db   *bbolt.DB
+	file *os.File // that of db
 
-	turn    sync.Mutex // one of Append, Settle and Renew at a time
+	turn    sync.Mutex // one writer at a time
 	broken  error      // guarded by turn: nothing may be written any more
+	stuck   bool       // guarded by turn: bbolt failed with its own lock held
 	touched int        // guarded by turn: items since the last giveBack
 
 	// commit is held for writing while a transaction is made durable, and for
@@ -148,7 +151,9 @@ func (j *Journal) Close() error {
 	if was {
 		return nil
 	}
-	if err := j.db.Close(); err != nil {
+	j.turn.Lock()
+	defer j.turn.Unlock()
+	if err := j.close(); err != nil {
 		return j.fail("close", err)
 	}
 	return nil

@@ -20,6 +20,9 @@ type meta struct {
 	items uint64 // present
 	held  uint64 // of them
 
+	revision uint64 // see Journal.Revision
+	old      bool   // it was read from a file of plainState
+
 	last   time.Time // when the newest change was taken in, of this epoch or an earlier one
 	newest time.Time // greatest Modified that any item of the epoch had
 }
@@ -46,19 +49,26 @@ func (m *meta) saw(it protocol.Item) {
 	}
 }
 
+// The version of the state is that of the file: a program that does not know
+// it must leave the file alone.
 const (
-	isWhole = 1 << iota
+	plainState  = 1 // no revision, no notes, no wide records
+	formatState = 2
+)
+
+const (
+	isWhole byte = 1 << iota
 	isSecond
-	hasLast
-	hasNewest
-	metaFlags = hasNewest<<1 - 1
+	hasLast       // the newest change was taken in at a time
+	hasNewestItem // some item had a Modified
+	metaFlags     = hasNewestItem<<1 - 1
 )
 
 func appendMeta(b []byte, m meta) []byte {
-	b = append(b, formatVersion, flag(m.whole, isWhole)|flag(m.slot == 1, isSecond)|
-		flag(!m.last.IsZero(), hasLast)|flag(!m.newest.IsZero(), hasNewest))
+	b = append(b, formatState, flag(m.whole, isWhole)|flag(m.slot == 1, isSecond)|
+		flag(!m.last.IsZero(), hasLast)|flag(!m.newest.IsZero(), hasNewestItem))
 	b = appendString(appendString(b, m.epoch), m.mark)
-	for _, n := range []uint64{m.head, m.floor, m.items, m.held} {
+	for _, n := range []uint64{m.head, m.floor, m.items, m.held, m.revision} {
 		b = binary.AppendUvarint(b, n)
 	}
 	for _, t := range []time.Time{m.last, m.newest} {
@@ -70,21 +80,30 @@ func appendMeta(b []byte, m meta) []byte {
 }
 
 func parseMeta(b []byte) (meta, error) {
-	if len(b) > 0 && b[0] != formatVersion {
-		return meta{}, fmt.Errorf("file has format %d, this program knows %d", b[0], formatVersion)
+	if len(b) > 0 && b[0] != plainState && b[0] != formatState {
+		return meta{}, fmt.Errorf("file has format %d, this program knows %d", b[0], formatState)
 	}
-	r, flags := open(metaKey, b)
-	m := meta{whole: flags&isWhole != 0, epoch: r.string(), mark: r.string(), head: r.uvarint(), floor: r.uvarint(), items: r.uvarint(), held: r.uvarint()}
-	if flags&isSecond != 0 {
+	body, ok := unseal(metaKey, b)
+	if !ok || len(body) < 2 {
+		return meta{}, fmt.Errorf("state is %w", ErrDamaged)
+	}
+	r, has := record{b: body[2:]}, body[1]
+	m := meta{old: body[0] == plainState, whole: has&isWhole != 0}
+	m.epoch, m.mark = r.string(), r.string()
+	m.head, m.floor, m.items, m.held = r.uvarint(), r.uvarint(), r.uvarint(), r.uvarint()
+	if !m.old {
+		m.revision = r.uvarint()
+	}
+	if has&isSecond != 0 {
 		m.slot = 1
 	}
-	if flags&hasLast != 0 {
+	if has&hasLast != 0 {
 		m.last = r.time()
 	}
-	if flags&hasNewest != 0 {
+	if has&hasNewestItem != 0 {
 		m.newest = r.time()
 	}
-	if r.bad || len(r.b) > 0 || flags&^metaFlags != 0 || m.floor > m.head || m.held > m.items {
+	if r.bad || len(r.b) > 0 || has&^metaFlags != 0 || m.floor > m.head || m.held > m.items {
 		return meta{}, fmt.Errorf("state is %w", ErrDamaged)
 	}
 	return m, nil

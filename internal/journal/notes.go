@@ -1,29 +1,203 @@
 package journal
 
-import "errors"
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/protocol"
+)
 
 // Notes are small values that those who read the journal keep in its file, so
 // that they are put away and restored together with it: how far a sender has
 // read, what an output looked like when it was written. They outlive epochs.
 // Keys are "OWNER/...", so that nobody meets another's.
 
-// MaxNote bounds a key and its value together, in bytes.
+// MaxNote bounds a key and its value together, in bytes. A key alone has at
+// most a quarter of that.
 const MaxNote = 64 << 10
 
+// MaxNotes bounds the keys and values of one call of SetNotes, in bytes.
+const MaxNotes = 64 << 20
+
+const maxNoteKey = MaxNote / 4
+
+// noteStart begins the record of a note; the value is what is left.
+var noteStart = []byte{plainRecord, 0}
+
+func appendNote(b []byte, key string, value []byte) []byte {
+	return seal([]byte(key), append(append(b, noteStart...), value...))
+}
+
+// parseNote reads what appendNote writes. It keeps nothing of key and b.
+func parseNote(key, b []byte) ([]byte, error) {
+	body, ok := unseal(key, b)
+	value, start := bytes.CutPrefix(body, noteStart)
+	if !ok || !start || len(key) == 0 {
+		return nil, fmt.Errorf("note %.200q is %w", key, ErrDamaged)
+	}
+	return append([]byte{}, value...), nil
+}
+
 // Note returns the value noted under key, nil if there is none.
-func (j *Journal) Note(key string) ([]byte, error) { return nil, errors.New("not built yet") }
+func (j *Journal) Note(key string) ([]byte, error) {
+	tx, err := j.begin()
+	if err != nil {
+		return nil, j.fail("read", err)
+	}
+	defer tx.Rollback()
+	var value []byte
+	err = guard(func() (err error) {
+		notes := tx.Bucket(notesBucket)
+		if notes == nil || key == "" {
+			return nil
+		}
+		if raw := notes.Get([]byte(key)); raw != nil {
+			value, err = parseNote([]byte(key), raw)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, j.fail("read", err)
+	}
+	return value, nil
+}
 
 // EachNote calls f with every note whose key begins with prefix, in the order
 // of keys, as they were at one moment. f may keep what it is given, must not
 // use the journal, and ends the walk by returning an error, which EachNote returns.
 func (j *Journal) EachNote(prefix string, f func(key string, value []byte) error) error {
-	return errors.New("not built yet")
+	v, err := j.View()
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	none := false
+	if err := guard(func() error { none = v.tx.Bucket(notesBucket) == nil; return nil }); err != nil || none {
+		return err
+	}
+	type note struct {
+		key   string
+		value []byte
+	}
+	in := func(k, b []byte) ([]byte, []byte) {
+		if !bytes.HasPrefix(k, []byte(prefix)) {
+			return nil, nil
+		}
+		return k, b
+	}
+	first := func(c *bbolt.Cursor) ([]byte, []byte) { return in(c.Seek([]byte(prefix))) }
+	next := func(c *bbolt.Cursor) ([]byte, []byte) { return in(c.Next()) }
+	parse := func(k, b []byte) (note, error) {
+		value, err := parseNote(k, b)
+		return note{string(k), value}, err
+	}
+	for n, err := range walk(v, notesBucket, first, next, ascends, parse) {
+		if err != nil {
+			return err
+		}
+		if err := f(n.key, n.value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// SetNotes notes values in one durable transaction; a nil value forgets its key.
-func (j *Journal) SetNotes(notes map[string][]byte) error { return errors.New("not built yet") }
+// SetNotes notes values in one durable transaction; a nil value forgets its
+// key. It refuses a note beyond MaxNote and a call beyond MaxNotes, and then
+// notes nothing. As with Append, the caller must have no View open.
+func (j *Journal) SetNotes(notes map[string][]byte) error {
+	if err := j.setNotes(notes); err != nil {
+		return j.fail("note in", err)
+	}
+	return nil
+}
+
+func (j *Journal) setNotes(notes map[string][]byte) error {
+	size := 0
+	for key, value := range notes {
+		if key == "" || len(key) > maxNoteKey || len(key)+len(value) > MaxNote {
+			return fmt.Errorf("note %.200q of %d bytes, want a key of 1 to %d and %d together", key, len(value), maxNoteKey, MaxNote)
+		}
+		size += len(key) + len(value)
+	}
+	if size > MaxNotes {
+		return fmt.Errorf("notes of %d bytes at once, more than %d", size, MaxNotes)
+	}
+	j.turn.Lock()
+	defer j.turn.Unlock()
+	return j.update(func(tx *bbolt.Tx, _ *meta) error {
+		bucket := tx.Bucket(notesBucket)
+		news := false
+		for _, key := range slices.Sorted(maps.Keys(notes)) {
+			old, value := bucket.Get([]byte(key)), notes[key]
+			var err error
+			switch {
+			case value == nil && old == nil:
+				continue
+			case value == nil:
+				err = bucket.Delete([]byte(key))
+			default:
+				record := appendNote(nil, key, value)
+				if bytes.Equal(record, old) {
+					continue
+				}
+				err = bucket.Put([]byte(key), record)
+			}
+			if err != nil {
+				return err
+			}
+			news = true
+		}
+		if !news {
+			return errNothing
+		}
+		return nil
+	})
+}
 
 // Revision is a number that differs from every earlier one of this file
 // whenever a View would show other entries or tombstones: by what is told, and
 // by what is not, such as an importance. Notes do not move it.
-func (j *Journal) Revision() uint64 { return 0 }
+func (j *Journal) Revision() uint64 {
+	m, _, _ := j.current()
+	return m.revision
+}
+
+// Revision returns the Revision that the journal had at the moment of the view.
+func (v *View) Revision() uint64 { return v.m.revision }
+
+// Gone returns the tombstone of a URL that is gone and remembered, and whether there is one.
+func (j *Journal) Gone(url string) (protocol.Tombstone, bool, error) {
+	tx, err := j.begin()
+	if err != nil {
+		return protocol.Tombstone{}, false, j.fail("read", err)
+	}
+	defer tx.Rollback()
+	var dead protocol.Tombstone
+	err = guard(func() error {
+		var seq []byte
+		if url != "" {
+			seq = tx.Bucket(goneBucket).Get([]byte(url))
+		}
+		if seq == nil {
+			return nil
+		}
+		c, err := getChange(tx.Bucket(changesBucket), seq)
+		if err != nil {
+			return err
+		}
+		if t, ok := c.Tombstone(); ok && t.URL == url {
+			dead = t
+			return nil
+		}
+		return fmt.Errorf("tombstone %d is %w", c.Seq, ErrDamaged)
+	})
+	if err != nil {
+		return protocol.Tombstone{}, false, j.fail("read", err)
+	}
+	return dead, dead.URL != "", nil
+}

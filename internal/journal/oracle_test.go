@@ -1,9 +1,11 @@
 package journal_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
@@ -23,6 +25,10 @@ type oracle struct {
 	floor   uint64
 	whole   bool
 	last    time.Time
+
+	notes    map[string]string
+	revision uint64
+	seen     string // what a View showed at that revision
 }
 
 func (o *oracle) take(s journal.Step, now time.Time) {
@@ -47,9 +53,16 @@ func (o *oracle) take(s journal.Step, now time.Time) {
 	}
 	switch c.Op {
 	case "":
-		old.Stamp, old.Held = s.Entry.Stamp, s.Entry.Held
-		o.entries[url] = old
+		e := s.Entry
+		e.Item = old.Item
+		e.Item.Title, e.Item.Text, e.Item.Language = s.Entry.Item.Title, s.Entry.Item.Text, s.Entry.Item.Language
+		e.Item.Canonical, e.Item.Importance = s.Entry.Item.Canonical, s.Entry.Item.Importance
+		o.entries[url] = e
 		return
+	case protocol.Update, protocol.Move:
+		c.Significance = s.Significance
+		delete(o.entries, c.From)
+		o.entries[url] = s.Entry
 	case protocol.Delete:
 		c.Item = protocol.Item{URL: url, Length: -1}
 		delete(o.entries, url)
@@ -130,6 +143,20 @@ func (o *oracle) compare(t *testing.T, j *journal.Journal, rnd *rand.Rand) {
 			return strings.HasPrefix(e.Item.URL, prefix) && protocol.Depth(e.Item.URL) == protocol.Depth(prefix)
 		}))
 	}
+	stones := o.stones()
+	for range 3 {
+		u := site(rnd)
+		var want protocol.Tombstone
+		if i := slices.IndexFunc(stones, func(s protocol.Tombstone) bool { return s.URL == u }); i >= 0 {
+			want = stones[i]
+		}
+		got, ok, err := j.Gone(u)
+		if err != nil || got != want || ok != (want.URL != "") {
+			t.Fatalf("gone %s: %+v %v %v, want %+v", u, got, ok, err, want)
+		}
+	}
+	o.compareNotes(t, j)
+	o.compareRevision(t, j)
 	u := site(rnd)
 	e, ok, err := j.Get(u)
 	want, present := o.entries[u]
@@ -155,6 +182,67 @@ func (o *oracle) compare(t *testing.T, j *journal.Journal, rnd *rand.Rand) {
 			t.Fatal(err)
 		default:
 			same(t, fmt.Sprint("read after ", after), got, o.log[after:min(head, after+uint64(most))])
+		}
+	}
+}
+
+// compareRevision checks that what a View shows has not changed if the revision has not.
+func (o *oracle) compareRevision(t *testing.T, j *journal.Journal) {
+	t.Helper()
+	r := j.Revision()
+	seen := fmt.Sprintf("%+v %+v", o.sorted(func(journal.Entry) bool { return true }), o.stones())
+	if r < o.revision || r == o.revision && seen != o.seen {
+		t.Fatalf("revision %d after %d:\n%s\n%s", r, o.revision, o.seen, seen)
+	}
+	o.revision, o.seen = r, seen
+}
+
+// setNotes notes something, and forgets something else. That moves no revision.
+func (o *oracle) setNotes(t *testing.T, j *journal.Journal, rnd *rand.Rand) {
+	t.Helper()
+	if o.notes == nil {
+		o.notes = make(map[string]string)
+	}
+	set := make(map[string][]byte)
+	for range rnd.IntN(5) {
+		key := []string{"a/", "a/x", "b", "b/x", "b/y/z"}[rnd.IntN(5)]
+		if rnd.IntN(3) == 0 {
+			set[key] = nil
+			delete(o.notes, key)
+		} else {
+			set[key] = bytes.Repeat([]byte("v"), rnd.IntN(3))
+			o.notes[key] = string(set[key])
+		}
+	}
+	was := j.Revision()
+	if err := j.SetNotes(set); err != nil {
+		t.Fatal(err)
+	}
+	check(t, "revision after notes", j.Revision(), was)
+}
+
+func (o *oracle) compareNotes(t *testing.T, j *journal.Journal) {
+	t.Helper()
+	for _, prefix := range []string{"", "a/", "b", "b/", "c"} {
+		var got, want []string
+		if err := j.EachNote(prefix, func(key string, value []byte) error {
+			got = append(got, key+"="+string(value))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range slices.Sorted(maps.Keys(o.notes)) {
+			if strings.HasPrefix(key, prefix) {
+				want = append(want, key+"="+o.notes[key])
+			}
+		}
+		same(t, "notes below "+prefix, got, want)
+	}
+	for _, key := range []string{"a/x", "b/x", "c", ""} {
+		got, err := j.Note(key)
+		want, ok := o.notes[key]
+		if err != nil || string(got) != want || (got != nil) != ok {
+			t.Fatalf("note %q: %q, %v, want %q", key, got, err, want)
 		}
 	}
 }
@@ -206,6 +294,9 @@ func TestRandomStepsAgainstAnOracle(t *testing.T) {
 				o.trim(now.Add(-time.Hour), 300)
 				take(t, j, steps...)
 				if rnd.IntN(4) == 0 {
+					o.setNotes(t, j, rnd)
+				}
+				if rnd.IntN(4) == 0 {
 					o.compare(t, j, rnd)
 				}
 				if t.Failed() {
@@ -230,6 +321,18 @@ func step(rnd *rand.Rand) journal.Step {
 	if rnd.IntN(2) > 0 {
 		s.Entry.Stamp = []byte{byte(rnd.IntN(3))}
 	}
+	if rnd.IntN(3) == 0 { // a page that was read for what it says
+		it := &s.Entry.Item
+		it.Text, it.Language = protocol.Digest{byte(rnd.IntN(3))}, []string{"", "en"}[rnd.IntN(2)]
+		it.Canonical, it.Importance = []string{"", "https://example.org/x"}[rnd.IntN(2)], protocol.Importance(rnd.IntN(3))
+		s.Significance = protocol.Significance(rnd.IntN(1002))
+	}
+	if rnd.IntN(3) == 0 {
+		s.Entry.Sketch, s.Entry.Newest = []byte{byte(rnd.IntN(3))}, noon.Add(time.Duration(rnd.IntN(3))*time.Second)
+	}
+	if rnd.IntN(4) == 0 {
+		s.Entry.Other = noon.Add(time.Duration(rnd.IntN(3)) * time.Second)
+	}
 	if rnd.IntN(4) == 0 {
 		s.Entry.Held = noon.Add(time.Duration(rnd.IntN(3)) * time.Hour)
 	}
@@ -245,8 +348,14 @@ func (o *oracle) renew(t *testing.T, j *journal.Journal, rnd *rand.Rand) {
 	for range rnd.IntN(40) {
 		it := step(rnd).Entry.Item
 		e := journal.Entry{Item: it}
-		if old := o.entries[it.URL]; old.Item.Digest == it.Digest && !it.Digest.IsZero() {
-			e.Stamp = old.Stamp
+		old := o.entries[it.URL]
+		switch {
+		case old.Item.Digest == it.Digest && !it.Digest.IsZero():
+			e.Stamp, e.Sketch, e.Newest, e.Other = old.Stamp, old.Sketch, old.Newest, old.Other
+		case old.Newest.After(old.Other):
+			e.Other = old.Newest
+		default:
+			e.Other = old.Other
 		}
 		next[it.URL] = e
 	}

@@ -12,8 +12,8 @@ import (
 
 // Renew begins a new epoch: the changes told so far are forgotten, what is
 // present stays. If items is not nil it replaces what is present (ordered as
-// protocol.Compare orders), keeping the stamp of every URL whose digest is
-// the same; none of them is held. The new epoch is whole if the old one was
+// protocol.Compare orders), keeping all that belongs to the bytes of a URL
+// whose digest is the same, such as its stamp; none of them is held. The new epoch is whole if the old one was
 // and items is nil; else it is whole at the next Settle. A Renew that is cut
 // short, be it by an error, by ctx or by a kill, leaves the old epoch.
 //
@@ -49,7 +49,7 @@ func (j *Journal) renew(ctx context.Context, items iter.Seq2[protocol.Item, erro
 	// same: that touches its pages, but holds none of them in memory.
 	defer func() { j.touched = giveBackAfter }()
 	return j.update(func(tx *bbolt.Tx, m *meta) error {
-		if err := tx.DeleteBucket(itemsBuckets[m.slot]); err != nil {
+		if err := dropBucket(tx, itemsBuckets[m.slot]); err != nil {
 			return err
 		}
 		m.slot = 1 - m.slot
@@ -61,7 +61,7 @@ func (j *Journal) renew(ctx context.Context, items iter.Seq2[protocol.Item, erro
 // beginEpoch empties buckets and names a new epoch.
 func beginEpoch(tx *bbolt.Tx, m *meta, empty ...[]byte) error {
 	for _, name := range empty {
-		if err := tx.DeleteBucket(name); err != nil {
+		if err := dropBucket(tx, name); err != nil {
 			return err
 		}
 		if _, err := tx.CreateBucket(name); err != nil {
@@ -69,6 +69,7 @@ func beginEpoch(tx *bbolt.Tx, m *meta, empty ...[]byte) error {
 		}
 	}
 	m.epoch, m.head, m.floor = newEpoch(), 0, 0
+	m.revision++
 	return nil
 }
 
@@ -123,8 +124,13 @@ func stageBatch(tx *bbolt.Tx, m *meta, batch []protocol.Item) error {
 		if err != nil {
 			return err
 		}
-		if present && was.Item.Digest == it.Digest && !it.Digest.IsZero() {
-			e.Stamp = was.Stamp
+		switch {
+		case present && was.Item.Digest == it.Digest && !it.Digest.IsZero():
+			e.Stamp, e.Sketch, e.Newest, e.Other = was.Stamp, was.Sketch, was.Newest, was.Other
+		case was.Newest.After(was.Other):
+			e.Other = was.Newest
+		default:
+			e.Other = was.Other
 		}
 		if err := staged.Put(key, appendEntry(nil, key, e)); err != nil {
 			return err
@@ -139,6 +145,6 @@ func (j *Journal) unstage() error {
 		if tx.Bucket(itemsBuckets[1-m.slot]) == nil {
 			return errNothing
 		}
-		return tx.DeleteBucket(itemsBuckets[1-m.slot])
+		return dropBucket(tx, itemsBuckets[1-m.slot])
 	})
 }

@@ -73,7 +73,7 @@ func (v *View) Modified() time.Time {
 // Entries yields what is present, as protocol.Compare orders it. It may be ranged over again.
 // An error, here and below, is the last thing that is yielded.
 func (v *View) Entries() iter.Seq2[Entry, error] {
-	return walk(v, itemsBuckets[v.m.slot], (*bbolt.Cursor).First, (*bbolt.Cursor).Next, parseEntry)
+	return walk(v, itemsBuckets[v.m.slot], (*bbolt.Cursor).First, (*bbolt.Cursor).Next, ascends, parseEntry)
 }
 
 // Under yields the entries whose URL begins with prefix, which ends in "/":
@@ -86,7 +86,10 @@ func (v *View) Under(prefix string, deep bool) iter.Seq2[Entry, error] {
 		in := func(c *bbolt.Cursor, k, b []byte) ([]byte, []byte) {
 			for len(k) >= 2 && !bytes.HasPrefix(k, from) {
 				d := int(binary.BigEndian.Uint16(k))
-				if d == depth { // all of this depth has been seen
+				switch {
+				case d < depth:
+					panic("keys are out of order") // for guard
+				case d == depth: // all of this depth has been seen
 					d++
 				}
 				if !deep || d > math.MaxUint16 {
@@ -105,14 +108,14 @@ func (v *View) Under(prefix string, deep bool) iter.Seq2[Entry, error] {
 			k, b := c.Next()
 			return in(c, k, b)
 		}
-		walk(v, itemsBuckets[v.m.slot], first, next, parseEntry)(yield)
+		walk(v, itemsBuckets[v.m.slot], first, next, ascends, parseEntry)(yield)
 	}
 }
 
 // Held yields the entries that are held, in the same order.
 func (v *View) Held() iter.Seq2[Entry, error] {
 	parse := func(k, _ []byte) (Entry, error) { return parseEntry(k, v.tx.Bucket(itemsBuckets[v.m.slot]).Get(k)) }
-	return walk(v, heldBucket, (*bbolt.Cursor).First, (*bbolt.Cursor).Next, parse)
+	return walk(v, heldBucket, (*bbolt.Cursor).First, (*bbolt.Cursor).Next, ascends, parse)
 }
 
 // Tombstones yields what is gone and remembered, newest first, each URL once and only if it is not present again.
@@ -125,17 +128,24 @@ func (v *View) Tombstones() iter.Seq2[protocol.Tombstone, error] {
 		}
 		return dead, err
 	}
-	return walk(v, gravesBucket, (*bbolt.Cursor).Last, (*bbolt.Cursor).Prev, parse)
+	return walk(v, gravesBucket, (*bbolt.Cursor).Last, (*bbolt.Cursor).Prev, descends, parse)
 }
 
 var errViewClosed = fmt.Errorf("view is closed: %w", fs.ErrClosed)
 
+// The order in which keys come.
+const (
+	ascends  = 1
+	descends = -1
+)
+
 // walk yields what parse makes of each key and value of a bucket. Both are
 // looked at under guard, and not kept: a damaged page may say that they lie
-// anywhere.
-func walk[T any](v *View, bucket []byte, first, next func(*bbolt.Cursor) (k, b []byte), parse func(k, b []byte) (T, error)) iter.Seq2[T, error] {
+// anywhere, and that they come again and again.
+func walk[T any](v *View, bucket []byte, first, next func(*bbolt.Cursor) (k, b []byte), order int, parse func(k, b []byte) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var c *bbolt.Cursor
+		var last []byte
 		for n := 1; ; n++ {
 			var t T
 			more := false
@@ -150,9 +160,14 @@ func walk[T any](v *View, bucket []byte, first, next func(*bbolt.Cursor) (k, b [
 						c, move = v.tx.Bucket(bucket).Cursor(), first
 					}
 					k, b := move(c)
-					if more = k != nil; more {
-						t, err = parse(k, b)
+					if more = k != nil; !more {
+						return nil
 					}
+					if last != nil && bytes.Compare(k, last) != order {
+						return fmt.Errorf("file is %w: keys are out of order", ErrDamaged)
+					}
+					last = append(last[:0], k...)
+					t, err = parse(k, b)
 					return err
 				})
 			}
