@@ -1,0 +1,186 @@
+package html
+
+import (
+	"bytes"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/html/atom"
+)
+
+const (
+	// MaxLinks is how many links of a page are read.
+	MaxLinks = 10_000
+
+	// maxLinkBytes bounds them together: one base can be part of each.
+	maxLinkBytes = 4 << 20
+
+	// maxURL is the longest reference that is followed, in bytes.
+	maxURL = 8 << 10
+)
+
+// References are what a page refers to, as it is written there.
+type references struct {
+	baseHref  []byte // of the first <base> that has one
+	canonical []byte // the first
+	hrefs     []string
+	seen      map[string]struct{} // the same; nil while there are none
+	size      int                 // of hrefs together, in bytes
+}
+
+func (r *references) setBase(href []byte) {
+	if r.baseHref == nil && href != nil && len(href) <= maxURL {
+		r.baseHref = bytes.Clone(href)
+	}
+}
+
+func (r *references) setCanonical(href []byte) {
+	if r.canonical == nil && href != nil && len(href) <= maxURL {
+		r.canonical = bytes.Clone(href)
+	}
+}
+
+// add takes in where an element leads to, if it leads anywhere.
+func (r *references) add(e element, a *attributes) {
+	switch atom.Atom(e.name) {
+	case atom.A, atom.Area:
+		r.addRef(a.href)
+	case atom.Iframe, atom.Frame:
+		r.addRef(a.src)
+	case atom.Link:
+		// What other links name is not a page, such as a style sheet, or it is
+		// no reference at all, such as a hint to connect.
+		if hasWord(a.rel, "stylesheet") {
+			return
+		}
+		for _, rel := range []string{"alternate", "appendix", "author", "canonical", "chapter", "contents", "copyright", "first", "glossary",
+			"help", "index", "last", "license", "next", "prev", "previous", "search", "section", "start", "subsection", "toc", "top", "up"} {
+			if hasWord(a.rel, rel) {
+				r.addRef(a.href)
+				return
+			}
+		}
+	}
+}
+
+// addRefresh takes in the URL of <meta http-equiv="refresh" content="0; url=...">.
+func (r *references) addRefresh(content []byte) {
+	_, ref, found := bytes.Cut(bytes.ReplaceAll(content, []byte{','}, []byte{';'}), []byte{';'})
+	if !found {
+		return
+	}
+	ref = content[len(content)-len(ref):]
+	ref = bytes.TrimSpace(ref)
+	if len(ref) > 3 && strings.EqualFold(string(ref[:3]), "url") {
+		if rest := bytes.TrimSpace(ref[3:]); len(rest) > 0 && rest[0] == '=' {
+			ref = bytes.TrimSpace(rest[1:])
+		}
+	}
+	if len(ref) > 0 && (ref[0] == '"' || ref[0] == '\'') {
+		ref, _, _ = bytes.Cut(ref[1:], ref[:1])
+	}
+	r.addRef(ref)
+}
+
+func (r *references) addRef(ref []byte) {
+	ref, _, _ = bytes.Cut(ref, []byte{'#'})
+	if len(ref) == 0 || len(ref) > maxURL || len(r.hrefs) >= MaxLinks || r.size >= maxLinkBytes {
+		return
+	}
+	if _, ok := r.seen[string(ref)]; ok {
+		return
+	}
+	if r.seen == nil {
+		r.seen = make(map[string]struct{})
+	}
+	s := string(ref)
+	r.seen[s] = struct{}{}
+	r.hrefs = append(r.hrefs, s)
+	r.size += len(s)
+}
+
+// base returns what the references of a page start from. It is empty, so that
+// only absolute ones lead anywhere, if the URL of the page is none.
+func (r *references) base(pageURL string) *url.URL {
+	page, err := url.Parse(pageURL)
+	if err != nil {
+		page = &url.URL{}
+	}
+	if base, err := page.Parse(clean(string(r.baseHref))); err == nil && web(base) {
+		return base
+	}
+	return page
+}
+
+// canonicalURL returns the canonical URL, or the empty string if it is the page's own.
+func (r *references) canonicalURL(base *url.URL, pageURL string) string {
+	s := resolve(base, string(r.canonical))
+	if own, _, _ := strings.Cut(pageURL, "#"); s == own {
+		return ""
+	}
+	return s
+}
+
+func (r *references) links(base *url.URL) []string {
+	var links []string
+	size, seen := 0, make(map[string]struct{}, len(r.hrefs))
+	for _, ref := range r.hrefs {
+		s := resolve(base, ref)
+		if _, ok := seen[s]; ok || s == "" {
+			continue
+		}
+		if size += len(s); size > maxLinkBytes {
+			break
+		}
+		seen[s] = struct{}{}
+		links = append(links, s)
+	}
+	return links
+}
+
+// resolve returns the absolute http or https URL that a reference leads to,
+// without its fragment, or the empty string for what leads nowhere.
+func resolve(base *url.URL, ref string) string {
+	if ref == "" {
+		return ""
+	}
+	u, err := base.Parse(clean(ref))
+	if err != nil || !web(u) {
+		return ""
+	}
+	u.Fragment, u.RawFragment = "", ""
+	s := u.String()
+	if len(s) > maxURL {
+		return ""
+	}
+	return s
+}
+
+func web(u *url.URL) bool {
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.Opaque == ""
+}
+
+// clean does what a browser does to a reference before it reads it: it leaves
+// out white space around it and the ends of lines within, and takes a "%" that
+// begins no escape as it is (WHATWG URL, section 4.4).
+func clean(ref string) string {
+	ref = strings.TrimFunc(ref, func(r rune) bool { return r <= ' ' })
+	if strings.ContainsAny(ref, "\t\n\r") {
+		ref = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(ref)
+	}
+	if !strings.Contains(ref, "%") {
+		return ref
+	}
+	var b strings.Builder
+	for i := 0; i < len(ref); i++ {
+		b.WriteByte(ref[i])
+		if ref[i] == '%' && !(i+2 < len(ref) && isHex(ref[i+1]) && isHex(ref[i+2])) {
+			b.WriteString("25")
+		}
+	}
+	return b.String()
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
+}

@@ -1,0 +1,320 @@
+// Package html reads what a page says: of itself in its head, where it
+// leads, and its main text. No page is too broken to be read.
+//
+// # The main text
+//
+// The main text of a page is the text of its <main>s, which are also what has
+// role="main", if there is a word in them; else that of its <article>s, if
+// there is one; else that of its <body> without each <header> and <footer>.
+//
+// Never part of it is what stands in <nav>, <aside>, <button>, <select>,
+// <datalist>, <textarea>, <iframe>, <noscript>, <script>, <style>, <svg> or
+// <template>, or in an element that has the attribute hidden. The roles banner,
+// contentinfo, navigation, complementary and search stand for <header>,
+// <footer>, <nav> and, the last two, <aside>. An image counts as its alt text.
+//
+// A block, such as a paragraph, a heading or a row of a table, is a line, and
+// so is a line of <pre>. There are no empty lines. Words on a line are
+// separated by single spaces; a cell of a table ends a word. What style sheets
+// and scripts make of all this is not known here.
+package html
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+const (
+	// MaxTitle is the longest title, in bytes.
+	MaxTitle = 1 << 10
+
+	maxLanguage = 35 // bytes of a language tag: RFC 5646, section 4.4.1
+)
+
+// Options says what of a page is wanted beside its head.
+type Options struct {
+	Links, Text bool
+}
+
+// A Page is what a page says.
+type Page struct {
+	// Title is plain text: entities are decoded, and white space and control
+	// characters are single spaces. It is empty if there is none, or if it
+	// is not UTF-8. It has at most MaxTitle bytes.
+	Title string
+
+	// NoIndex says that <meta name="robots"> or <meta name="parley"> has
+	// "noindex" or "none" among its content.
+	NoIndex bool
+
+	// Language is what <html lang> or xml:lang says, else <meta
+	// http-equiv="content-language">. Empty if nothing does, or if it cannot
+	// be a BCP 47 tag.
+	Language string
+
+	// Canonical is the absolute http or https URL, without a fragment, of the
+	// first <link rel="canonical"> in the head. Empty if there is none, or if
+	// it is the page's own as it was given.
+	Canonical string
+
+	// Links are where <a>, <area>, <iframe>, <frame>, a refresh, and a <link>
+	// to another page lead to: absolute http and https URLs without fragments,
+	// each once, in the order of the page. Those with rel="nofollow" are among
+	// them: the page that they lead to exists. There are at most MaxLinks.
+	Links []string
+
+	// Text is the main text, as the package says, without a newline at its end.
+	Text []byte
+}
+
+// Read reads a page that is at an absolute URL; relative references start from
+// there. Pages are UTF-8 or something else that has ASCII in it, whose other
+// bytes are taken as they are, or UTF-16 with a byte order mark. A page that
+// was cut is read as far as it goes.
+//
+// Read takes time that is linear in the size of the page, and memory of a few
+// times that size. Neither Links nor Text share memory with page.
+func Read(pageURL string, page []byte, o Options) Page {
+	r := &reader{z: html.NewTokenizer(bytes.NewReader(toUTF8(page))), want: o, inHead: true, text: newText()}
+	for r.next() {
+	}
+	base := r.refs.base(pageURL)
+	r.page.Canonical = r.refs.canonicalURL(base, pageURL)
+	if o.Links {
+		r.page.Links = r.refs.links(base)
+	}
+	if r.page.Language == "" {
+		r.page.Language = r.metaLanguage
+	}
+	r.page.Text = r.text.out
+	return r.page
+}
+
+// A reader reads one page, token by token.
+type reader struct {
+	z    *html.Tokenizer
+	want Options
+	page Page
+
+	inHead       bool // nothing that belongs into a body has begun
+	inTitle      bool // the next token is the title, if it is text
+	titled       bool // there was a title
+	html         bool // there was an <html>
+	metaLanguage string
+
+	refs references
+	text text
+}
+
+// next reads a token. It returns false where nothing more is wanted.
+func (r *reader) next() bool {
+	kind := r.z.Next()
+	inTitle := r.inTitle
+	r.inTitle = false
+	switch kind {
+	case html.ErrorToken:
+		return false // the end of the page: it is all in memory
+	case html.TextToken:
+		if inTitle {
+			r.page.Title = plain(r.z.Text())
+		} else if r.want.Text {
+			r.text.words(r.z.Text())
+		}
+	case html.StartTagToken, html.SelfClosingTagToken:
+		tag, more := r.z.TagName()
+		e := elementOf(tag)
+		closed := kind == html.SelfClosingTagToken
+		if closed {
+			// In XHTML, <script/> and <title/> are closed. Taking them so in
+			// HTML too reads more of a page, never less.
+			r.z.NextIsNotRawText()
+		}
+		return r.start(e, closed, more)
+	case html.EndTagToken:
+		tag, _ := r.z.TagName()
+		r.text.end(elementOf(tag))
+	}
+	return true
+}
+
+// start takes in a start tag. It returns false where nothing more is wanted.
+func (r *reader) start(e element, closed, more bool) bool {
+	in := *r.text.top()
+	switch atom.Atom(e.name) {
+	case atom.Body, atom.Frameset:
+		if !r.want.Links && !r.want.Text {
+			return false
+		}
+		r.inHead, r.titled = false, true
+	case atom.Html, atom.Head, atom.Base, atom.Link, atom.Meta, atom.Script, atom.Style, atom.Noscript, atom.Template:
+	case atom.Title:
+		if !in.unread {
+			r.inTitle = !r.titled && !closed
+			r.titled = true
+		}
+	default:
+		if !in.unread { // a template in the head is no body
+			r.inHead, r.titled = false, true // a drawing in the body may have a title
+		}
+	}
+	var a attributes
+	if raw := r.z.Raw(); more && (e.has(says) || r.want.Links && e.has(leads) || contains(raw, "hidden") || contains(raw, "role")) {
+		a.read(r.z)
+	}
+	switch atom.Atom(e.name) {
+	case atom.Html:
+		if !r.html {
+			r.page.Language = firstOf(language(a.lang), language(a.xmlLang))
+		}
+		r.html = true
+	case atom.Meta:
+		r.meta(&a)
+	case atom.Base:
+		r.refs.setBase(a.href)
+	case atom.Link:
+		if r.inHead && !in.unread && hasWord(a.rel, "canonical") {
+			r.refs.setCanonical(a.href)
+		}
+	}
+	if r.want.Links && !in.template {
+		r.refs.add(e, &a)
+	}
+	if r.text.start(e, &a, closed) {
+		r.z.NextIsNotRawText()
+	}
+	if r.want.Text && atom.Atom(e.name) == atom.Img {
+		r.text.words(a.alt)
+	}
+	return true
+}
+
+// meta reads what a <meta> says.
+func (r *reader) meta(a *attributes) {
+	name := strings.TrimSpace(string(a.name))
+	if strings.EqualFold(name, "robots") || strings.EqualFold(name, "parley") {
+		r.page.NoIndex = r.page.NoIndex || hasWord(a.content, "noindex") || hasWord(a.content, "none")
+	}
+	switch equiv := strings.TrimSpace(string(a.httpEquiv)); {
+	case strings.EqualFold(equiv, "content-language") && r.metaLanguage == "":
+		r.metaLanguage = language(a.content)
+	case strings.EqualFold(equiv, "refresh") && r.want.Links:
+		r.refs.addRefresh(a.content)
+	}
+}
+
+// Attributes are those of one tag that are of use. They hold until the next
+// token is read. One that is missing is nil; one without a value is not. Of
+// two with one name the first counts.
+type attributes struct {
+	alt, content, hidden, href, httpEquiv, lang, name, rel, role, src, xmlLang []byte
+}
+
+func (a *attributes) read(z *html.Tokenizer) {
+	for more := true; more; {
+		var key, val []byte
+		key, val, more = z.TagAttr()
+		var at *[]byte
+		switch string(key) {
+		case "alt":
+			at = &a.alt
+		case "content":
+			at = &a.content
+		case "hidden":
+			at = &a.hidden
+		case "href":
+			at = &a.href
+		case "http-equiv":
+			at = &a.httpEquiv
+		case "lang":
+			at = &a.lang
+		case "name":
+			at = &a.name
+		case "rel":
+			at = &a.rel
+		case "role":
+			at = &a.role
+		case "src":
+			at = &a.src
+		case "xml:lang":
+			at = &a.xmlLang
+		default:
+			continue
+		}
+		if *at == nil {
+			if val == nil {
+				val = []byte{}
+			}
+			*at = val
+		}
+	}
+}
+
+// contains reports whether a tag has a word in it, in any case. To read all
+// attributes of all tags for the few that are hidden takes longer.
+func contains(tag []byte, word string) bool {
+	for i := 0; i+len(word) <= len(tag); i++ {
+		if tag[i]|0x20 == word[0] && strings.EqualFold(string(tag[i:i+len(word)]), word) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasWord reports whether a list, separated by white space or commas, has a word in any case.
+func hasWord(list []byte, word string) bool {
+	for w := range bytes.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		if len(w) == len(word) && strings.EqualFold(string(w), word) {
+			return true
+		}
+	}
+	return false
+}
+
+// language returns a language tag, or the empty string for what cannot be one
+// (RFC 5646, section 2.1: parts of one to eight letters and digits, the first letters only).
+func language(b []byte) string {
+	s := strings.TrimSpace(string(b))
+	if len(s) > maxLanguage {
+		return ""
+	}
+	for i, part := range strings.Split(s, "-") {
+		if len(part) == 0 || len(part) > 8 {
+			return ""
+		}
+		for _, c := range []byte(part) {
+			letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+			if !letter && (i == 0 || c < '0' || c > '9') {
+				return ""
+			}
+		}
+	}
+	return s
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// plain makes one line of text, of at most MaxTitle bytes.
+func plain(text []byte) string {
+	if !utf8.Valid(text) {
+		return ""
+	}
+	s := strings.Join(strings.FieldsFunc(string(text), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	if len(s) <= MaxTitle {
+		return s
+	}
+	n := MaxTitle
+	for !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.TrimSpace(s[:n])
+}

@@ -1,0 +1,290 @@
+package html
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/atom"
+)
+
+// A rank is how good a place for a main text is: what is found in a better
+// place replaces what was found in worse ones.
+type rank uint8
+
+const (
+	inBody rank = iota
+	inArticle
+	inMain
+)
+
+// A frame is an open element, with what holds for the text in it.
+type frame struct {
+	element
+	rank
+	unread   bool // nothing in it is of the main text
+	pre      bool
+	svg      bool // the names in it are those of SVG
+	template bool // it is in one
+}
+
+// maxDepth bounds the stack. What is nested deeper belongs to what it is in.
+const maxDepth = 512
+
+// Text gathers the main text of a page. It follows which elements are open
+// much as a browser does (HTML standard, section 13.2.6), but keeps only
+// those that matter here: an inline element is one if it is hidden, or has
+// such a role, or is within one that is.
+type text struct {
+	stack []frame // the first stands for the page
+	over  int     // open elements that the stack has no room for
+
+	out  []byte
+	rank rank // of the place that out is from
+	gap  byte // what stands between out and the next word: nothing, a space or a newline
+}
+
+func newText() text {
+	return text{stack: append(make([]frame, 0, 32), frame{element: element{traits: root | special | fence}})}
+}
+
+func (t *text) top() *frame { return &t.stack[len(t.stack)-1] }
+
+// start takes in a start tag. It reports whether the names in what it stands
+// in are those of SVG.
+func (t *text) start(e element, a *attributes, closed bool) (inSVG bool) {
+	if t.top().svg && e.has(leaves) {
+		t.leaveSVG()
+	}
+	if !t.top().svg {
+		t.endImplied(e)
+	}
+	t.breakAt(e)
+	in := *t.top()
+	own := e.traits | roleTraits(a.role)
+	if a.hidden != nil && !strings.EqualFold(string(a.hidden), "until-found") {
+		own |= unread
+	}
+	matters := own.has(special|unread|banner|article|mainText) || !in.has(special)
+	switch {
+	case e.has(root):
+		t.stack[0] = t.stack[0].with(t.stack[0].element, own)
+	case closed || e.has(void) || !matters:
+	case len(t.stack) == maxDepth:
+		t.over++
+	default:
+		t.stack = append(t.stack, in.with(element{e.name, own}, own))
+	}
+	return in.svg
+}
+
+// with returns what an element with some traits is where f is open.
+func (f frame) with(e element, own traits) frame {
+	f.element = e
+	f.unread = f.unread || own.has(unread) || own.has(banner) && f.rank == inBody
+	f.pre = f.pre || own.has(pre)
+	f.svg = own.has(svg) || f.svg && !own.has(markup)
+	f.template = f.template || own.has(template)
+	if own.has(mainText) {
+		f.rank = inMain
+	} else if own.has(article) {
+		f.rank = max(f.rank, inArticle)
+	}
+	return f
+}
+
+// end takes in an end tag. It ends the innermost element of its name, and all
+// that is open in it, unless that would break through a fence.
+func (t *text) end(e element) {
+	switch {
+	case e.has(root):
+		return
+	case t.over > 0 && e.has(special):
+		t.over--
+		return
+	}
+	heading := isHeading(e.name)
+	for i := len(t.stack) - 1; i > 0; i-- {
+		f := t.stack[i]
+		switch {
+		case f.name == e.name && atom.Atom(e.name) == atom.Form:
+			for isItem(t.top().name) {
+				t.pop(len(t.stack) - 1)
+			}
+			t.stack = slices.Delete(t.stack, i, i+1) // what else was opened in it stays open
+			t.breakAt(e)
+			return
+		case f.name == e.name || heading && isHeading(f.name):
+			t.pop(i)
+			return
+		case !e.has(special) && f.has(special), f.has(fence) && (!e.has(part) || !f.has(part) || atom.Atom(f.name) == atom.Table):
+			i = 0
+		}
+	}
+	switch atom.Atom(e.name) {
+	case atom.P, atom.Br: // an empty one
+		t.breakAt(e)
+	}
+}
+
+// pop ends all but the n outermost open elements.
+func (t *text) pop(n int) {
+	for len(t.stack) > n {
+		e := t.top().element
+		t.stack = t.stack[:len(t.stack)-1]
+		t.breakAt(e)
+	}
+}
+
+// endImplied ends what has no end tag because another element begins, and
+// begins what that has to be in.
+func (t *text) endImplied(e element) {
+	switch atom.Atom(e.name) {
+	case atom.Td, atom.Th:
+		t.endParts(atom.Td, atom.Th)
+		switch atom.Atom(t.top().name) {
+		case atom.Table, atom.Tbody, atom.Thead, atom.Tfoot: // the row that was left out
+			t.start(element{name(atom.Tr), traitsOf(atom.Tr)}, &attributes{}, false)
+		}
+	case atom.Tr:
+		t.endParts(atom.Td, atom.Th, atom.Tr, atom.Caption)
+	case atom.Tbody, atom.Thead, atom.Tfoot, atom.Caption:
+		t.endParts(atom.Td, atom.Th, atom.Tr, atom.Caption, atom.Tbody, atom.Thead, atom.Tfoot)
+	case atom.Li:
+		t.endItem(atom.Li, atom.Li)
+	case atom.Dd, atom.Dt:
+		t.endItem(atom.Dd, atom.Dt)
+	case atom.Button:
+		t.end(e)
+	}
+	if isHeading(e.name) && isHeading(t.top().name) {
+		t.pop(len(t.stack) - 1)
+	}
+	if !e.has(block) || e.has(part) && atom.Atom(e.name) != atom.Table {
+		return
+	}
+	switch atom.Atom(e.name) {
+	case atom.Legend, atom.Option, atom.Optgroup, atom.Br:
+		return
+	}
+	for i := len(t.stack) - 1; i > 0; i-- { // a paragraph
+		switch f := &t.stack[i]; {
+		case atom.Atom(f.name) == atom.P:
+			t.pop(i)
+			return
+		case f.has(fence) || atom.Atom(f.name) == atom.Button:
+			return
+		}
+	}
+}
+
+// endParts ends all open parts of these names of the innermost table.
+func (t *text) endParts(names ...atom.Atom) {
+	for i := len(t.stack) - 1; i > 0; i-- {
+		f := &t.stack[i]
+		if a := atom.Atom(f.name); a == atom.Table || a == atom.Template {
+			return
+		} else if slices.Contains(names, a) {
+			t.pop(i)
+		}
+	}
+}
+
+// endItem ends the item of a list that another one follows.
+func (t *text) endItem(a, b atom.Atom) {
+	for i := len(t.stack) - 1; i > 0; i-- {
+		f := &t.stack[i]
+		switch n := atom.Atom(f.name); {
+		case n == a || n == b:
+			t.pop(i)
+			return
+		case f.has(special) && n != atom.Address && n != atom.Div && n != atom.P:
+			return
+		}
+	}
+}
+
+// leaveSVG ends the drawing that HTML has begun in, as nobody else did.
+func (t *text) leaveSVG() {
+	for t.top().svg {
+		t.pop(len(t.stack) - 1)
+	}
+}
+
+func isHeading(n name) bool {
+	switch atom.Atom(n) {
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		return true
+	}
+	return false
+}
+
+// isItem reports whether an element is one whose end may be left out.
+func isItem(n name) bool {
+	switch atom.Atom(n) {
+	case atom.P, atom.Li, atom.Dd, atom.Dt, atom.Option, atom.Optgroup:
+		return true
+	}
+	return false
+}
+
+// breakAt ends a line or a word where an element begins or ends.
+func (t *text) breakAt(e element) {
+	switch {
+	case e.has(root), t.top().unread:
+	case e.has(block):
+		t.gap = '\n'
+	case e.has(cell) && t.gap == 0:
+		t.gap = ' '
+	}
+}
+
+// words takes in text where it stands.
+func (t *text) words(b []byte) {
+	in := t.top()
+	if in.unread || in.rank < t.rank {
+		return
+	}
+	for len(b) > 0 {
+		if n := space(b); n > 0 {
+			if b[0] == '\n' && in.pre {
+				t.gap = '\n'
+			} else if t.gap == 0 {
+				t.gap = ' '
+			}
+			b = b[n:]
+			continue
+		}
+		n := 1
+		for n < len(b) && (b[n] > ' ' && b[n] < 0x7f || space(b[n:]) == 0) {
+			n++
+		}
+		t.word(b[:n], in.rank)
+		b = b[n:]
+	}
+}
+
+func (t *text) word(w []byte, from rank) {
+	if from > t.rank {
+		t.out, t.rank = t.out[:0], from
+	}
+	if t.gap != 0 && len(t.out) > 0 {
+		t.out = append(t.out, t.gap)
+	}
+	t.out, t.gap = append(t.out, w...), 0
+}
+
+// space returns the length of the white space or control character that b
+// begins with, and 0 if it begins with none.
+func space(b []byte) int {
+	switch c := b[0]; {
+	case c <= ' ' || c == 0x7f:
+		return 1
+	case c == 0xc2 || c == 0xe1 || c == 0xe2 || c == 0xe3: // what the others of Unicode begin with
+		if r, n := utf8.DecodeRune(b); unicode.IsSpace(r) || unicode.IsControl(r) {
+			return n
+		}
+	}
+	return 0
+}
