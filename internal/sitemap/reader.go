@@ -1,0 +1,436 @@
+package sitemap
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/xmlpull"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Options say how a sitemap is read. The zero value is a useful one.
+type Options struct {
+	// URL is where the sitemap was read: what is relative is resolved against
+	// it, and what is of another origin is told as foreign. Empty means unknown.
+	URL string
+
+	// MaxBytes bounds the document, uncompressed. Zero means 1 GiB: many are
+	// longer than the protocol allows, and still of use.
+	MaxBytes int64
+
+	// MaxEntries bounds its entries, those passed over included. Zero means 10,000,000.
+	MaxEntries int
+}
+
+const (
+	maxBytesDefault   = 1 << 30
+	maxEntriesDefault = 10_000_000
+
+	keptErrors = 20
+	keptLoc    = protocol.MaxURL + 1 // bytes of a RawLoc
+	keptDate   = 100                 // bytes of a RawLastmod
+)
+
+// An Entry is one page of a sitemap, or one sitemap of an index.
+type Entry struct {
+	Loc string // as protocol.CanonicalURL writes it
+
+	// Modified is when the page last changed, and Span how coarsely that was
+	// said: see [protocol.Item]. Zero where nothing, or nothing that can be
+	// understood, was said. Of a time without a zone the interval begins
+	// where it would in the east of the world, and ends as in the west.
+	Modified time.Time
+	Span     time.Duration
+
+	RawLoc, RawLastmod string // as written, white space around them apart
+
+	Sitemap bool // it is a sitemap, not a page
+	Foreign bool // it has another origin than Options.URL, where that is known
+}
+
+// A Reader reads one document as a stream: what it holds in memory does not
+// depend on how long that is. It wants it without a content coding.
+//
+// An entry without a URL, or with one that protocol.CanonicalURL refuses, is
+// passed over and counted (see Skipped). Elements of other namespaces, of
+// which there are many, are ignored. That a URL comes twice is not noticed.
+//
+// It is for one goroutine.
+type Reader struct {
+	in     *bufio.Reader
+	o      Options
+	x      *xmlpull.Reader // nil for a text
+	origin string          // of Options.URL, with a slash
+	last   string          // of the last URL, with a slash
+	kind   Kind
+	space  string // namespace of the root
+	err    error  // final
+
+	entries int
+	skipped int
+	first   []error
+
+	left  int64 // bytes of a text that may still be read
+	lines int   // of a text that were read
+	raw   [2][]byte
+}
+
+// NewReader returns a reader of the sitemap that r gives. It reads ahead.
+func NewReader(r io.Reader, o Options) *Reader {
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = maxBytesDefault
+	}
+	if o.MaxEntries <= 0 {
+		o.MaxEntries = maxEntriesDefault
+	}
+	s := &Reader{in: bufio.NewReaderSize(r, 64<<10), o: o, left: o.MaxBytes}
+	if u, err := protocol.CanonicalURL("", o.URL); err == nil {
+		s.origin = protocol.Origin(u) + "/"
+	}
+	return s
+}
+
+// Kind returns what the document is. It is known once Next was called.
+func (r *Reader) Kind() Kind { return r.kind }
+
+// Space returns the namespace of the document's root. A reader is tolerant;
+// other readers want it to be [Namespace]. A text has none.
+func (r *Reader) Space() string { return r.space }
+
+// Bytes returns how many bytes of the document have been consumed.
+func (r *Reader) Bytes() int64 {
+	if r.x != nil {
+		return r.x.Offset()
+	}
+	return r.o.MaxBytes - r.left
+}
+
+// Skipped returns how many entries were passed over, and why the first 20 were.
+func (r *Reader) Skipped() (n int, first []error) { return r.skipped, r.first }
+
+// Next returns the next entry, and io.EOF after the last one of a document
+// that is whole. Other errors wrap ErrHTML, ErrOther, ErrTruncated or ErrLimit
+// where one of these is the cause. Errors are final.
+func (r *Reader) Next() (Entry, error) {
+	for r.err == nil {
+		e, ok, err := r.step()
+		switch {
+		case err == io.EOF:
+			r.err = io.EOF
+		case err != nil:
+			r.err = r.told(err)
+		case ok:
+			return e, nil
+		}
+	}
+	return Entry{}, r.err
+}
+
+// step reads up to the next entry, and returns false with one that is of no use.
+func (r *Reader) step() (e Entry, ok bool, err error) {
+	if r.kind == Unknown {
+		if err := r.begin(); err != nil {
+			return e, false, err
+		}
+	}
+	if r.x != nil {
+		return r.element()
+	}
+	return r.line()
+}
+
+// told says at the boundary what was being read.
+func (r *Reader) told(err error) error {
+	name := "sitemap"
+	if r.o.URL != "" {
+		name = fmt.Sprintf("sitemap %.200s", r.o.URL)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: %w", ErrTruncated, err)
+	}
+	return fmt.Errorf("read %s: %w", name, err)
+}
+
+// begin finds out what the document is.
+func (r *Reader) begin() error {
+	head, err := r.in.Peek(4096)
+	if len(head) == 0 && err != nil && err != io.EOF {
+		return err
+	}
+	switch kind := sniff(head); kind {
+	case "":
+	case "html":
+		return ErrHTML
+	case "text":
+		r.kind = Text
+		return nil
+	default:
+		return fmt.Errorf("%w: %s", ErrOther, kind)
+	}
+	r.x = xmlpull.NewReader(r.in, xmlpull.Limits{Bytes: r.o.MaxBytes})
+	if _, err := r.x.Next(); err != nil {
+		return err
+	}
+	r.space = string(r.x.Space()[:min(len(r.x.Space()), 200)])
+	switch local := string(r.x.Local()); {
+	case local == "urlset":
+		r.kind = URLSet
+	case local == "sitemapindex":
+		r.kind = Index
+	case strings.EqualFold(local, "html"):
+		return ErrHTML
+	default:
+		return fmt.Errorf("%w: its root is %.80s, not urlset or sitemapindex", ErrOther, local)
+	}
+	return nil
+}
+
+// sniff tells by its beginning what a document is: "html", "text", what else
+// it is that is not read, or nothing for what is to be read as XML.
+func sniff(b []byte) string {
+	switch {
+	case bytes.HasPrefix(b, []byte("\x1f\x8b")):
+		return "it is compressed"
+	case len(bytes.TrimSpace(b)) == 0:
+		return "it is empty"
+	}
+	b = bytes.TrimPrefix(b, []byte("\xEF\xBB\xBF"))
+	for {
+		b = bytes.TrimLeft(b, " \t\r\n")
+		var end string
+		switch {
+		case bytes.HasPrefix(b, []byte("<?")):
+			end = "?>"
+		case bytes.HasPrefix(b, []byte("<!--")):
+			end = "-->"
+		}
+		i := bytes.Index(b, []byte(end))
+		if end == "" || i < 0 {
+			break
+		}
+		b = b[i+len(end):]
+	}
+	for _, begin := range []string{"<!doctype html", "<html", "<head", "<body", "<script", "<title", "<div", "<p>"} {
+		if len(b) >= len(begin) && strings.EqualFold(string(b[:len(begin)]), begin) {
+			return "html"
+		}
+	}
+	for _, scheme := range []string{"http://", "https://"} {
+		if len(b) >= len(scheme) && strings.EqualFold(string(b[:len(scheme)]), scheme) {
+			return "text"
+		}
+	}
+	if len(b) > 0 && b[0] != '<' && b[0] != 0xfe && b[0] != 0xff && !bytes.Contains(b[:min(len(b), 4)], []byte{0}) {
+		return "it is neither XML nor a list of URLs"
+	}
+	return "" // what is not well-formed the XML reader says best
+}
+
+// element reads up to the next entry, and returns false with one that is of no use.
+func (r *Reader) element() (Entry, bool, error) {
+	for {
+		k, err := r.x.Next()
+		if err != nil {
+			return Entry{}, false, err
+		}
+		if k != xmlpull.Start {
+			continue
+		}
+		local := string(r.x.Local())
+		if local != "url" && local != "sitemap" || !r.ours() {
+			if err := r.x.Skip(); err != nil {
+				return Entry{}, false, err
+			}
+			continue
+		}
+		if err := r.count(); err != nil {
+			return Entry{}, false, err
+		}
+		return r.entry(local == "sitemap")
+	}
+}
+
+// ours reports whether the present element is in the namespace of the root, or the right one.
+func (r *Reader) ours() bool {
+	s := string(r.x.Space())
+	return s == r.space || s == Namespace
+}
+
+func (r *Reader) count() error {
+	if r.entries++; r.entries > r.o.MaxEntries {
+		return fmt.Errorf("more than %d entries: %w", r.o.MaxEntries, ErrLimit)
+	}
+	return nil
+}
+
+// entry reads an entry to its end.
+func (r *Reader) entry(isSitemap bool) (Entry, bool, error) {
+	loc, lastmod := r.raw[0][:0], r.raw[1][:0]
+	for {
+		k, err := r.x.Next()
+		if err != nil {
+			return Entry{}, false, err
+		}
+		if k == xmlpull.End {
+			break // of the entry: those of its children are consumed with them
+		}
+		if k != xmlpull.Start {
+			continue
+		}
+		to := (*[]byte)(nil)
+		if r.ours() {
+			switch string(r.x.Local()) {
+			case "loc":
+				to = &loc
+			case "lastmod":
+				to = &lastmod
+			}
+		}
+		if to == nil || len(*to) > 0 {
+			err = r.x.Skip()
+		} else {
+			*to, err = r.x.Content(*to)
+		}
+		if err != nil {
+			return Entry{}, false, err
+		}
+	}
+	r.raw = [2][]byte{loc, lastmod}
+	return r.made(loc, lastmod, isSitemap)
+}
+
+// made makes an entry of what is written.
+func (r *Reader) made(loc, lastmod []byte, isSitemap bool) (Entry, bool, error) {
+	loc, lastmod = bytes.TrimSpace(loc), bytes.TrimSpace(lastmod)
+	raw := string(loc[:min(len(loc), keptLoc)])
+	url, err := r.canonical(raw)
+	if err != nil {
+		r.skip(err)
+		return Entry{}, false, nil
+	}
+	e := Entry{Loc: url, RawLoc: raw, Sitemap: isSitemap}
+	e.Foreign = r.origin != "" && !strings.HasPrefix(url, r.origin)
+	e.RawLastmod = string(lastmod[:min(len(lastmod), keptDate)])
+	e.Modified, e.Span = parseDate(e.RawLastmod)
+	return e, true, nil
+}
+
+// canonical returns raw as protocol.CanonicalURL writes it. Most of a
+// sitemap's URLs are of the origin of the one before, and plain: these are so
+// already, and quickly known to be.
+func (r *Reader) canonical(raw string) (string, error) {
+	if rest, ok := strings.CutPrefix(raw, r.last); ok && r.last != "" && plainPath(rest) {
+		return raw, nil
+	}
+	base := r.o.URL
+	switch {
+	case raw == "":
+		return "", errors.New("entry without a loc")
+	case r.kind == Text:
+		base = "" // any word would be a URL
+	}
+	url, err := protocol.CanonicalURL(base, raw)
+	if err == nil {
+		r.last = protocol.Origin(url) + "/"
+	}
+	return url, err
+}
+
+// plainPath reports whether what follows the first slash of a path is
+// certainly canonical.
+func plainPath(s string) bool {
+	if len(s) > protocol.MaxURL/2 {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '/':
+		case c == '.' && i > 0 && s[i-1] != '/': // not of a dot segment
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Reader) skip(err error) {
+	r.skipped++
+	if len(r.first) < keptErrors {
+		line := r.lines
+		if r.x != nil {
+			line = r.x.Line()
+		}
+		r.first = append(r.first, fmt.Errorf("line %d: %w", line, err))
+	}
+}
+
+// The zones of the world: a time that names none lies in one of them.
+const (
+	eastmost = 14 * time.Hour
+	westmost = -12 * time.Hour
+)
+
+// parseDate reads a date as a sitemap has it: W3CDTF, or the same without a
+// zone and perhaps with a space before the time, as many write it.
+func parseDate(s string) (time.Time, time.Duration) {
+	if s == "" {
+		return time.Time{}, 0
+	}
+	d, err := protocol.ParseDate(s)
+	if err == nil {
+		return d.Time, d.Span
+	}
+	if len(s) > len("2006-01-02") && s[len("2006-01-02")] == ' ' {
+		s = s[:len("2006-01-02")] + "T" + s[len("2006-01-02")+1:]
+	}
+	if d, err = protocol.ParseDate(s + "Z"); err != nil {
+		return time.Time{}, 0
+	}
+	return d.Time.Add(-eastmost), d.Span + eastmost - westmost
+}
+
+// line reads the next line of a text, and returns false with one that is of no use.
+func (r *Reader) line() (Entry, bool, error) {
+	b, err := r.readLine()
+	if err != nil {
+		return Entry{}, false, err
+	}
+	if b = bytes.TrimSpace(bytes.TrimPrefix(b, []byte("\xEF\xBB\xBF"))); len(b) == 0 {
+		return Entry{}, false, nil
+	}
+	if err := r.count(); err != nil {
+		return Entry{}, false, err
+	}
+	return r.made(b, nil, false)
+}
+
+// readLine reads up to the end of a line, however that is written, and
+// returns as much of it as a URL may be long and a little more.
+func (r *Reader) readLine() ([]byte, error) {
+	r.raw[0] = r.raw[0][:0]
+	r.lines++
+	for n := 0; ; n++ {
+		c, err := r.in.ReadByte()
+		switch {
+		case err == io.EOF && n > 0:
+			return r.raw[0], nil
+		case err != nil:
+			return nil, err
+		}
+		if r.left--; r.left < 0 {
+			r.left = 0
+			return nil, fmt.Errorf("document too long: %w", ErrLimit)
+		}
+		if c == '\n' || c == '\r' {
+			return r.raw[0], nil
+		}
+		if len(r.raw[0]) < keptLoc+64 {
+			r.raw[0] = append(r.raw[0], c)
+		}
+	}
+}

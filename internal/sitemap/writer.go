@@ -1,0 +1,319 @@
+package sitemap
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Page is what a sitemap says of one page.
+type Page struct {
+	Loc string // canonical
+
+	// Modified is when it last changed, zero if unknown, and Span how coarsely
+	// that is known: see [protocol.Item].
+	Modified time.Time
+	Span     time.Duration
+}
+
+// A Writer writes the pages of a site as files that keep the limits of the
+// protocol: one that has them all, or, if Parts, as many as are needed, and an
+// index of them. Whether parts are needed [Fit] tells beforehand.
+//
+// What is written depends on the pages and their order alone. What a Writer
+// holds in memory does not depend on their number.
+type Writer struct {
+	Base  string // URL of the directory that the files are in, with a last "/"
+	Name  string // of the file that a crawler is to be told of; empty means sitemap.xml
+	Parts bool
+
+	// PartExt is what the names of parts end in, such as ".xml.gz" where
+	// Create compresses them. Empty means ".xml".
+	PartExt string
+
+	// Create begins the file of the given name. It is whole once Close is
+	// called; the writer calls nothing else after an error.
+	Create func(name string) (io.WriteCloser, error)
+
+	// MaxURLs and MaxBytes bound one file. Zero means the constants of that
+	// name; more than these is never written, nor is a limit below 16 KiB kept.
+	MaxURLs  int
+	MaxBytes int
+
+	out    *bufio.Writer
+	file   io.Closer
+	buf    []byte
+	urls   int    // in the present file
+	bytes  int    // of it, with its end
+	newest Page   // of the pages in it whose date can be said
+	parts  []Page // the newest page of each
+	stats  Written
+	bad    error // final
+}
+
+// Written is what a Writer has written.
+type Written struct {
+	URLs  int
+	Parts int // 0 without an index
+
+	// LeftOut counts pages whose URL is as long as the protocol does not allow.
+	LeftOut int
+}
+
+// ErrFull is returned by Add for a page beyond what one file may have, if
+// there are to be no parts.
+var ErrFull = errors.New("more pages than one sitemap may have")
+
+const (
+	declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
+	setStart    = declaration + `<urlset xmlns="` + Namespace + `">` + "\n"
+	setEnd      = "</urlset>\n"
+	indexStart  = declaration + `<sitemapindex xmlns="` + Namespace + `">` + "\n"
+	indexEnd    = "</sitemapindex>\n"
+)
+
+// Fit reports whether the pages fit one file of the given limits, of which
+// zero means those of the protocol. It looks at no more of them than it must.
+func Fit(pages iter.Seq2[Page, error], maxURLs, maxBytes int) (bool, error) {
+	w := Writer{MaxURLs: maxURLs, MaxBytes: maxBytes}
+	w.limits()
+	for p, err := range pages {
+		if err != nil {
+			return false, err
+		}
+		if w.entry(p) && w.full() {
+			return false, nil
+		}
+		w.urls++
+		w.bytes += len(w.buf)
+	}
+	return true, nil
+}
+
+// limits fills in what is not said.
+func (w *Writer) limits() {
+	if w.MaxURLs <= 0 || w.MaxURLs > MaxURLs {
+		w.MaxURLs = MaxURLs
+	}
+	if w.MaxBytes <= 0 || w.MaxBytes > MaxBytes {
+		w.MaxBytes = MaxBytes
+	}
+	w.MaxBytes = max(w.MaxBytes, 16<<10) // one entry is never longer
+	if w.Name == "" {
+		w.Name = "sitemap.xml"
+	}
+	if w.PartExt == "" {
+		w.PartExt = ".xml"
+	}
+	w.bytes = len(setStart) + len(setEnd)
+}
+
+// entry puts what is written of a page into buf, and returns false for one that is left out.
+func (w *Writer) entry(p Page) bool {
+	w.buf = w.buf[:0]
+	if len(p.Loc) >= MaxLoc {
+		return false
+	}
+	w.buf = append(w.buf, "<url>"...)
+	w.buf = appendLoc(w.buf, p.Loc)
+	w.buf = appendLastmod(w.buf, p.Modified, p.Span)
+	w.buf = append(w.buf, "</url>\n"...)
+	return true
+}
+
+// full reports whether what is in buf does not fit the present file any more.
+func (w *Writer) full() bool { return w.urls == w.MaxURLs || w.bytes+len(w.buf) > w.MaxBytes }
+
+// Add adds a page. Pages come in the order that they are to have. One whose
+// URL has 2,048 characters or more is left out.
+func (w *Writer) Add(p Page) error {
+	if w.bad == nil {
+		w.bad = w.add(p)
+	}
+	return w.bad
+}
+
+func (w *Writer) add(p Page) error {
+	if w.out == nil {
+		if err := w.start(); err != nil {
+			return err
+		}
+	}
+	if !w.entry(p) {
+		w.stats.LeftOut++
+		return nil
+	}
+	if w.full() {
+		if !w.Parts {
+			return ErrFull
+		}
+		if err := w.end(); err != nil {
+			return err
+		}
+		if err := w.start(); err != nil {
+			return err
+		}
+	}
+	if p.Modified.After(w.newest.Modified) && Lastmod(p.Modified, p.Span) != "" {
+		w.newest = p
+	}
+	w.urls++
+	w.bytes += len(w.buf)
+	w.stats.URLs++
+	_, err := w.out.Write(w.buf)
+	return err
+}
+
+// start begins a file of pages.
+func (w *Writer) start() error {
+	w.limits()
+	name := w.Name
+	if w.Parts {
+		if len(w.parts) == MaxURLs {
+			return fmt.Errorf("more than %d parts: this is beyond what an index of sitemaps may have", MaxURLs)
+		}
+		name = PartName(w.Name, len(w.parts)+1, w.PartExt)
+	}
+	w.urls, w.newest = 0, Page{}
+	return w.create(name, setStart)
+}
+
+func (w *Writer) create(name, start string) error {
+	f, err := w.Create(name)
+	if err != nil {
+		return err
+	}
+	w.file = f
+	if w.out == nil {
+		w.out = bufio.NewWriterSize(f, 64<<10)
+	} else {
+		w.out.Reset(f)
+	}
+	_, err = w.out.WriteString(start)
+	return err
+}
+
+// end ends the present file of pages.
+func (w *Writer) end() error {
+	if w.Parts {
+		w.parts = append(w.parts, w.newest)
+	}
+	return w.close(setEnd)
+}
+
+func (w *Writer) close(end string) error {
+	if _, err := w.out.WriteString(end); err != nil {
+		return err
+	}
+	if err := w.out.Flush(); err != nil {
+		return err
+	}
+	return w.file.Close()
+}
+
+// Close ends the last file, and then writes the index if there are parts. A
+// site without pages has a sitemap without any.
+func (w *Writer) Close() (Written, error) {
+	if w.bad == nil {
+		w.bad = w.finish()
+	}
+	if w.bad != nil {
+		return Written{}, w.bad
+	}
+	w.bad = errors.New("sitemap is closed")
+	return w.stats, nil
+}
+
+func (w *Writer) finish() error {
+	if w.out == nil {
+		if err := w.start(); err != nil {
+			return err
+		}
+	}
+	if err := w.end(); err != nil || !w.Parts {
+		return err
+	}
+	w.stats.Parts = len(w.parts)
+	if err := w.create(w.Name, indexStart); err != nil {
+		return err
+	}
+	for i, p := range w.parts {
+		b := append(w.buf[:0], "<sitemap>"...)
+		b = appendLoc(b, w.Base+url.PathEscape(PartName(w.Name, i+1, w.PartExt)))
+		b = appendLastmod(b, p.Modified, p.Span)
+		w.buf = append(b, "</sitemap>\n"...)
+		if _, err := w.out.Write(w.buf); err != nil {
+			return err
+		}
+	}
+	return w.close(indexEnd)
+}
+
+// PartName returns the name of part i, from 1, of the sitemap of that name:
+// of sitemap.xml it is sitemap-0001.xml.
+func PartName(name string, i int, ext string) string {
+	return fmt.Sprintf("%s-%04d%s", strings.TrimSuffix(name, ".xml"), i, ext)
+}
+
+// Lastmod returns how a sitemap says that a page changed within the span that
+// begins at modified. The published schema knows two forms only: a moment, and
+// a day. So what is not known to the second is told as its day, and what is
+// not known to be of one day of UTC not at all, which is the empty string.
+func Lastmod(modified time.Time, span time.Duration) string {
+	return string(appendDate(nil, modified, span))
+}
+
+func appendDate(b []byte, modified time.Time, span time.Duration) []byte {
+	const day = 24 * time.Hour
+	if modified.IsZero() || span < 0 {
+		return b
+	}
+	if span > 0 {
+		start := modified.UTC().Truncate(day)
+		if modified.Add(span).After(start.Add(day)) {
+			return b
+		}
+		modified, span = start, day
+	}
+	return protocol.Date{Time: modified, Span: span}.Append(b)
+}
+
+func appendLastmod(b []byte, modified time.Time, span time.Duration) []byte {
+	was := len(b)
+	b = append(b, "<lastmod>"...)
+	start := len(b)
+	if b = appendDate(b, modified, span); len(b) == start {
+		return b[:was]
+	}
+	return append(b, "</lastmod>"...)
+}
+
+// appendLoc appends a URL, which is canonical: of all that XML wants escaped it
+// can have an ampersand and an apostrophe.
+func appendLoc(b []byte, url string) []byte {
+	b = append(b, "<loc>"...)
+	for i := 0; i < len(url); i++ {
+		switch c := url[i]; c {
+		case '&':
+			b = append(b, "&amp;"...)
+		case '\'':
+			b = append(b, "&apos;"...)
+		case '<':
+			b = append(b, "&lt;"...)
+		case '>':
+			b = append(b, "&gt;"...)
+		case '"':
+			b = append(b, "&quot;"...)
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, "</loc>"...)
+}
