@@ -1,0 +1,193 @@
+package accesslog
+
+import "time"
+
+// timeLen is the length of a time such as 17/May/2015:10:05:03 +0000.
+const timeLen = 26
+
+// A clock reads the times of a log. Most are those of the line before, or of
+// the same minute, and cost next to nothing.
+type clock struct {
+	last   [timeLen]byte // what was read last
+	unix   int64
+	offset int
+}
+
+// read reads day/Mon/year:hour:minute:second zone.
+func (c *clock) read(b []byte) (unix int64, offset int, ok bool) {
+	const minute = 18 // of the time stand before the seconds
+	if len(b) != timeLen {
+		return 0, 0, false
+	}
+	if c.last[0] != 0 && string(b[:minute]) == string(c.last[:minute]) && string(b[20:]) == string(c.last[20:]) {
+		s, ok := two(b[minute:])
+		if !ok || s > 60 {
+			return 0, 0, false
+		}
+		was, _ := two(c.last[minute:])
+		return c.unix + int64(s-was), c.offset, true
+	}
+	day, ok1 := two(b)
+	year1, ok2 := two(b[7:])
+	year2, ok3 := two(b[9:])
+	h, ok4 := two(b[12:])
+	m, ok5 := two(b[15:])
+	s, ok6 := two(b[18:])
+	zh, ok7 := two(b[22:])
+	zm, ok8 := two(b[24:])
+	month := monthOf(b[3:6])
+	year := year1*100 + year2
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8) || month == 0 ||
+		b[2] != '/' || b[6] != '/' || b[11] != ':' || b[14] != ':' || b[17] != ':' || b[20] != ' ' ||
+		!goodTime(year, month, day, h, m, s) || zh > 23 || zm > 59 {
+		return 0, 0, false
+	}
+	offset = zh*3600 + zm*60
+	switch b[21] {
+	case '-':
+		offset = -offset
+	case '+':
+	default:
+		return 0, 0, false
+	}
+	c.unix, c.offset = unixOf(year, month, day, h, m, s)-int64(offset), offset
+	copy(c.last[:], b)
+	return c.unix, c.offset, true
+}
+
+func two(b []byte) (int, bool) {
+	x, y := b[0]-'0', b[1]-'0'
+	return int(x)*10 + int(y), x <= 9 && y <= 9
+}
+
+func monthOf(b []byte) int {
+	switch string(b) {
+	case "Jan":
+		return 1
+	case "Feb":
+		return 2
+	case "Mar":
+		return 3
+	case "Apr":
+		return 4
+	case "May":
+		return 5
+	case "Jun":
+		return 6
+	case "Jul":
+		return 7
+	case "Aug":
+		return 8
+	case "Sep":
+		return 9
+	case "Oct":
+		return 10
+	case "Nov":
+		return 11
+	case "Dec":
+		return 12
+	}
+	return 0
+}
+
+// goodTime says whether there is such a time. A leap second is one.
+func goodTime(year, month, day, h, m, s int) bool {
+	return year >= 1970 && 1 <= month && month <= 12 && 1 <= day && day <= daysIn(year, month) &&
+		h < 24 && m < 60 && s <= 60
+}
+
+func daysIn(year, month int) int {
+	switch month {
+	case 4, 6, 9, 11:
+		return 30
+	case 2:
+		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+			return 29
+		}
+		return 28
+	}
+	return 31
+}
+
+func unixOf(year, month, day, h, m, s int) int64 {
+	return time.Date(year, time.Month(month), day, h, m, s, 0, time.UTC).Unix()
+}
+
+// readISO reads 2015-05-17T10:05:03.25+00:00 with a "T" or a space, with or
+// without a fraction, and with "Z", +hh:mm, +hhmm or nothing (UTC) at the end.
+func readISO(b []byte) (unix int64, offset int, ok bool) {
+	if len(b) < 19 || b[4] != '-' || b[7] != '-' || b[10] != 'T' && b[10] != ' ' || b[13] != ':' || b[16] != ':' {
+		return 0, 0, false
+	}
+	year1, ok1 := two(b)
+	year2, ok2 := two(b[2:])
+	month, ok3 := two(b[5:])
+	day, ok4 := two(b[8:])
+	h, ok5 := two(b[11:])
+	m, ok6 := two(b[14:])
+	s, ok7 := two(b[17:])
+	year := year1*100 + year2
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) || !goodTime(year, month, day, h, m, s) {
+		return 0, 0, false
+	}
+	rest := b[19:]
+	if len(rest) > 0 && (rest[0] == '.' || rest[0] == ',') {
+		for rest = rest[1:]; len(rest) > 0 && '0' <= rest[0] && rest[0] <= '9'; rest = rest[1:] {
+		}
+	}
+	if len(rest) > 0 && rest[0] == ' ' {
+		rest = rest[1:]
+	}
+	if offset, ok = readZone(rest); !ok {
+		return 0, 0, false
+	}
+	return unixOf(year, month, day, h, m, s) - int64(offset), offset, true
+}
+
+func readZone(b []byte) (offset int, ok bool) {
+	if len(b) == 0 || string(b) == "Z" || string(b) == "UTC" {
+		return 0, true
+	}
+	if len(b) == 6 && b[3] == ':' {
+		b = []byte{b[0], b[1], b[2], b[4], b[5]}
+	}
+	if len(b) != 5 || b[0] != '+' && b[0] != '-' {
+		return 0, false
+	}
+	h, ok1 := two(b[1:])
+	m, ok2 := two(b[3:])
+	offset = h*3600 + m*60
+	if b[0] == '-' {
+		offset = -offset
+	}
+	return offset, ok1 && ok2 && h < 24 && m < 60
+}
+
+// readNumber reads a time as a number: seconds since 1970, with or without a
+// fraction, or milli-, micro- or nanoseconds, told apart by how many there are.
+func readNumber(b []byte) (unix int64, ok bool) {
+	n, digits := int64(0), 0
+	for ; digits < len(b) && '0' <= b[digits] && b[digits] <= '9'; digits++ {
+		if digits == 19 {
+			return 0, false
+		}
+		n = n*10 + int64(b[digits]-'0')
+	}
+	if digits == 0 || n < 0 {
+		return 0, false
+	}
+	if rest := b[digits:]; len(rest) > 0 {
+		if rest[0] != '.' && rest[0]|0x20 != 'e' {
+			return 0, false
+		}
+		if exponent, ok := exponentOf(rest); !ok {
+			return 0, false
+		} else if exponent != 0 {
+			return readExponent(b)
+		}
+	}
+	for n >= 1e11 { // later than the year 5000
+		n /= 1000
+	}
+	return n, true
+}

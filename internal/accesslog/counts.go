@@ -1,0 +1,146 @@
+package accesslog
+
+import (
+	"bytes"
+	"math"
+)
+
+// MaxPaths is how many different paths Counts counts exactly, as long as they
+// are no longer together than paths of a site are.
+const MaxPaths = 1 << 20
+
+// The bounds in bytes: of a path, as sitemaps have it, and of all together.
+const (
+	maxPathLen  = 2048
+	maxPathsLen = 256 << 20
+)
+
+// Counts says how often people asked for each path: a GET or HEAD that was
+// answered 200 or 304, by what calls itself a browser. Where a log does not say
+// who asked, everybody counts. A query does not make another path.
+//
+// Of more than MaxPaths paths, those that were asked for least are forgotten
+// now and then: a count may then be too low, by at most what Missed says. Paths
+// of more than 2048 bytes are not counted.
+// Counts is for one goroutine at a time.
+type Counts struct {
+	agents  *Agents
+	people  tally
+	anybody tally // of lines that have no place for the user agent
+}
+
+// NewCounts returns Counts of nothing yet.
+func NewCounts() *Counts { return &Counts{agents: NewAgents()} }
+
+// Add counts a request, if it is one that counts.
+func (c *Counts) Add(e *Entry) {
+	if e.Status != 200 && e.Status != 304 || string(e.Method) != "GET" && string(e.Method) != "HEAD" {
+		return
+	}
+	switch {
+	case e.NoAgent:
+		c.anybody.add(Path(e.Target))
+	case c.agents.Identify(e.Agent).Kind == Browser:
+		c.people.add(Path(e.Target))
+	}
+}
+
+// Of returns how often a path was asked for. The path is as requested, from
+// the first slash, escapes and all, without query.
+func (c *Counts) Of(path string) int { return c.tally().n[path] }
+
+// Missed returns by how much a count may be too low. It is 0 up to MaxPaths paths.
+func (c *Counts) Missed() int { return c.tally().missed }
+
+// Importance returns how important a path is among those that were asked for,
+// from 1 to 100 on a logarithmic scale: 100 is the path that is asked for most,
+// and half as many digits are half as important. It is 0 for a path that
+// nobody asked for, of which nothing is known. So the same doubling counts as
+// much for a small site as for a big one (seed row B12).
+func (c *Counts) Importance(path string) uint8 {
+	t := c.tally()
+	return importance(t.n[path], t.most)
+}
+
+func importance(n, most int) uint8 {
+	if n <= 0 {
+		return 0
+	}
+	return uint8(max(1, math.Round(100*math.Log1p(float64(n))/math.Log1p(float64(most)))))
+}
+
+// tally is of the people, where the log knows them.
+func (c *Counts) tally() *tally {
+	if len(c.people.n) > 0 {
+		return &c.people
+	}
+	return &c.anybody
+}
+
+// Path returns the path of a request's target: without query and fragment,
+// and without scheme and host, which a proxy is asked with.
+func Path(target []byte) []byte {
+	if len(target) > 0 && target[0] != '/' {
+		if i := bytes.Index(target, []byte("://")); i > 0 {
+			target = target[i+3:]
+			if i = bytes.IndexByte(target, '/'); i < 0 {
+				return []byte("/")
+			}
+			target = target[i:]
+		}
+	}
+	if i := bytes.IndexAny(target, "?#"); i >= 0 {
+		target = target[:i]
+	}
+	return target
+}
+
+// A tally counts strings, of which it remembers so many.
+type tally struct {
+	n      map[string]int
+	bytes  int // of all strings
+	most   int // the highest count
+	missed int
+}
+
+func (t *tally) add(path []byte) {
+	n, ok := t.n[string(path)]
+	if !ok {
+		if len(path) > maxPathLen {
+			return
+		}
+		if t.n == nil {
+			t.n = map[string]int{}
+		}
+		if len(t.n) >= MaxPaths || t.bytes > maxPathsLen {
+			t.forget()
+		}
+		t.bytes += len(path)
+	}
+	t.n[string(path)] = n + 1
+	t.most = max(t.most, n+1)
+}
+
+// forget makes room: it forgets what was counted least, at least half of all,
+// unless much was counted as often as what must be forgotten. Whatever comes
+// again begins at 0, and is too low by at most the count it was forgotten with,
+// and by what it may have lost before.
+func (t *tally) forget() {
+	const most = 1 << 16
+	var by [most + 1]int
+	for _, n := range t.n {
+		by[min(n, most)]++
+	}
+	least, gone := 0, 0
+	for gone < (len(t.n)+1)/2 && least < most {
+		least++
+		gone += by[least]
+	}
+	for path, n := range t.n {
+		if n <= least {
+			t.bytes -= len(path)
+			delete(t.n, path)
+		}
+	}
+	t.missed += least
+}

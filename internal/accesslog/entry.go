@@ -1,0 +1,171 @@
+// Package accesslog reads the access logs of web servers: the common and the
+// combined format with or without a virtual host before them, and lines of
+// JSON as nginx, Caddy, Apache and Traefik write them. It reads rotated and
+// compressed files as one log in the order of time, says which client names
+// itself as which crawler, and counts what people ask for.
+//
+// A log holds what strangers sent. Nothing in it is trusted, every line is
+// bounded, and a line that cannot be read is counted and never fatal.
+package accesslog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// MaxLine is how much of a line is read, in bytes. Web servers refuse requests
+// long before: what is longer is damage, or somebody's try.
+const MaxLine = 64 << 10
+
+// An Entry is one request as a log tells it. Its byte slices are what the
+// client sent, with the escapes of the log taken off, so they may hold any
+// byte. They are good until the next entry is read.
+type Entry struct {
+	Host   []byte // the virtual host, without port; empty where the log does not say
+	Addr   []byte // who asked: an IP address, or a host name where the server looked it up
+	Method []byte // empty where what came was not HTTP
+	Target []byte // the path with its query, as requested; all that came where that was not HTTP
+
+	Unix   int64 // when, in seconds since 1970 UTC
+	Offset int   // seconds east of UTC of the zone that the log's times are written in
+
+	Status int   // 100 to 599; 0 where the log does not say
+	Bytes  int64 // of the body as sent, or with its header in some formats; -1 where the log does not say
+
+	Referer []byte // empty for none
+	Agent   []byte // the user agent; empty for none
+
+	// NoAgent says that the log has no place for the user agent: it is of the
+	// common format. Then an empty Agent says nothing of the client.
+	NoAgent bool
+}
+
+// Time returns when the request was logged, in the log's own zone.
+func (e *Entry) Time() time.Time {
+	return time.Unix(e.Unix, 0).In(time.FixedZone("", e.Offset))
+}
+
+// What Parse says of lines that it cannot read.
+var (
+	errEmpty   = errors.New("an empty line")
+	errAddress = errors.New("no address before the time")
+	errTime    = errors.New("no [day/month/year:hour:minute:second zone]")
+	errRequest = errors.New("no request in quotes, followed by a status")
+	errSize    = errors.New("no size after the status")
+	errJSON    = errors.New("JSON that cannot be read")
+	errFields  = errors.New("JSON without a time or an address that we know the name of")
+	errMoment  = errors.New("a time that cannot be read")
+)
+
+// A Parser reads single lines. The zero Parser is ready. It is for one
+// goroutine at a time.
+type Parser struct {
+	scratch []byte // what was escaped
+	clock   clock
+	json    object
+}
+
+// Parse reads one line without its end into e. On an error, e holds nothing of use.
+func (p *Parser) Parse(line []byte, e *Entry) error {
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+	if len(line) == 0 {
+		return errEmpty
+	}
+	p.scratch = p.scratch[:0]
+	if line[0] == '{' {
+		return p.parseJSON(line, e)
+	}
+	return p.parseText(line, e)
+}
+
+// Format names the format of a line, for people: "combined", "common", "JSON",
+// and "with virtual host" where there is one. The entry is what Parse made of it.
+func Format(line []byte, e *Entry) string {
+	name := "combined"
+	switch {
+	case len(line) > 0 && line[0] == '{':
+		return "JSON"
+	case e.NoAgent:
+		name = "common"
+	}
+	if len(e.Host) > 0 {
+		name += " with virtual host"
+	}
+	return name
+}
+
+// unescape takes the escapes of logs and of JSON off: \x22, \u0022, \n, \", \\
+// and so on. What is no escape stays as it is. The result is in p.scratch.
+func (p *Parser) unescape(b []byte) []byte {
+	start := len(p.scratch)
+	for i := 0; i < len(b); i++ {
+		c := b[i]
+		if c != '\\' || i+1 == len(b) {
+			p.scratch = append(p.scratch, c)
+			continue
+		}
+		i++
+		switch c = b[i]; c {
+		case 'n':
+			p.scratch = append(p.scratch, '\n')
+		case 't':
+			p.scratch = append(p.scratch, '\t')
+		case 'r':
+			p.scratch = append(p.scratch, '\r')
+		case 'b':
+			p.scratch = append(p.scratch, '\b')
+		case 'f':
+			p.scratch = append(p.scratch, '\f')
+		case 'v':
+			p.scratch = append(p.scratch, '\v')
+		case '"', '\\', '/':
+			p.scratch = append(p.scratch, c)
+		case 'x':
+			v, ok := hex(b[i+1:], 2)
+			if !ok {
+				p.scratch = append(p.scratch, '\\', 'x')
+				continue
+			}
+			p.scratch = append(p.scratch, byte(v))
+			i += 2
+		case 'u':
+			v, ok := hex(b[i+1:], 4)
+			if !ok {
+				p.scratch = append(p.scratch, '\\', 'u')
+				continue
+			}
+			i += 4
+			if v>>10 == 0xd800>>10 && i+2 < len(b) && b[i+1] == '\\' && b[i+2] == 'u' {
+				if low, ok := hex(b[i+3:], 4); ok && low>>10 == 0xdc00>>10 {
+					v = 0x10000 + (v&0x3ff)<<10 + low&0x3ff
+					i += 6
+				}
+			}
+			p.scratch = fmt.Appendf(p.scratch, "%c", v)
+		default:
+			p.scratch = append(p.scratch, '\\', c)
+		}
+	}
+	return p.scratch[start:len(p.scratch):len(p.scratch)]
+}
+
+// hex reads the first n bytes of b as a hexadecimal number.
+func hex(b []byte, n int) (v rune, ok bool) {
+	if len(b) < n {
+		return 0, false
+	}
+	for _, c := range b[:n] {
+		switch {
+		case '0' <= c && c <= '9':
+			v = v<<4 | rune(c-'0')
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			v = v<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return v, true
+}

@@ -1,0 +1,398 @@
+package accesslog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/parleyweb/parley/internal/coding"
+)
+
+// The bounds of what is kept of a log besides its entries.
+const (
+	maxFiles    = 10_000
+	maxExamples = 5   // lines that could not be read, in all
+	maxExample  = 160 // bytes of each
+	sniffLines  = 64  // at the beginning of a file, to know it by
+)
+
+// Files are the logs of one site, read as one: rotated files, compressed or
+// not, and the files of several servers, in the order of time. They are for
+// one goroutine at a time.
+type Files struct {
+	// Progress, if not nil, is told of bytes that were read, as they are stored.
+	Progress func(bytes int64)
+
+	files    []*File
+	waiting  []*File // not begun, oldest first
+	open     []*File // begun; their next entry is known
+	last     *File   // which gave the entry before
+	examples []Example
+	seed     maphash.Seed
+}
+
+// A File is one file of a log, and what was found in it so far.
+type File struct {
+	Name   string
+	Size   int64  // in bytes, as stored; -1 where that is not known
+	Format string // of the first line that could be read, see Format
+
+	Lines   int64 // in all
+	Broken  int64 // that could not be read
+	Cut     int64 // that were longer than MaxLine, and lost their end
+	Entries int64 // that were read
+
+	// Twin names a file that begins with the same lines, so that this one was
+	// left out: a log and its compressed copy.
+	Twin string
+
+	// Err says why the file could not be read to its end. What came before counts.
+	Err error
+
+	f       *os.File // nil for standard input
+	in      io.Reader
+	meter   *meter
+	decoder io.ReadCloser
+	lines   *lines
+	parser  Parser
+	entry   Entry
+	first   int64  // time of the first entry
+	begin   uint64 // hash of the first lines, and of how many there are
+	whole   bool   // the file is no more than them
+}
+
+// An Example is a line that could not be read.
+type Example struct {
+	File string `json:"file"`
+	Line int64  `json:"line"` // from 1
+	Why  string `json:"why"`
+	Text string `json:"text"` // its beginning, quoted as in Go where it is not plain
+}
+
+// Open finds the files of patterns, such as /var/log/nginx/access.log*, and
+// puts them into the order of their first entries. A pattern that is the name
+// of a file is that file, and "-" is stdin. A file that several patterns find
+// is read once. A pattern that finds nothing is an error, and so is a file that
+// cannot be opened; later, nothing is fatal. Close must be called.
+func Open(patterns []string, stdin io.Reader) (*Files, error) {
+	fs := &Files{seed: maphash.MakeSeed()}
+	for _, pattern := range patterns {
+		if err := fs.find(pattern, stdin); err != nil {
+			fs.Close()
+			return nil, err
+		}
+	}
+	for _, f := range fs.files {
+		f.sniff(fs.seed)
+	}
+	fs.leaveTwinsOut()
+	for _, f := range fs.files {
+		if f.Twin == "" {
+			fs.waiting = append(fs.waiting, f)
+		}
+	}
+	slices.SortStableFunc(fs.waiting, func(a, b *File) int { return cmp.Compare(a.first, b.first) })
+	return fs, nil
+}
+
+// find adds the files of a pattern.
+func (l *Files) find(pattern string, stdin io.Reader) error {
+	if pattern == "-" {
+		if slices.ContainsFunc(l.files, func(f *File) bool { return f.f == nil }) {
+			return errors.New("read logs: standard input was named twice")
+		}
+		l.files = append(l.files, &File{Name: "-", Size: -1, in: stdin})
+		return nil
+	}
+	names := []string{pattern}
+	if _, err := os.Lstat(pattern); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read logs: %w", err)
+		}
+		if names, err = filepath.Glob(pattern); err != nil {
+			return fmt.Errorf("read logs %s: %w", pattern, err)
+		} else if len(names) == 0 {
+			return fmt.Errorf("read logs %s: there is no such file; name one, or a pattern in quotes", pattern)
+		}
+	}
+	found := false
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			return fmt.Errorf("read logs: %w", err)
+		}
+		info, err := f.Stat()
+		if err != nil || info.IsDir() || slices.ContainsFunc(l.files, func(o *File) bool { return o.is(info) }) {
+			f.Close()
+			found = found || err == nil && !info.IsDir()
+			continue
+		}
+		if len(l.files) == maxFiles {
+			f.Close()
+			return fmt.Errorf("read logs %s: more than %d files", pattern, maxFiles)
+		}
+		size := info.Size()
+		if !info.Mode().IsRegular() {
+			size = -1
+		}
+		// It stays open, so that it is this file that is read, also when it is rotated meanwhile.
+		l.files = append(l.files, &File{Name: name, Size: size, f: f, in: f})
+		found = true
+	}
+	if !found {
+		return fmt.Errorf("read logs %s: these are directories; name the files in them", pattern)
+	}
+	return nil
+}
+
+func (f *File) is(info os.FileInfo) bool {
+	if f.f == nil {
+		return false
+	}
+	own, err := f.f.Stat()
+	return err == nil && os.SameFile(own, info)
+}
+
+// sniff looks at the beginning of a file, for its first time and to know it from others.
+func (f *File) sniff(seed maphash.Seed) {
+	f.first = maxUnix // what cannot be read comes last
+	if f.start(nil); f.Err != nil {
+		return
+	}
+	list, whole := f.lines.peek(sniffLines)
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, line := range list {
+		h.Write(line)
+		h.WriteByte('\n')
+		var e Entry
+		if f.first == maxUnix && f.parser.Parse(line, &e) == nil {
+			f.first = e.Unix
+		}
+	}
+	f.begin, f.whole = h.Sum64(), whole
+	if len(list) == 0 {
+		f.begin = 0
+	}
+	if f.Size < 0 {
+		return // it cannot be read twice: the buffer is kept
+	}
+	f.stop()
+	if _, err := f.f.Seek(0, io.SeekStart); err != nil {
+		f.Err = err
+	}
+}
+
+const maxUnix = 1<<63 - 1
+
+// leaveTwinsOut finds files that begin alike, of at least sniffLines lines or
+// to their end: a log that is being compressed, or whose copy was kept. The
+// longer one in lines would be right, but only reading tells; the one that is
+// not compressed is whole for certain.
+func (l *Files) leaveTwinsOut() {
+	by := map[uint64]*File{}
+	for _, f := range l.files {
+		if f.begin == 0 || f.Err != nil {
+			continue
+		}
+		other := by[f.begin]
+		switch {
+		case other == nil || other.whole != f.whole:
+			by[f.begin] = f
+		case compressed(other.Name) && !compressed(f.Name):
+			other.Twin = f.Name
+			by[f.begin] = f
+		default:
+			f.Twin = other.Name
+		}
+	}
+}
+
+func compressed(name string) bool {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".gz", ".zst", ".zstd":
+		return true
+	}
+	return false
+}
+
+// start makes a file ready to be read.
+func (f *File) start(progress func(int64)) {
+	if f.Err != nil {
+		return
+	}
+	if f.lines != nil {
+		f.meter.progress = progress
+		return
+	}
+	in := f.in
+	if f.Size >= 0 {
+		// What is written while we read is of the next report.
+		in = io.LimitReader(f.in, f.Size)
+	}
+	f.meter = &meter{in, progress}
+	decoder, err := coding.NewReader(f.meter)
+	if err != nil {
+		f.Err = err
+		return
+	}
+	f.decoder = decoder
+	f.lines = newLines(decoder)
+}
+
+// stop lets go of what a file that is read needs.
+func (f *File) stop() {
+	if f.decoder != nil {
+		f.decoder.Close()
+	}
+	f.decoder, f.lines = nil, nil
+}
+
+// A meter tells of what is read through it.
+type meter struct {
+	r        io.Reader
+	progress func(int64)
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	if n > 0 && m.progress != nil {
+		m.progress(int64(n))
+	}
+	return n, err
+}
+
+// Size returns how many bytes there are to read, as stored, or -1 where that
+// is not known.
+func (l *Files) Size() int64 {
+	size := int64(0)
+	for _, f := range l.files {
+		if f.Size < 0 {
+			return -1
+		} else if f.Twin == "" {
+			size += f.Size
+		}
+	}
+	return size
+}
+
+// Files returns the files in the order in which they were named. What they say
+// is complete when Next has returned nil.
+func (l *Files) Files() []*File { return l.files }
+
+// Examples returns the first lines that could not be read.
+func (l *Files) Examples() []Example { return l.examples }
+
+// Next returns the next entry, or nil at the end of all files. Entries of
+// several files come in the order of time, as far as those of each file do.
+func (l *Files) Next() *Entry {
+	if l.last != nil && len(l.open) == 1 && l.advance(l.last) {
+		// As nearly always: one file is read, and the next one is of later.
+		if len(l.waiting) == 0 || l.last.entry.Unix < l.waiting[0].first {
+			return &l.last.entry
+		}
+	} else if l.last != nil && len(l.open) > 1 {
+		l.advance(l.last)
+	}
+	for len(l.waiting) > 0 && (len(l.open) == 0 || l.waiting[0].first <= l.earliest().entry.Unix) {
+		f := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		f.start(l.Progress)
+		l.open = append(l.open, f)
+		l.advance(f)
+	}
+	if len(l.open) == 0 {
+		return nil
+	}
+	l.last = l.earliest()
+	return &l.last.entry
+}
+
+// earliest returns the open file whose next entry is of the earliest time.
+func (l *Files) earliest() *File {
+	return slices.MinFunc(l.open, func(a, b *File) int { return cmp.Compare(a.entry.Unix, b.entry.Unix) })
+}
+
+// advance reads the next entry of a file, which is closed where there is none.
+func (l *Files) advance(f *File) bool {
+	for f.Err == nil {
+		line, end, err := f.lines.next()
+		if err != nil {
+			if err != io.EOF {
+				f.Err = err
+			}
+			break
+		}
+		f.Lines++
+		if end == cut {
+			f.Cut++
+		}
+		err = f.parser.Parse(line, &f.entry)
+		if err == nil {
+			if f.Entries == 0 {
+				f.Format = Format(line, &f.entry)
+			}
+			f.Entries++
+			return true
+		}
+		if end == unended && f.Size >= 0 {
+			f.Lines-- // it is being written just now
+			continue
+		}
+		f.Broken++
+		if len(l.examples) < maxExamples {
+			l.examples = append(l.examples, Example{f.Name, f.Lines, err.Error(), printable(line)})
+		}
+	}
+	f.stop()
+	if f.f != nil {
+		f.f.Close()
+	}
+	l.open = slices.DeleteFunc(l.open, func(o *File) bool { return o == f })
+	if l.last == f {
+		l.last = nil
+	}
+	return false
+}
+
+// printable is the beginning of a line as a person can look at it.
+func printable(line []byte) string {
+	line = line[:min(len(line), maxExample)]
+	s := strings.ToValidUTF8(string(line), "\uFFFD")
+	for _, r := range s {
+		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+			return fmt.Sprintf("%+q", line)
+		}
+	}
+	return s
+}
+
+// Close closes the files.
+func (l *Files) Close() error {
+	for _, f := range l.files {
+		f.stop()
+		if f.f != nil {
+			f.f.Close()
+		}
+	}
+	return nil
+}
+
+// First returns the time of the first entry of the files, as far as the
+// beginning of each tells, and false where there is none.
+func (l *Files) First() (time.Time, bool) {
+	first := int64(maxUnix)
+	for _, f := range l.files {
+		first = min(first, f.first)
+	}
+	return time.Unix(first, 0), first != maxUnix
+}

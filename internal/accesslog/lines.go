@@ -1,0 +1,107 @@
+package accesslog
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// bufferSize is how much of a file is in memory.
+const bufferSize = 4 * MaxLine
+
+// lines reads a stream by lines, of which each is bounded.
+type lines struct {
+	r          io.Reader
+	buf        []byte
+	start, end int
+	skipping   bool  // the rest of a line that was cut
+	err        error // why there is no more to read
+}
+
+func newLines(r io.Reader) *lines { return &lines{r: r, buf: make([]byte, bufferSize)} }
+
+// A lineEnd says how a line ended.
+type lineEnd int
+
+const (
+	newline  lineEnd = iota
+	cut              // it was longer than MaxLine; this is the beginning
+	unended          // the stream ended first
+	maxEmpty = 100   // reads that give nothing, before that is an error
+)
+
+// next returns a line, good until the next call. At the end of the stream it
+// returns io.EOF, or why that could not be read further.
+func (l *lines) next() (line []byte, end lineEnd, err error) {
+	for {
+		// A log that was cut off in place while the server had it open goes on after a hole of zeros.
+		for l.start < l.end && l.buf[l.start] == 0 {
+			l.start++
+		}
+		window := l.buf[l.start:l.end]
+		i := bytes.IndexByte(window, '\n')
+		switch {
+		case i >= 0 && l.skipping:
+			l.start += i + 1
+			l.skipping = false
+		case i > MaxLine:
+			l.start += i + 1
+			return window[:MaxLine], cut, nil
+		case i >= 0:
+			l.start += i + 1
+			return window[:i], newline, nil
+		case l.skipping:
+			l.start = l.end
+			if !l.fill() {
+				return nil, 0, l.err
+			}
+		case len(window) > MaxLine:
+			l.start, l.skipping = l.end, true
+			return window[:MaxLine], cut, nil
+		case !l.fill():
+			if window = l.buf[l.start:l.end]; len(window) > 0 {
+				l.start = l.end
+				return window, unended, nil
+			}
+			return nil, 0, l.err
+		}
+	}
+}
+
+// fill reads more behind what is left, and reports whether there was more.
+func (l *lines) fill() bool {
+	l.end = copy(l.buf, l.buf[l.start:l.end])
+	l.start = 0
+	for range maxEmpty {
+		if l.err != nil {
+			return false
+		}
+		n, err := l.r.Read(l.buf[l.end:])
+		l.end += n
+		l.err = err
+		if n > 0 {
+			return true
+		}
+	}
+	if l.err == nil {
+		l.err = errors.New("nothing comes, and no end either")
+	}
+	return false
+}
+
+// peek returns up to the first n lines without reading on, as far as they are
+// in the buffer, and whether the whole stream was no more than them.
+func (l *lines) peek(n int) (list [][]byte, all bool) {
+	for l.end < len(l.buf) && bytes.Count(l.buf[l.start:l.end], []byte("\n")) < n && l.fill() {
+	}
+	rest := l.buf[l.start:l.end]
+	for len(list) < n {
+		line, after, found := bytes.Cut(rest, []byte("\n"))
+		if !found {
+			return list, l.err != nil && len(rest) == 0
+		}
+		list = append(list, line)
+		rest = after
+	}
+	return list, l.err != nil && len(rest) == 0
+}
