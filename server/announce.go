@@ -1,10 +1,16 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -13,7 +19,7 @@ import (
 // it can be said again: what is known already, and what is older than what is
 // known, changes nothing.
 type Announcement struct {
-	URL  string `json:"url"`
+	URL  string `json:"url"`            // absolute, or relative to the base URL
 	Gone bool   `json:"gone,omitempty"` // it is no longer offered
 
 	// Modified is when the page, or its going, changed. Digest is that of the
@@ -21,8 +27,8 @@ type Announcement struct {
 	Modified time.Time       `json:"modified,omitzero"`
 	Digest   protocol.Digest `json:"digest,omitzero"`
 
-	Length    *int64          `json:"length,omitempty"`
-	Type      string          `json:"type,omitempty"`
+	Length    *int64          `json:"length,omitempty"` // bytes
+	Type      string          `json:"type,omitempty"`   // media type
 	Title     string          `json:"title,omitempty"`
 	Language  string          `json:"language,omitempty"`
 	Canonical string          `json:"canonical,omitempty"`
@@ -39,15 +45,304 @@ type Announced struct {
 	Refused   []Refused       `json:"refused,omitempty"`
 }
 
-// Refused is an announcement that was not taken in.
+// Refused is an announcement that was not taken in. Said again it will be
+// refused again, unless the rules of the site change.
 type Refused struct {
 	URL    string `json:"url"`
 	Reason string `json:"reason"`
 }
 
+// ErrNotReady is wrapped by the error of [Publisher.Announce] while the site
+// has not been looked at yet. Try again in a moment.
+var ErrNotReady = errors.New("the first look at the site is not over")
+
+// announceMark begins the stamp of what was announced. Stamps of a docroot
+// begin with a device number.
+const announceMark = "\x00announced\x00"
+
+// maxWent bounds how many goings are remembered with their date, which takes
+// some 20 MB.
+const maxWent = 100_000
+
+func isAnnounced(e journal.Entry) bool { return bytes.HasPrefix(e.Stamp, []byte(announceMark)) }
+
 // Announce takes announcements in, at most protocol.MaxBatch of them, in one
-// durable transaction. What was announced stays offered until it is announced
-// as gone, or forbidden by a rule, whatever the Inventory offers.
+// durable transaction; when it returns they have been told. What was announced
+// stays offered until it is announced as gone, or forbidden by a rule,
+// whatever the Inventory offers. If the Inventory offers it too, what that
+// says counts from the next look on, and its going must be seen there.
+//
+// Announcements may come in any order, and more than once: an older Modified
+// than that known of the page, and a digest that is known, change nothing; and
+// nor does the older news that a page exists, once it was announced as gone
+// with a later date to this process. Announcements of one call are taken in
+// the order in which they stand.
+//
+// It waits for a look that is going on. Before the first look of this process,
+// and before the first description is whole, the error wraps ErrNotReady.
 func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announced, error) {
-	return Announced{}, errors.New("not built yet")
+	if len(list) > protocol.MaxBatch {
+		return Announced{}, fmt.Errorf("announce: %d pages at once, more than %d: say them in parts", len(list), protocol.MaxBatch)
+	}
+	done, err := p.takeTurn(ctx)
+	if err != nil {
+		return Announced{}, fmt.Errorf("announce: wait for the present look: %w", err)
+	}
+	defer done()
+	if !p.Ready() || !p.Journal.Whole() {
+		return Announced{}, fmt.Errorf("announce: %w", ErrNotReady)
+	}
+	t := &taking{p: p, now: p.now(), state: make(map[string]known)}
+	for _, a := range list {
+		if err := t.take(a); err != nil {
+			return Announced{}, fmt.Errorf("announce: %w", err)
+		}
+	}
+	was := p.Journal.Head()
+	if len(t.steps) > 0 {
+		if err := p.mark(); err != nil {
+			return Announced{}, fmt.Errorf("announce: %w", err)
+		}
+		if _, err := p.Journal.Append(ctx, t.steps); err != nil {
+			return Announced{}, fmt.Errorf("announce: %w", err)
+		}
+	}
+	t.done.Cursor = p.Journal.Head()
+	p.announced += t.more
+	for url, at := range t.went {
+		p.rememberGone(url, at)
+	}
+	p.mu.Lock()
+	p.status.Changes += int(t.done.Cursor.Seq - was.Seq)
+	p.mu.Unlock()
+	signal(p.stale)
+	if len(t.dirty) > 0 {
+		p.dirty(t.dirty)
+	}
+	return t.done, nil
+}
+
+// rememberGone notes when a page went, so that older news of it are known as such.
+func (p *Publisher) rememberGone(url string, at time.Time) {
+	if at.IsZero() {
+		delete(p.went, url)
+		return
+	}
+	if p.went == nil {
+		p.went = make(map[string]time.Time)
+	}
+	if _, ok := p.went[url]; !ok && len(p.went) >= maxWent {
+		for other := range p.went {
+			delete(p.went, other)
+			break
+		}
+	}
+	p.went[url] = at
+}
+
+// known is what is known of a URL while announcements are taken in.
+type known struct {
+	entry   journal.Entry
+	present bool
+	went    time.Time // when it was announced to have gone; zero if unknown
+}
+
+// A taking takes announcements in, one after another.
+type taking struct {
+	p     *Publisher
+	now   time.Time
+	state map[string]known // of URLs that have been looked up
+	steps []journal.Step
+	went  map[string]time.Time // zero for a page that is there again
+	dirty []Scope              // to be looked at
+	more  int                  // entries that are announced ones now, and were not
+	done  Announced
+}
+
+// take takes in one announcement. An error is one of the journal.
+func (t *taking) take(a Announcement) error {
+	url, reason := t.urlOf(a.URL)
+	if reason == "" {
+		reason = a.clean(url, t.now)
+	}
+	if reason != "" {
+		t.refuse(a.URL, reason)
+		return nil
+	}
+	k, ok := t.state[url]
+	if !ok {
+		var err error
+		if k.entry, k.present, err = t.p.Journal.Get(url); err != nil {
+			return err
+		}
+		k.went = t.p.went[url]
+	}
+	switch was := isAnnounced(k.entry); {
+	case a.Gone && k.present && !was:
+		// It would be there again after the next look.
+		t.refuse(url, "the site's inventory offers it: it is gone once that does not")
+		t.dirty = append(t.dirty, scopeOf(url))
+	case a.Gone:
+		t.gone(url, a, &k)
+	default:
+		t.there(url, a, &k)
+		if !was && isAnnounced(k.entry) {
+			t.more++
+		}
+	}
+	t.state[url] = k
+	return nil
+}
+
+func (t *taking) refuse(url, reason string) {
+	if len(url) > 200 {
+		url = strings.ToValidUTF8(url[:200], "") + "..."
+	}
+	t.done.Refused = append(t.done.Refused, Refused{URL: url, Reason: reason})
+}
+
+// urlOf returns the URL that is announced, or why it cannot be.
+func (t *taking) urlOf(ref string) (url, reason string) {
+	base := ""
+	if s := t.p.Snapshot; s != nil {
+		base = s.Manifest.Base
+	}
+	url, err := protocol.CanonicalURL(base, ref)
+	switch {
+	case err != nil:
+		return "", err.Error()
+	case !strings.HasPrefix(url, base):
+		return "", "it is not below " + base
+	case !t.p.Inventory.Public(url):
+		return "", "the site's rules do not let it be published"
+	}
+	return url, ""
+}
+
+// clean brings what is announced of a page into the form in which it is told,
+// or says why it cannot be.
+func (a *Announcement) clean(url string, now time.Time) (reason string) {
+	if !a.Modified.IsZero() {
+		if _, ok := protocol.SaneModified(a.Modified, now); !ok {
+			return "modified is before 1993, or more than a day from now"
+		}
+	} else if a.Digest.IsZero() && !a.Gone {
+		return "neither modified nor digest is given: nobody could tell whether it changed"
+	}
+	if a.Length != nil && *a.Length < 0 {
+		return "length is negative"
+	}
+	a.Title, a.Type = cleanTitle(a.Title), cleanType(a.Type)
+	a.Language, a.Canonical = cleanLanguage(a.Language), cleanCanonical(url, a.Canonical)
+	return ""
+}
+
+func (t *taking) gone(url string, a Announcement, k *known) {
+	switch {
+	case !k.present, a.Modified.Before(k.entry.Item.Modified) && !a.Modified.IsZero():
+		t.done.Unchanged++
+	default:
+		t.done.Deleted++
+		t.more--
+		t.steps = append(t.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}})
+		*k = known{}
+	}
+	if !k.present && a.Modified.After(k.went) {
+		t.setWent(url, a.Modified)
+		k.went = a.Modified
+	}
+}
+
+func (t *taking) setWent(url string, at time.Time) {
+	if t.went == nil {
+		t.went = make(map[string]time.Time)
+	}
+	t.went[url] = at
+}
+
+func (t *taking) there(url string, a Announcement, k *known) {
+	stamp := a.stamp()
+	o := Offer{URL: url, Modified: a.Modified, Length: -1, Type: a.Type, Title: a.Title, Digest: a.Digest, Stamp: stamp,
+		Language: a.Language, Canonical: a.Canonical, Text: a.Text}
+	if a.Length != nil {
+		o.Length = *a.Length
+	}
+	if !k.present {
+		if !k.went.IsZero() && !a.Modified.IsZero() && !a.Modified.After(k.went) {
+			t.done.Unchanged++ // old news of what has gone since
+			return
+		}
+		k.entry, k.present = journal.Entry{Item: itemOf(o, t.now, true), Stamp: stamp}, true
+		t.importance(&k.entry)
+		t.steps = append(t.steps, journal.Step{Op: protocol.Create, Entry: k.entry})
+		t.done.Created++
+		if !k.went.IsZero() {
+			k.went = time.Time{}
+			t.setWent(url, k.went)
+		}
+		return
+	}
+	was := k.entry
+	switch news := compareNews(a, was.Item); {
+	case news < 0, news == 0 && was.Held.IsZero(), bytes.Equal(stamp, was.Stamp):
+		t.done.Unchanged++
+		return
+	case news == 0: // it vanished, and now somebody says that it is there
+		k.entry.Stamp, k.entry.Held = stamp, time.Time{}
+		t.steps = append(t.steps, journal.Step{Entry: k.entry})
+		t.done.Unchanged++
+		return
+	}
+	it, _ := after(was.Item, o, t.now)
+	if it.Title == "" {
+		it.Title = was.Item.Title
+	}
+	if it.Type == "" {
+		it.Type = was.Item.Type
+	}
+	if it.Language == "" {
+		it.Language = was.Item.Language
+	}
+	if it.Equal(was.Item) {
+		t.done.Unchanged++
+		return
+	}
+	k.entry = journal.Entry{Item: it, Stamp: stamp, Other: latest(was.Other, newest(was))}
+	t.importance(&k.entry)
+	t.steps = append(t.steps, journal.Step{Op: protocol.Update, Entry: k.entry, Significance: significance(was, k.entry)})
+	t.done.Updated++
+}
+
+// compareNews returns 1 if an announcement says other than what is known, 0 if
+// it says the same, and -1 if it is older than that.
+func compareNews(a Announcement, was protocol.Item) int {
+	known := !a.Digest.IsZero() && a.Digest == was.Digest
+	age := 1 // where one has no date, it is a matter of the digest
+	if !a.Modified.IsZero() && !was.Modified.IsZero() {
+		age = a.Modified.Truncate(time.Millisecond).Compare(was.Modified)
+	}
+	switch {
+	case known:
+		return 0
+	case age == 0 && !a.Digest.IsZero():
+		return 1 // twice within a second, as most dates are written
+	}
+	return age
+}
+
+func (t *taking) importance(e *journal.Entry) {
+	if f := t.p.Importance; f != nil {
+		e.Item.Importance = f(e.Item.URL)
+	}
+}
+
+// stamp is what an announcement that says the same has too: a date that was to
+// come, and was taken for now, is no news when it is said again.
+func (a Announcement) stamp() []byte {
+	b, err := json.Marshal(a)
+	if err != nil {
+		panic("server: encode announcement: " + err.Error()) // plain values always encode
+	}
+	sum := sha256.Sum256(b)
+	return append([]byte(announceMark), sum[:16]...)
 }

@@ -16,7 +16,7 @@ import (
 
 // A comparison puts the journal's view away to append, and must then find its
 // place in it again, which takes a second in a million entries. So it gathers
-// steps up to flushAfter, which take some 15 MB, or for flushTime, so that
+// steps up to flushAfter, which take some 20 MB, or for flushTime, so that
 // followers hear of a long rebuild while it goes on.
 const (
 	flushAfter = 32 * protocol.MaxBatch
@@ -35,9 +35,13 @@ type comparison struct {
 	accept bool    // announce every deletion
 	limit  int     // of each side list
 	now    time.Time
+	clock  func() time.Time
 	prove  func() error              // called before the first steps that will be told
 	ripe   func(held time.Time) bool // is a page held since then to be announced?
 	warn   func(msg string, args ...any)
+
+	healer     Healer                               // nil: times stay as they are found
+	importance func(url string) protocol.Importance // nil: what is known of it stays
 
 	progress func(Report)
 
@@ -55,6 +59,14 @@ type comparison struct {
 	soon   []Scope // to be looked at again soon
 	again  bool    // more was ripe than the side list holds
 	broken bool    // the journal takes no more
+
+	owed      map[Scope]time.Time // where pages are to be healed, and when that can be
+	unhealed  int                 // pages whose time could not be set
+	unhealing error               // why the first of them could not
+	refused   map[string]bool     // pages that were read in vain to be healed
+
+	announced     int // pages that stay because they were announced
+	wereAnnounced int // the same, as of the last look at everything
 
 	nextHeld time.Time // since when the page is held that is ripe next; zero if none
 }
@@ -154,12 +166,8 @@ func (c *comparison) known(ctx context.Context, e journal.Entry, o Offer) error 
 	case o.Unsettled:
 		c.unsettled(o.URL)
 		return nil
-	case len(o.Stamp) > 0 && bytes.Equal(o.Stamp, e.Stamp) && (o.Type == "" || o.Type == e.Item.Type):
-		if e.Held.IsZero() {
-			c.rep.Unchanged++
-		} else {
-			c.note(e, e.Stamp)
-		}
+	case isStamp(e.Stamp, o) && (o.Type == "" || o.Type == e.Item.Type) && !c.owesTime(e, o):
+		c.unchanged(e)
 		return nil
 	}
 	r, err := c.read(ctx, o)
@@ -175,45 +183,78 @@ func (c *comparison) known(ctx context.Context, e journal.Entry, o Offer) error 
 	case r.Unsettled:
 		c.unsettled(o.URL)
 	default:
-		c.compareRead(e, r)
+		return c.compareRead(ctx, e, r)
 	}
 	return nil
 }
 
-func (c *comparison) compareRead(e journal.Entry, r Offer) {
-	it := itemOf(r, c.now)
-	same := it.Digest == e.Item.Digest && !it.Digest.IsZero()
-	if same {
-		it.Modified, it.Span = e.Item.Modified, e.Item.Span
-		// A title belongs to the bytes: where it is read otherwise than it was,
-		// as by a newer Parley, that alone is nothing to tell everybody.
-		it.Title = e.Item.Title
-		if it.Equal(e.Item) {
-			switch {
-			case !e.Held.IsZero(): // note counts it
-			case len(e.Stamp) > 0:
-				c.rep.Touched++
-			default:
-				c.rep.Unchanged++ // its stamp was too young to be kept
-			}
-			c.note(e, r.Stamp)
-			return
-		}
-	} else {
-		it.Modified = movedOn(it.Modified, e.Item.Modified, c.now)
-	}
-	c.rep.Changed++
-	c.steps = append(c.steps, journal.Step{Op: protocol.Update, Entry: journal.Entry{Item: it, Stamp: r.Stamp}})
+// isStamp reports whether a stamp that was kept is that of an offer.
+func isStamp(kept []byte, o Offer) bool {
+	return len(kept) > 0 && (bytes.Equal(kept, o.Stamp) || bytes.Equal(kept, o.Young))
 }
 
-// note stores the stamp of a page that is there and is what it was.
-func (c *comparison) note(e journal.Entry, stamp []byte) {
-	if !e.Held.IsZero() {
+// unchanged takes in that a page is what it was, without its being read.
+func (c *comparison) unchanged(e journal.Entry) {
+	now := e
+	now.Held = time.Time{}
+	if e.Held.IsZero() {
+		c.rep.Unchanged++
+	} else {
 		c.rep.Returned++
-	} else if bytes.Equal(stamp, e.Stamp) {
+	}
+	if len(c.scopes) == 0 {
+		now.Item.Importance = c.importanceOf(e.Item)
+	}
+	c.keep(e, now)
+}
+
+// compareRead compares a present page with what was read of it.
+func (c *comparison) compareRead(ctx context.Context, e journal.Entry, r Offer) error {
+	it, tell := after(e.Item, r, c.now)
+	it.Importance = c.importanceOf(it)
+	now := journal.Entry{Item: it, Stamp: r.Stamp, Sketch: r.Sketch, Newest: e.Newest, Other: e.Other}
+	if it.Digest != e.Item.Digest {
+		now.Newest, now.Other = time.Time{}, latest(e.Other, newest(e))
+	}
+	if r.Digest.IsZero() && !tell {
+		now.Sketch = e.Sketch
+	}
+	if ok, err := c.date(ctx, &now, r, isStamp(e.Stamp, r)); !ok {
+		return err
+	}
+	if tell {
+		c.rep.Changed++
+		c.steps = append(c.steps, journal.Step{Op: protocol.Update, Entry: now, Significance: significance(e, now)})
+		return nil
+	}
+	switch {
+	case !e.Held.IsZero():
+		c.rep.Returned++
+	case len(e.Stamp) > 0 && !bytes.Equal(e.Stamp, r.Stamp):
+		c.rep.Touched++
+	default:
+		c.rep.Unchanged++ // its stamp was too young to be kept
+	}
+	c.keep(e, now)
+	return nil
+}
+
+// keep stores what is now known of a page, if that is not what was known, and
+// tells nobody.
+func (c *comparison) keep(was, now journal.Entry) {
+	if was.Item == now.Item && bytes.Equal(was.Stamp, now.Stamp) && bytes.Equal(was.Sketch, now.Sketch) &&
+		was.Held.Equal(now.Held) && was.Newest.Equal(now.Newest) && was.Other.Equal(now.Other) {
 		return
 	}
-	c.steps = append(c.steps, journal.Step{Entry: journal.Entry{Item: e.Item, Stamp: stamp}})
+	c.steps = append(c.steps, journal.Step{Entry: now})
+}
+
+// importanceOf asks how important a page is.
+func (c *comparison) importanceOf(it protocol.Item) protocol.Importance {
+	if c.importance == nil {
+		return it.Importance
+	}
+	return c.importance(it.URL)
 }
 
 // fresh takes in an offer of what the journal does not hold.
@@ -235,23 +276,55 @@ func (c *comparison) fresh(ctx context.Context, o Offer) error {
 	case r.Unsettled:
 		c.unsettled(o.URL)
 	case c.direct:
-		c.create(r)
+		return c.create(ctx, r)
 	default:
 		c.born = append(c.born, r)
 		if len(c.born) > c.limit {
 			c.direct = true
-			for _, b := range c.born {
-				c.create(b)
-			}
-			c.born = nil
+			return c.createBorn(ctx)
 		}
 	}
 	return nil
 }
 
-func (c *comparison) create(r Offer) {
-	c.rep.New++
-	c.steps = append(c.steps, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: itemOf(r, c.now), Stamp: r.Stamp}})
+// createBorn takes in the new pages that are no moves.
+func (c *comparison) createBorn(ctx context.Context) error {
+	for _, r := range c.born {
+		if err := c.create(ctx, r); err != nil {
+			return err
+		}
+	}
+	c.born = nil
+	return nil
+}
+
+func (c *comparison) create(ctx context.Context, r Offer) error {
+	e, ok, err := c.newborn(ctx, itemOf(r, c.now, c.j.Whole()), r)
+	if ok {
+		c.rep.New++
+		c.steps = append(c.steps, journal.Step{Op: protocol.Create, Entry: e})
+	}
+	return err
+}
+
+// newborn is the entry of a page that the journal does not hold. It reports
+// false if there is none, because the page is being changed.
+func (c *comparison) newborn(ctx context.Context, it protocol.Item, r Offer) (e journal.Entry, ok bool, err error) {
+	it.Importance = c.importanceOf(it)
+	e = journal.Entry{Item: it, Stamp: r.Stamp, Sketch: r.Sketch}
+	if !r.Digest.IsZero() && c.j.Whole() {
+		dead, was, err := c.j.Gone(it.URL)
+		if err != nil {
+			return e, false, err
+		}
+		if was {
+			// No time that the page had was later. Not even its last bytes
+			// may have an earlier one: there may have been others in it.
+			e.Other = second(dead.At)
+		}
+	}
+	ok, err = c.date(ctx, &e, r, false)
+	return e, ok, err
 }
 
 // absent notes that a present page was not offered.
@@ -259,6 +332,9 @@ func (c *comparison) absent(e journal.Entry) {
 	switch {
 	case !c.inv.Public(e.Item.URL):
 		c.withdraw(e.Item.URL)
+	case isAnnounced(e):
+		c.announced++
+		c.unchanged(e)
 	case c.isUnseen(e.Item.URL): // as far as is known by now: finish looks again
 	case e.Held.After(c.now) && !c.accept:
 		c.hold(e) // the clock was set back: it would wait until then, and for its grace
@@ -342,28 +418,6 @@ func (c *comparison) flush(ctx context.Context) error {
 	clear(c.steps)
 	c.steps, c.flushed = c.steps[:0], time.Now()
 	return nil
-}
-
-// itemOf is the item that an offer, read, describes for the first time.
-func itemOf(o Offer, now time.Time) protocol.Item {
-	m := o.Modified
-	if m.IsZero() || m.After(now) {
-		m = now
-	}
-	return protocol.Item{URL: o.URL, Title: o.Title, Modified: m.UTC().Truncate(time.Millisecond),
-		Length: o.Length, Type: o.Type, Digest: o.Digest}
-}
-
-// movedOn is the honest modified of bytes that have changed: what they claim
-// where that lies after the previous one, else now; in any case later.
-func movedOn(claimed, prev, now time.Time) time.Time {
-	if claimed.After(prev) && !claimed.After(now) {
-		return claimed
-	}
-	if now = now.UTC().Truncate(time.Millisecond); now.After(prev) {
-		return now
-	}
-	return prev.Add(time.Millisecond)
 }
 
 // scopeOf is the directory that a URL stands in.

@@ -419,7 +419,9 @@ func (w *walk) offer(d *walkDir, f *os.File, now time.Time, x file) (o Offer, ok
 		return o, true, nil
 	}
 	o.Length, o.Modified, o.Type = st.size, st.mtime, mediaType(x.name)
-	o.Stamp = st.stamp(now)
+	if o.Stamp = st.stamp(now); len(o.Stamp) == 0 {
+		o.Young = st.settledStamp()
+	}
 	o.Unsettled = s.settling.has(w.tree, real)
 	if s.saysNoIndex(o.URL, o.Stamp) {
 		o.LeftOut = leftNoIndex

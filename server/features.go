@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"mime"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,6 +23,8 @@ type Features struct {
 const (
 	featuresSize = 2 << 20 // how much of a page is asked for its features, in bytes
 	titleSize    = 1 << 10 // the longest title that is kept, in bytes
+	languageSize = 35      // the longest language tag that everybody must take (RFC 5646, section 4.4.1)
+	sketchSize   = 1 << 10 // the longest sketch that is kept, in bytes
 
 	// maxNoIndex is how many pages are remembered that said noindex, which
 	// takes some 30 MB. One more, and another is forgotten: it is read again.
@@ -43,8 +46,11 @@ func (s *Site) features(o *Offer, head []byte) error {
 			return fmt.Errorf("features: %w", err)
 		}
 	}
-	o.Title = cleanTitle(f.Title)
-	o.Language, o.Canonical, o.Text, o.Sketch = f.Language, f.Canonical, f.Text, f.Sketch
+	o.Title, o.Language, o.Canonical = cleanTitle(f.Title), cleanLanguage(f.Language), cleanCanonical(o.URL, f.Canonical)
+	o.Text, o.Sketch = f.Text, f.Sketch
+	if len(o.Sketch) > sketchSize {
+		o.Sketch = nil
+	}
 	if f.NoIndex {
 		o.LeftOut = leftNoIndex
 		s.rememberNoIndex(o.URL, o.Stamp)
@@ -108,4 +114,43 @@ func cleanTitle(title string) string {
 		n--
 	}
 	return strings.TrimSpace(title[:n])
+}
+
+// cleanLanguage returns a language tag, and the empty string for what is none.
+func cleanLanguage(tag string) string {
+	tag = strings.TrimSpace(tag)
+	if len(tag) > languageSize {
+		return ""
+	}
+	for i := 0; i < len(tag); i++ {
+		c := tag[i]
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
+			return ""
+		}
+	}
+	return tag
+}
+
+// cleanCanonical returns the URL that the page at url asks to be listed under,
+// if that is another one and is one at all.
+func cleanCanonical(url, canonical string) string {
+	if canonical == "" {
+		return ""
+	}
+	c, err := protocol.CanonicalURL(url, canonical)
+	if err != nil || c == url {
+		return ""
+	}
+	return c
+}
+
+// cleanType returns a media type without parameters, in lower case, and the
+// empty string for what is none.
+func cleanType(s string) string {
+	t, _, err := mime.ParseMediaType(s)
+	if err != nil || !strings.Contains(t, "/") || len(t) > 127 {
+		return ""
+	}
+	return t
 }

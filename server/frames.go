@@ -166,9 +166,9 @@ func tellable(changes []protocol.Change, public func(string) bool) []protocol.Ch
 		switch {
 		case c.Op == protocol.Delete:
 		case c.Op == protocol.Move && !public(c.Item.URL):
-			c.Op, c.Item, c.From = protocol.Delete, protocol.Item{URL: c.From, Length: -1}, ""
+			c.Op, c.Item, c.From, c.Significance = protocol.Delete, protocol.Item{URL: c.From, Length: -1}, "", 0
 		case c.Op == protocol.Move && !public(c.From):
-			c.Op, c.From, c.Prev = protocol.Create, "", protocol.Digest{}
+			c.Op, c.From, c.Prev, c.Significance = protocol.Create, "", protocol.Digest{}, 0
 		case c.Op != protocol.Move && !public(c.Item.URL):
 			continue
 		}

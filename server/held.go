@@ -27,10 +27,9 @@ func (c *comparison) finish(ctx context.Context) error {
 	if err := c.moves(ctx); err != nil {
 		return err
 	}
-	for _, r := range c.born {
-		c.create(r)
+	if err := c.createBorn(ctx); err != nil {
+		return err
 	}
-	c.born = nil
 	var ripe []string
 	for _, e := range c.gone {
 		if c.accept || !e.Held.IsZero() {
@@ -69,7 +68,12 @@ func (c *comparison) countHeld() error {
 			c.nextHeld = e.Held
 		}
 	})
-	c.rep.MassHeld = isMass(c.rep.HeldNow, c.j.Len())
+	announced := c.wereAnnounced
+	if len(c.scopes) == 0 {
+		announced = c.announced
+	}
+	// What was announced cannot vanish, and makes no disappearance smaller.
+	c.rep.MassHeld = isMass(c.rep.HeldNow, c.j.Len()-announced)
 	return err
 }
 
@@ -108,5 +112,5 @@ func (c *comparison) isUnseen(url string) bool {
 // isMass reports whether held pages of present ones (the held included) are a
 // mass disappearance, which only a person or their return resolves.
 func isMass(held, present int) bool {
-	return held > 0 && (held == present || held > massFloor && held > present/2)
+	return held > 0 && (held >= present || held > massFloor && held > present/2)
 }

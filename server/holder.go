@@ -26,12 +26,19 @@ import (
 //	GET  /status             the Publisher's Status
 //	POST /look               look at everything now, write the manifest; a Report
 //	POST /accept-deletions   the same, announcing every deletion
+//	GET  /NAME               what Answers has under NAME
 //
 // Answers are JSON; refusals are application/problem+json. See [Ask].
 type Holder struct {
 	State     string // path of the journal, which this process has open
 	Publisher *Publisher
-	Log       *slog.Logger
+
+	// Answers says what else of this process can be asked: GET /NAME is
+	// answered with the JSON of what the function returns, which must encode.
+	// A name is one path segment, such as "senders", and none of the above.
+	Answers map[string]func(context.Context) (any, error)
+
+	Log *slog.Logger
 }
 
 // ErrNotHeld is returned by [Ask] when no process has the journal.
@@ -143,6 +150,16 @@ func (h *Holder) mux() http.Handler {
 		}
 		answer(w, findings)
 	})
+	for name, f := range h.Answers {
+		m.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) {
+			v, err := f(r.Context())
+			if err != nil {
+				plainProblem(http.StatusInternalServerError, err.Error()).write(w, r)
+				return
+			}
+			answer(w, v)
+		})
+	}
 	m.HandleFunc("POST /look", turn(h.Publisher.Turn))
 	m.HandleFunc("POST /accept-deletions", turn(h.Publisher.AcceptDeletions))
 	return m

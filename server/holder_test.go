@@ -142,3 +142,28 @@ func TestHolderOfALongPath(t *testing.T) {
 	var st server.Status
 	w.must(server.Ask(t.Context(), state, "GET", "/status", &st))
 }
+
+// What else a process does can be asked by name.
+func TestHolderAnswers(t *testing.T) {
+	w := newWorld(t)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	h := &server.Holder{State: w.state(), Publisher: w.pub, Answers: map[string]func(context.Context) (any, error){
+		"senders": func(context.Context) (any, error) { return map[string]int{"sent": 7}, nil },
+		"broken":  func(context.Context) (any, error) { return nil, errors.New("the sender has no key") },
+	}}
+	go func() { done <- h.Run(ctx) }()
+	var got map[string]int
+	w.must(server.Ask(t.Context(), w.state(), "GET", "/senders", &got))
+	if got["sent"] != 7 {
+		t.Errorf("%v", got)
+	}
+	if err := server.Ask(t.Context(), w.state(), "GET", "/broken", &got); err == nil || !strings.Contains(err.Error(), "has no key") {
+		t.Errorf("%v", err)
+	}
+	if err := server.Ask(t.Context(), w.state(), "POST", "/senders", &got); err == nil {
+		t.Error("no error")
+	}
+	stop()
+	w.must(<-done)
+}

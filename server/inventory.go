@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -58,14 +59,17 @@ type Offer struct {
 	Unsettled bool
 
 	// Stamp equal to the stamp of the last reading means that the content is
-	// the same. An empty stamp is equal to nothing.
-	Stamp []byte
+	// the same. An empty stamp is equal to nothing. Young is the stamp of what
+	// is too young to have one: a later writing could leave the same. Equal to
+	// a Stamp that was kept before, it says as much.
+	Stamp, Young []byte
 
 	Modified time.Time       // when the content claims to have changed; zero if unknown
+	Span     time.Duration   // how coarse Modified is: see protocol.Item
 	Length   int64           // bytes; -1 if unknown
 	Type     string          // media type
 	Title    string          // empty if unknown
-	Digest   protocol.Digest // zero until Read, where the content must be read for it
+	Digest   protocol.Digest // zero until Read, where the content must be read for it; after it, if unknown
 
 	// What a page says of itself, where Read found it: see Features.
 	Language, Canonical string
@@ -73,13 +77,18 @@ type Offer struct {
 	Sketch              []byte
 }
 
+// ErrChanged is wrapped by the error of a [Healer] for content that is not
+// what was read any more.
+var ErrChanged = errors.New("content has changed")
+
 // A Healer is an Inventory that can set back when its content claims to have
 // changed.
 type Healer interface {
 	// Heal makes the content of o, as Read returned it, claim that it changed
-	// at to, a whole second, and returns o with the Stamp and Modified that it
-	// has then. It returns an error wrapping ErrChanged if the content is not
-	// that of o any more.
+	// at to, a whole second that is over, and returns o with the Stamp and
+	// Modified that it has then. It returns an error wrapping ErrChanged if
+	// the content is not that of o any more. Any other error says why that
+	// cannot be; then what it returns is what is there all the same.
 	Heal(ctx context.Context, o Offer, to time.Time) (Offer, error)
 }
 

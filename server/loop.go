@@ -20,11 +20,13 @@ const (
 // Run looks at everything, and then, until ctx ends: at what the Inventory's
 // Watch calls dirty, at once; at pages held whose grace period is over; and at
 // everything every LookEvery. A look that fails is logged, shown in Status and
-// tried again. The manifest is written beside that. Run returns nil when ctx
-// has ended and everything it started has.
+// tried again. The manifest and the outputs are written beside that. Run
+// returns nil when ctx has ended and everything it started has.
 func (p *Publisher) Run(ctx context.Context) error {
 	p.init()
 	p.load()
+	p.running.Store(true)
+	defer p.running.Store(false)
 	inner, stop := context.WithCancel(ctx)
 	var owned sync.WaitGroup
 	defer owned.Wait()
@@ -136,6 +138,11 @@ func (p *Publisher) take(now, notYet time.Time, full bool, soon map[Scope]time.T
 			delete(soon, s)
 		}
 	}
+	for s, at := range p.owed {
+		if !now.Before(at) {
+			scopes = append(scopes, s)
+		}
+	}
 	return append(scopes, ripe...), all, calls
 }
 
@@ -171,6 +178,11 @@ func (p *Publisher) nextAt(fullAt, notYet time.Time, soon map[Scope]time.Time) t
 	if !p.held.IsZero() && !p.status.MassHeld && !p.Once {
 		if ripe := p.held.Add(p.grace()); ripe.Before(at) {
 			at = ripe
+		}
+	}
+	for _, t := range p.owed {
+		if t.Before(at) {
+			at = t
 		}
 	}
 	p.mu.Unlock()
@@ -213,7 +225,7 @@ func (p *Publisher) watch(ctx context.Context) {
 	}
 }
 
-// writeLoop writes the manifest when it is behind: at once after a quiet
+// writeLoop writes manifest and outputs when they are behind: at once after a quiet
 // while, else every WriteEvery, and a last time at the end.
 func (p *Publisher) writeLoop(ctx context.Context) {
 	var last time.Time
@@ -236,7 +248,7 @@ func (p *Publisher) writeLoop(ctx context.Context) {
 			last = p.now()
 		}
 		if err != nil && ctx.Err() == nil {
-			p.log().Error("manifest could not be written", "err", err, "again_in", retryWrite)
+			p.log().Error("not everything could be written", "err", err, "again_in", retryWrite)
 			if sleep(ctx, retryWrite) {
 				signal(p.stale)
 			}
@@ -251,7 +263,7 @@ func (p *Publisher) writeLast(ctx context.Context) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer stop()
 	if _, err := p.write(ctx); err != nil {
-		p.log().Error("last manifest could not be written", "err", err)
+		p.log().Error("not everything could be written at the end", "err", err)
 	}
 }
 

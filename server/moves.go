@@ -87,10 +87,18 @@ func (c *comparison) moves(ctx context.Context) error {
 			rest = append(rest, r)
 			continue
 		}
-		it := itemOf(r, c.now)
+		it := itemOf(r, c.now, true)
 		it.Modified, it.Span = m.from.Item.Modified, m.from.Item.Span // the bytes are as old as they were
+		it.Importance = m.from.Item.Importance
+		e, ok, err := c.newborn(ctx, it, r)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue // when it rests, the page that vanished is held, and found again
+		}
 		c.rep.Moved++
-		c.steps = append(c.steps, journal.Step{Op: protocol.Move, From: m.from.Item.URL, Entry: journal.Entry{Item: it, Stamp: r.Stamp}})
+		c.steps = append(c.steps, journal.Step{Op: protocol.Move, From: m.from.Item.URL, Entry: e})
 		went[m.from.Item.URL] = true
 	}
 	c.born = rest

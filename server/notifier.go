@@ -21,12 +21,43 @@ import (
 //	robots.rdf       the manifest, from the Snapshot
 //	parley/changes   the changes after a cursor; also as a long poll
 //	parley/stream    the same over WebSocket
+//	parley/announce  where the site's own programs say what they changed
 //
 // and at the root of the host /.well-known/parley, which names them all.
 //
 // Every subscriber is a position in the Log with a wake-up: there is no queue
 // that could overflow, and replay and live are one path. Close must be called
 // at the end: http.Server.Shutdown neither ends streams nor waits for them.
+//
+// # Announcing
+//
+// The program that makes a site, such as a content management system, says
+// what it has made:
+//
+//	POST BASE/parley/announce
+//	Authorization: Bearer TOKEN
+//	Content-Type: application/json
+//
+//	{"pages": [
+//	  {"url": "https://www.example.org/news/7", "modified": "2026-11-21T09:00:00Z", "title": "Seven"},
+//	  {"url": "/news/6", "digest": "sha-256=:BASE64:"},
+//	  {"url": "/news/5", "gone": true, "modified": "2026-11-21T09:00:00Z"}
+//	]}
+//
+// Pages are as [Announcement] has them: a url, and modified (RFC 3339), digest
+// (of the bytes as served, without content coding) or gone; and what else is
+// known. Other members are ignored. The body may also be one page, a list of
+// pages or, with the type application/x-ndjson, one page on each line. It has
+// at most 4 MiB and 1,000 pages; more is 413, and is to be said in parts.
+//
+// The answer is 200 with an [Announced]: its cursor says that all of it is
+// durable, and told to everybody who reads up to it. What it lists as refused
+// was not taken in, and need not be said again; all else was. Whoever has no
+// answer, or 503 with Retry-After while the site is being looked at, says the
+// same again until there is one: nothing is told twice by that.
+//
+// 400 names the page that cannot be read, and then none was taken in. Whoever
+// bears none of the tokens is answered 401, whatever is asked.
 type Notifier struct {
 	Log      protocol.Log
 	Snapshot *Snapshot // nil: there is no manifest here
@@ -42,6 +73,12 @@ type Notifier struct {
 	// they do. Until then the doors answer 503, but for a manifest that is
 	// there. [Publisher.Ready] is made for it.
 	Ready func() bool
+
+	// Announce takes in what is said at the door parley/announce, to whoever
+	// bears one of AnnounceTokens. [Publisher.Announce] is made for it. Where
+	// it is nil there is no such door; without tokens nobody may say anything.
+	Announce       func(context.Context, []Announcement) (Announced, error)
+	AnnounceTokens []string
 
 	// MaxSubscribers bounds the streams and waiting long polls at a time.
 	// Zero means 1,000. PerAddress bounds them for one client address; zero
@@ -89,7 +126,10 @@ type doors struct {
 	err                       error
 }
 
-const wellKnown = "/.well-known/parley"
+const (
+	wellKnown    = "/.well-known/parley"
+	announcePath = "parley/announce" // below the base
+)
 
 func doorsOf(base string) doors {
 	u, err := url.Parse(base)
@@ -137,6 +177,11 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p = plainProblem(http.StatusInternalServerError, n.doors.err.Error())
 	case door == nil:
 		p = plainProblem(http.StatusNotFound, "here are only "+n.doors.manifest+", "+n.doors.changes+", "+n.doors.stream+" and "+wellKnown)
+	case r.URL.Path == n.doors.path+announcePath && r.Method != http.MethodPost:
+		p = plainProblem(http.StatusMethodNotAllowed, "this door is for announcing")
+		p.allow = http.MethodPost
+	case r.URL.Path == n.doors.path+announcePath:
+		p = door(w, r)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		p = plainProblem(http.StatusMethodNotAllowed, "this door is for reading")
 		p.allow = "GET, HEAD"
@@ -188,6 +233,10 @@ func (n *Notifier) door(path string) func(http.ResponseWriter, *http.Request) *p
 		return n.serveChanges
 	case "parley/stream":
 		return n.serveStream
+	case announcePath:
+		if n.Announce != nil {
+			return n.serveAnnounce
+		}
 	}
 	return nil
 }

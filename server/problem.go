@@ -28,8 +28,9 @@ type problem struct {
 	Floor    *protocol.Cursor `json:"floor,omitempty"`
 	Manifest string           `json:"manifest,omitempty"`
 
-	retry time.Duration // when to come again; zero says nothing
-	allow string        // the methods that there are
+	retry     time.Duration // when to come again; zero says nothing
+	allow     string        // the methods that there are
+	challenge string        // how to say who one is
 }
 
 // The types of problem that a program may want to tell apart by more than the status.
@@ -67,6 +68,9 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 	}
 	if p.allow != "" {
 		h.Set("Allow", p.allow)
+	}
+	if p.challenge != "" {
+		h.Set("WWW-Authenticate", p.challenge)
 	}
 	b, err := json.Marshal(p)
 	if err != nil {

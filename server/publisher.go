@@ -24,15 +24,26 @@ type Publisher struct {
 	Journal   *Journal
 	Snapshot  *Snapshot // where the manifest goes; nil means nowhere
 
-	// Outputs are written after the manifest, in order.
+	// Outputs are written after the manifest, in order, whenever the journal
+	// is not what it was when they were written last, and once in any case.
+	// One that fails keeps none of the others from being written.
 	Outputs []Output
 
 	// Heal says that files which were rewritten with the bytes they had get
 	// the time of their last change back, if the Inventory is a [Healer]: so
-	// the web server's validators stay what visitors hold.
+	// the web server's validators stay what visitors hold. Other bytes in a
+	// second that this URL had before get one that it never had. A time that
+	// is set is never in the future; where it would be, the page is looked at
+	// again once it is not, which Run does by itself, and a Turn waits a
+	// second for.
+	//
+	// It is for what a web server serves, not for a tree in which make or
+	// rsync compares times to see what is to be done.
 	Heal bool
 
-	// Importance, if not nil, says how important a page is.
+	// Importance, if not nil, says how important a page is; it is asked for
+	// every page by a look at everything. Another importance than before is
+	// stored, and told to nobody.
 	Importance func(url string) protocol.Importance
 
 	// Grace is how long a page that vanished is held before its deletion is
@@ -70,17 +81,27 @@ type Publisher struct {
 	wake  chan struct{} // something is dirty, or a look has ended
 	stale chan struct{} // the manifest may be behind the journal
 
-	ready atomic.Bool
+	ready   atomic.Bool
+	running atomic.Bool // Run is
 
-	marked bool      // see mark; whose turn it is may use it
-	began  time.Time // the first look of this Publisher; whose turn it is may use it
+	// Whose turn it is may use these.
+	marked    bool                 // see mark
+	began     time.Time            // the first look of this Publisher
+	announced int                  // entries that are there because they were announced
+	noHealer  bool                 // that has been said
+	refused   map[string]bool      // see comparison
+	went      map[string]time.Time // see goneSince
+
+	writing sync.Mutex // held by whoever writes the outputs
 
 	mu                sync.Mutex // guards what follows
 	pending           pending
 	status            Status
 	lookErr, writeErr error
-	held              time.Time // since when the page is held that is ripe next; zero if none
-	loaded            bool      // the Snapshot has taken over the file of an earlier run
+	held              time.Time           // since when the page is held that is ripe next; zero if none
+	loaded            bool                // the Snapshot has taken over the file of an earlier run
+	owed              map[Scope]time.Time // where pages are to be healed, and when that can be
+	outputs           []outputState       // of Outputs
 }
 
 // pending is what waits to be looked at.
@@ -112,6 +133,8 @@ type Status struct {
 	Writes   int             `json:"writes"`   // manifests written by this process
 	Manifest protocol.Cursor `json:"manifest"` // where the published manifest stands
 	Path     string          `json:"path"`     // its file
+
+	Outputs []OutputStatus `json:"outputs,omitempty"` // in the order of Publisher.Outputs
 }
 
 func (p *Publisher) init() {
@@ -145,8 +168,9 @@ func (p *Publisher) Look(ctx context.Context, scopes []Scope) (Report, error) {
 	return rep, err
 }
 
-// Turn looks at everything and then writes the manifest: the whole work of a
-// process that runs once.
+// Turn looks at everything and then writes the manifest and the outputs: the
+// whole work of a process that runs once. If Heal could not set a time because
+// it was still to come, Turn waits for that, 2 s at most, unless Run does it.
 func (p *Publisher) Turn(ctx context.Context) (Report, error) { return p.fullTurn(ctx, false) }
 
 // AcceptDeletions takes a turn that announces every deletion at once, be it
@@ -161,8 +185,10 @@ func (p *Publisher) fullTurn(ctx context.Context, accept bool) (Report, error) {
 	if err != nil {
 		return rep, err
 	}
-	_, err = p.write(ctx)
-	return rep, err
+	if _, err = p.write(ctx); err != nil {
+		return rep, err
+	}
+	return rep, p.healOwed(ctx, &rep)
 }
 
 // load lets the Snapshot serve the file of an earlier run, once.
@@ -179,25 +205,34 @@ func (p *Publisher) load() {
 	}
 }
 
-// write writes the manifest if it is behind the journal.
+// write writes the manifest and the outputs that are behind the journal.
 func (p *Publisher) write(ctx context.Context) (wrote bool, err error) {
-	if p.isWritten() {
+	if !p.Ready() {
 		return false, nil
 	}
-	wrote, err = p.Snapshot.Write(ctx, p.Journal)
+	manifest := false
+	if !p.isManifestWritten() {
+		manifest, err = p.Snapshot.Write(ctx, p.Journal)
+	}
+	outputs, oerr := p.writeOutputs(ctx)
+	err = errors.Join(err, oerr)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.writeErr = err; wrote {
+	if p.writeErr = err; manifest {
 		p.status.Writes++
 	}
-	return wrote, err
+	return manifest || outputs, err
 }
 
-// isWritten reports whether there is nothing to write. A manifest of a site
+// isWritten reports whether there is nothing to write. What a site publishes
 // that could not be looked at yet would withhold whatever rules nobody knows
 // may forbid, and say that it is whole.
 func (p *Publisher) isWritten() bool {
-	return p.Snapshot == nil || !p.Ready() || p.Snapshot.current(p.Journal)
+	return !p.Ready() || p.isManifestWritten() && p.areOutputsWritten()
+}
+
+func (p *Publisher) isManifestWritten() bool {
+	return p.Snapshot == nil || p.Snapshot.current(p.Journal)
 }
 
 // Status tells how the Publisher stands now. It does not wait for a look.
@@ -207,6 +242,7 @@ func (p *Publisher) Status() Status {
 	if err := errors.Join(p.lookErr, p.writeErr); err != nil {
 		s.Error = err.Error()
 	}
+	s.Outputs = p.outputStatus()
 	p.mu.Unlock()
 	s.Head, s.Whole, s.Items = p.Journal.Head(), p.Journal.Whole(), p.Journal.Len()
 	if s.Looks == 0 { // nobody has counted yet
@@ -219,15 +255,24 @@ func (p *Publisher) Status() Status {
 	return s
 }
 
-// look is one turn of the loop. It returns scopes to look at again soon.
-func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep Report, soon []Scope, err error) {
+// takeTurn waits until nobody else looks or announces.
+func (p *Publisher) takeTurn(ctx context.Context) (done func(), err error) {
 	p.init()
 	select {
 	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
+		return func() { <-p.turn }, nil
 	case <-ctx.Done():
-		return rep, nil, ctx.Err()
+		return nil, ctx.Err()
 	}
+}
+
+// look is one turn of the loop. It returns scopes to look at again soon.
+func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep Report, soon []Scope, err error) {
+	done, err := p.takeTurn(ctx)
+	if err != nil {
+		return rep, nil, err
+	}
+	defer done()
 	begin := p.now()
 	if p.began.IsZero() {
 		p.began = begin.Truncate(time.Millisecond)
@@ -236,21 +281,11 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 		scopes = nil
 	}
 	scopes = covering(scopes)
+	p.pay(scopes)
 	total, was := Report{At: begin}, p.Journal.Head()
 	var held time.Time
 	for again := true; again; {
-		c := &comparison{inv: p.Inventory, j: p.Journal, scopes: scopes, accept: accept, limit: p.MaxMoves,
-			now: p.now(), warn: p.log().Warn, progress: p.progress}
-		if c.limit <= 0 {
-			c.limit = sideList
-		}
-		c.ripe = func(since time.Time) bool {
-			if p.Once {
-				return since.Before(p.began)
-			}
-			return p.ripe(since, c.now)
-		}
-		c.prove = p.mark
+		c := p.comparison(scopes, accept)
 		err = c.walk(ctx)
 		if err == nil {
 			err = c.finish(ctx)
@@ -260,6 +295,10 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 		if err == nil && len(scopes) == 0 && !p.Journal.Whole() {
 			err = c.settle()
 		}
+		if err == nil && len(scopes) == 0 {
+			p.announced = c.announced
+		}
+		p.owe(c)
 		total.add(c.rep)
 		held, soon, again = c.nextHeld, c.soon, c.again && err == nil
 	}
@@ -269,6 +308,33 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 	}
 	p.done(total, was, held, err)
 	return total, soon, err
+}
+
+func (p *Publisher) comparison(scopes []Scope, accept bool) *comparison {
+	c := &comparison{inv: p.Inventory, j: p.Journal, scopes: scopes, accept: accept, limit: p.MaxMoves,
+		now: p.now(), clock: p.now, prove: p.mark, warn: p.log().Warn, progress: p.progress,
+		importance: p.Importance, wereAnnounced: p.announced}
+	if c.limit <= 0 {
+		c.limit = sideList
+	}
+	c.ripe = func(since time.Time) bool {
+		if p.Once {
+			return since.Before(p.began)
+		}
+		return p.ripe(since, c.now)
+	}
+	if p.Heal {
+		if p.refused == nil {
+			p.refused = make(map[string]bool)
+		}
+		c.refused = p.refused
+		var ok bool
+		if c.healer, ok = p.Inventory.(Healer); !ok && !p.noHealer {
+			p.noHealer = true
+			p.log().Warn("nothing is healed: this inventory has no files whose time could be set")
+		}
+	}
+	return c
 }
 
 // settle ends the first description.
@@ -312,6 +378,7 @@ func (r *Report) add(o Report) {
 	r.Held += o.Held
 	r.Returned += o.Returned
 	r.Touched += o.Touched
+	r.Healed += o.Healed
 	r.Unchanged, r.LeftOut, r.Unread, r.Unsettled = o.Unchanged, o.LeftOut, o.Unread, o.Unsettled
 	r.HeldNow, r.MassHeld = o.HeldNow, o.MassHeld
 }

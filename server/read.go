@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -20,6 +21,11 @@ const readTries = 3
 // readSize is how much of a file is read at once, in bytes.
 const readSize = 256 << 10
 
+// headKept is the largest head that a reader keeps room for when it is given
+// back, in bytes: most pages are smaller, and one large page shall not cost
+// its size for ever.
+const headKept = 256 << 10
+
 // A reader is what reading a file takes. They are lent out by readers.
 type reader struct {
 	hash hash.Hash
@@ -28,6 +34,19 @@ type reader struct {
 }
 
 var readers = sync.Pool{New: func() any { return &reader{hash: sha256.New()} }}
+
+func lendReader() *reader {
+	r := readers.Get().(*reader)
+	r.hash.Reset()
+	return r
+}
+
+func (r *reader) giveBack() {
+	if cap(r.head) > headKept {
+		r.head = nil
+	}
+	readers.Put(r)
+}
 
 // Read reads the file behind an offer of Look, as [Inventory] says. A file
 // that changes while it is read is read again; one that goes on changing comes
@@ -87,15 +106,15 @@ func (s *Site) readOnce(ctx context.Context, t *tree, o *Offer) (steady bool, er
 		o.LeftOut = leftTooLarge
 		return false, nil
 	}
-	r := readers.Get().(*reader)
-	defer readers.Put(r)
-	r.hash.Reset()
+	r := lendReader()
+	defer r.giveBack()
 	if o.Type == "" {
 		o.Type = mediaType(o.Place)
 	}
 	head := 0
 	if s.Features != nil && hasFeatures(o.Type) {
-		head = featuresSize
+		head = int(min(before.size, featuresSize))
+		r.head = slices.Grow(r.head[:0], head)
 	}
 	// One byte more than there should be tells of a file that grows.
 	n, err := r.read(ctx, io.LimitReader(f, before.size+1), head)

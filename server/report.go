@@ -22,6 +22,7 @@ type Report struct {
 	Held      int `json:"held"`      // newly vanished, not announced yet
 	Returned  int `json:"returned"`  // held before, and there again unchanged
 	Touched   int `json:"touched"`   // read again, and the same bytes
+	Healed    int `json:"healed"`    // given the time that their bytes should have
 	Unchanged int `json:"unchanged"` // not read, or read only because of their youth
 	LeftOut   int `json:"left_out"`  // forbidden by a rule
 	Unread    int `json:"unread"`    // could not be read; what was known stays
@@ -53,6 +54,9 @@ func (r Report) String() string {
 		}
 	}
 	fmt.Fprintf(&b, " touched only %s", count(r.Touched))
+	if r.Healed > 0 {
+		fmt.Fprintf(&b, " healed %s", count(r.Healed))
+	}
 	return b.String()
 }
 

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -265,8 +263,7 @@ func (s *Site) rulesOver() bool {
 }
 
 const (
-	robotsTimeout = 15 * time.Second // for fetching it
-	robotsAgain   = 10 * time.Second // before Public tries again
+	robotsAgain = 10 * time.Second // before Public tries again
 
 	// robotsHeld is how long the docroot's robots.txt counts after it has
 	// vanished: a build that empties the docroot may write it last.
@@ -279,7 +276,7 @@ func (s *Site) robotsFile(t *tree) (name string, ok bool) {
 	switch {
 	case s.Robots == "":
 		return filepath.Join(t.path, "robots.txt"), true
-	case strings.HasPrefix(s.Robots, "http://"), strings.HasPrefix(s.Robots, "https://"):
+	case isWebURL(s.Robots):
 		return s.Robots, false
 	}
 	abs, err := filepath.Abs(s.Robots)
@@ -297,44 +294,13 @@ func (s *Site) robotsFile(t *tree) (name string, ok bool) {
 // the docroot's, and for a URL that answers 404 or 410; a file that somebody
 // has named must be there.
 func (s *Site) readRobots(ctx context.Context, t *tree) ([]byte, error) {
-	name, isFile := s.robotsFile(t)
-	if isFile {
-		if s.Robots == "" {
-			if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-				return nil, nil
-			}
+	name, _ := s.robotsFile(t)
+	if s.Robots == "" {
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
 		}
-		f, err := os.OpenFile(name, openQuietly, 0)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		if st, err := statOpen(f); err != nil {
-			return nil, err
-		} else if st.mode != 0 {
-			return nil, fmt.Errorf("%s: %s", name, leftIrregular)
-		}
-		return io.ReadAll(io.LimitReader(f, robots.MaxBytes+1)) // one more, so that Parse knows that there is more
 	}
-	ctx, cancel := context.WithTimeout(ctx, robotsTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, name, nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("User-Agent", "parley")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusOK:
-		return io.ReadAll(io.LimitReader(resp.Body, robots.MaxBytes+1))
-	case http.StatusNotFound, http.StatusGone:
-		return nil, nil
-	}
-	return nil, fmt.Errorf("GET %s: %s", name, resp.Status)
+	return ReadRobots(ctx, name)
 }
 
 func (s *Site) log() *slog.Logger { return orDiscard(s.Log) }

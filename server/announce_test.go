@@ -1,0 +1,301 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// say announces, and returns what came of it in a word each.
+func (w *world) say(list ...server.Announcement) string {
+	w.Helper()
+	for i := range list {
+		if !strings.Contains(list[i].URL, "/") {
+			list[i].URL = base + list[i].URL
+		}
+	}
+	done, err := w.pub.Announce(w.Context(), list)
+	w.must(err)
+	if done.Cursor != w.journal.Head() {
+		w.Errorf("the cursor is %v, the head %v", done.Cursor, w.journal.Head())
+	}
+	var s []string
+	for _, x := range []struct {
+		word string
+		n    int
+	}{{"created", done.Created}, {"updated", done.Updated}, {"deleted", done.Deleted}, {"unchanged", done.Unchanged}} {
+		if x.n > 0 {
+			s = append(s, fmt.Sprint(x.word, " ", x.n))
+		}
+	}
+	for _, r := range done.Refused {
+		s = append(s, fmt.Sprintf("refused %s: %s", r.URL, r.Reason))
+	}
+	return strings.Join(s, ", ")
+}
+
+func (w *world) wantSaid(want string, list ...server.Announcement) {
+	w.Helper()
+	if got := w.say(list...); got != want {
+		w.Errorf("answered\n\t%s\nwant\n\t%s", got, want)
+	}
+}
+
+func TestAnnounce(t *testing.T) {
+	one, two := protocol.Sum([]byte("1")), protocol.Sum([]byte("2"))
+	type A = server.Announcement
+	for name, story := range map[string]func(w *world){
+		"a page is made, changed and taken away": func(w *world) {
+			at := w.now.Add(-time.Hour)
+			w.wantSaid("created 1", A{URL: "x", Modified: at, Title: "X", Type: "Text/HTML; charset=utf-8", Language: "pt-BR"})
+			w.wantTold("create x")
+			want := protocol.Item{URL: base + "x", Modified: at, Title: "X", Type: "text/html", Language: "pt-BR", Length: -1}
+			if it := w.entry("x"); !it.Equal(want) {
+				w.Errorf("%+v", it)
+			}
+			w.wantSaid("updated 1", A{URL: "x", Modified: at.Add(time.Minute)})
+			want.Modified = at.Add(time.Minute) // what else was said holds still
+			if it := w.entry("x"); !it.Equal(want) {
+				w.Errorf("%+v", it)
+			}
+			w.wantSaid("deleted 1", A{URL: "x", Gone: true, Modified: w.now})
+			w.wantTold("update x, delete x")
+		},
+		"it is said again": func(w *world) {
+			list := []A{{URL: "x", Modified: w.now}, {URL: "y", Digest: one}, {URL: "z", Modified: w.now.Add(time.Hour)}}
+			w.wantSaid("created 3", list...)
+			w.pass(time.Minute)
+			w.wantSaid("unchanged 3", list...)
+			w.restart()
+			w.look()
+			w.wantSaid("unchanged 3", list...)
+			w.wantTold("create x, create y, create z")
+		},
+		"in any order": func(w *world) {
+			at := w.now
+			w.pass(time.Hour)
+			w.wantSaid("created 1", A{URL: "x", Modified: at.Add(2 * time.Second)})
+			w.wantSaid("unchanged 1", A{URL: "x", Modified: at})
+			w.wantSaid("unchanged 1", A{URL: "x", Gone: true, Modified: at.Add(time.Second)})
+			w.wantSaid("deleted 1", A{URL: "x", Gone: true, Modified: at.Add(3 * time.Second)})
+			w.wantSaid("unchanged 1", A{URL: "x", Modified: at.Add(2 * time.Second)})
+			w.wantSaid("unchanged 1", A{URL: "x", Gone: true, Modified: at.Add(3 * time.Second)})
+			w.wantSaid("created 1", A{URL: "x", Modified: at.Add(4 * time.Second)})
+			w.wantSaid("unchanged 1", A{URL: "y", Gone: true, Modified: at.Add(3 * time.Second)})
+			w.wantSaid("unchanged 1", A{URL: "y", Modified: at})
+			w.wantTold("create x, delete x, create x")
+		},
+		"all in one call": func(w *world) {
+			at := w.now.Add(-time.Hour)
+			w.wantSaid("created 2, updated 1, deleted 1, unchanged 2",
+				A{URL: "x", Modified: at}, A{URL: "x", Modified: at}, A{URL: "x", Modified: at.Add(time.Second)},
+				A{URL: "x", Modified: at}, A{URL: "x", Gone: true}, A{URL: "x", Modified: at.Add(time.Minute)})
+			w.wantTold("create x, update x, delete x, create x")
+		},
+		"bytes are news, and a date is not": func(w *world) {
+			at := w.now.Add(-time.Hour)
+			w.wantSaid("created 1", A{URL: "x", Digest: one, Modified: at})
+			w.wantSaid("unchanged 1", A{URL: "x", Digest: one, Modified: at.Add(time.Minute)})
+			if it := w.entry("x"); !it.Modified.Equal(at) {
+				w.Errorf("%+v", it)
+			}
+			w.wantSaid("updated 1", A{URL: "x", Digest: two})
+			if it := w.entry("x"); !it.Modified.Equal(w.now) {
+				w.Errorf("%+v", it)
+			}
+			w.wantSaid("unchanged 1", A{URL: "x", Digest: one, Modified: at})
+			w.pass(time.Minute)
+			now := w.now
+			w.wantSaid("updated 1", A{URL: "x", Digest: one, Modified: now})
+			w.wantSaid("updated 1", A{URL: "x", Digest: two, Modified: now}) // twice within one moment
+			if it := w.entry("x"); !it.Modified.After(now) || it.Digest != two {
+				w.Errorf("%+v", it)
+			}
+		},
+		"the text says how much": func(w *world) {
+			text := protocol.Sum([]byte("text"))
+			w.say(A{URL: "x", Digest: one, Text: text})
+			w.say(A{URL: "x", Digest: two, Text: text})
+			if share, known := w.last().Significance.Share(); share != 0 || !known {
+				w.Errorf("%v %v", share, known)
+			}
+			w.say(A{URL: "x", Digest: one, Text: two})
+			if _, known := w.last().Significance.Share(); known {
+				w.Error("nobody can know how much")
+			}
+		},
+		"what is refused": func(w *world) {
+			at, negative := w.now, int64(-1)
+			for want, a := range map[string]A{
+				"refused " + base + "x: neither modified nor digest is given: nobody could tell whether it changed": {URL: "x"},
+				"refused " + base + "x: modified is before 1993, or more than a day from now":                       {URL: "x", Modified: time.Unix(0, 0)},
+				"refused http://other.example/x: it is not below " + base:                                           {URL: "http://other.example/x", Modified: at},
+				"refused " + base + "secret: the site's rules do not let it be published":                           {URL: "secret", Modified: at},
+				"refused ftp://site.example/: url \"ftp://site.example/\": scheme \"ftp\"":                          {URL: "ftp://site.example/", Modified: at},
+				"refused " + base + "x: length is negative":                                                         {URL: "x", Modified: at, Length: &negative},
+			} {
+				w.wantSaid(want, a)
+			}
+			w.wantTold("")
+			w.wantSaid("created 2, refused "+base+"x: neither modified nor digest is given: nobody could tell whether it changed",
+				A{URL: "u", Modified: at}, A{URL: "x"}, A{URL: "HTTP://Site.Example:80/d/../v#f", Modified: at})
+			w.wantTold("create u, create v")
+			if _, err := w.pub.Announce(w.Context(), make([]A, protocol.MaxBatch+1)); err == nil {
+				w.Error("no error")
+			}
+		},
+		"looks leave it": func(w *world) {
+			w.say(A{URL: "x", Modified: w.now}, A{URL: "y", Modified: w.now})
+			w.told()
+			for range 3 {
+				w.pass(time.Hour)
+				if rep := w.look(); rep.HeldNow != 0 || rep.Unchanged != 4 {
+					w.Errorf("%v", rep)
+				}
+			}
+			if _, err := w.pub.AcceptDeletions(w.Context()); err != nil {
+				w.Error(err)
+			}
+			w.wantTold("")
+			w.forbidden["x"] = true
+			w.look()
+			w.wantTold("delete x")
+		},
+		"the docroot offers it too": func(w *world) {
+			w.say(A{URL: "x.html", Modified: w.now, Title: "said"})
+			w.told()
+			w.write("x.html", "1")
+			w.look()
+			w.wantTold("update x.html") // its digest
+			if it := w.entry("x.html"); it.Digest != one {
+				w.Errorf("%+v", it)
+			}
+			w.wantSaid("refused "+base+"x.html: the site's inventory offers it: it is gone once that does not", A{URL: "x.html", Gone: true})
+			w.remove("x.html")
+			if rep := w.look(); rep.HeldNow != 1 {
+				w.Errorf("%v", rep)
+			}
+			w.pass(time.Minute)
+			w.look()
+			w.wantTold("delete x.html")
+		},
+		"the docroot's page, before it is looked at": func(w *world) {
+			w.write("a.html", "2")
+			w.wantSaid("updated 1", A{URL: "a.html", Digest: two, Modified: w.now, Title: "said"})
+			w.look()
+			w.wantTold("update a.html")
+			if it := w.entry("a.html"); it.Title != "" {
+				w.Errorf("%+v", it) // what the page says itself counts
+			}
+			w.remove("a.html")
+			w.look()
+			w.pass(time.Minute)
+			w.look()
+			w.wantTold("delete a.html")
+		},
+		"a page that vanished is there after all": func(w *world) {
+			was := w.entry("a.html")
+			w.remove("a.html")
+			w.look()
+			w.wantSaid("unchanged 1", A{URL: "a.html", Digest: was.Digest})
+			w.pass(time.Hour)
+			if rep := w.look(); rep.HeldNow != 0 {
+				w.Errorf("%v", rep)
+			}
+			w.wantTold("")
+			w.wantSaid("deleted 1", A{URL: "a.html", Gone: true})
+		},
+		"many announced pages make no disappearance small": func(w *world) {
+			var list []A
+			for i := range 500 {
+				list = append(list, A{URL: fmt.Sprintf("n%d", i), Modified: w.now})
+			}
+			w.wantSaid("created 500", list...)
+			w.told()
+			w.remove("a.html")
+			w.remove("b.html")
+			if rep := w.look(); !rep.MassHeld {
+				w.Errorf("%+v", rep)
+			}
+			w.pass(time.Hour)
+			w.look("")
+			w.look()
+			w.wantTold("")
+			w.write("a.html", "a")
+			w.look()
+			w.wantTold("delete b.html")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write("a.html", "a")
+			w.write("b.html", "b")
+			w.forbidden["secret"] = true
+			w.look()
+			w.pass(time.Hour)
+			story(w)
+		})
+	}
+}
+
+// Before the site was looked at nobody knows its rules.
+func TestAnnounceNotReady(t *testing.T) {
+	w := newWorld(t)
+	list := []server.Announcement{{URL: base + "x", Modified: w.now}}
+	if _, err := w.pub.Announce(t.Context(), list); !errors.Is(err, server.ErrNotReady) {
+		t.Errorf("%v", err)
+	}
+	w.fail = errors.New("no root")
+	w.pub.Look(t.Context(), nil)
+	if _, err := w.pub.Announce(t.Context(), list); !errors.Is(err, server.ErrNotReady) {
+		t.Errorf("%v", err)
+	}
+	w.fail = nil
+	w.look() // of nothing, but that is whole
+	w.wantSaid("created 1", list...)
+	w.wantTold("create x")
+}
+
+// Whoever listens hears of it at once, and the manifest is written.
+func TestRunAnnounce(t *testing.T) {
+	running(t, func(w *world) {
+		time.Sleep(time.Minute)
+		before := w.journal.Head()
+		heard := make(chan error, 1)
+		go func() { heard <- w.journal.Wait(w.Context(), before) }()
+		w.wantSaid("created 1", server.Announcement{URL: "x", Modified: time.Now()})
+		w.must(<-heard)
+		synctest.Wait()
+		if s := w.pub.Status(); s.Manifest != w.journal.Head() || s.Changes != 1 {
+			t.Errorf("%+v", s)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		w.wantTold("create x")
+
+		// A look that is going on is waited for, but not for ever.
+		w.mu.Lock()
+		hold := make(chan struct{})
+		w.looked = func() { <-hold }
+		w.mu.Unlock()
+		w.write("a.html", "2")
+		synctest.Wait()
+		ctx, stop := context.WithTimeout(w.Context(), time.Second)
+		defer stop()
+		if _, err := w.pub.Announce(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		w.mu.Lock()
+		w.looked = nil
+		w.mu.Unlock()
+		close(hold)
+		w.wantSaid("created 1", server.Announcement{URL: "y", Modified: time.Now()})
+	})
+}

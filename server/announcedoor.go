@@ -1,0 +1,189 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	announceMost = 4 << 20          // the longest body, in bytes
+	announceRead = 30 * time.Second // how long it may take to arrive
+	announceWait = 5 * time.Second  // how long an announcement waits for a look that is going on
+)
+
+// serveAnnounce takes announcements in, as the comment of Notifier says.
+func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *problem {
+	if !n.mayAnnounce(r) {
+		p := plainProblem(http.StatusUnauthorized, "announcements need a token of this site, as Authorization: Bearer TOKEN")
+		p.challenge = `Bearer realm="parley announce"`
+		return p
+	}
+	lines, p := announceFormat(r.Header)
+	if p != nil {
+		return p
+	}
+	n.deadline(w, announceRead)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, announceMost))
+	if err != nil {
+		var long *http.MaxBytesError
+		if errors.As(err, &long) {
+			return tooMuch(fmt.Sprintf("more than %d bytes", announceMost))
+		}
+		return plainProblem(http.StatusBadRequest, "the body did not arrive whole")
+	}
+	list, p := parseAnnouncements(body, lines)
+	if p != nil {
+		return p
+	}
+	n.deadline(w, announceWait)
+	ctx, stop := context.WithTimeout(r.Context(), announceWait)
+	defer stop()
+	done, err := n.Announce(ctx, list)
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrNotReady), errors.Is(err, context.DeadlineExceeded):
+		return unavailable("the site is being looked at: say it again")
+	case r.Context().Err() != nil:
+		return nil // nobody is there to be answered
+	default:
+		orDiscard(n.Logger).Error("announcements could not be taken in", "pages", len(list), "err", err)
+		return plainProblem(http.StatusInternalServerError, "the journal could not take them in")
+	}
+	b, err := json.Marshal(done)
+	if err != nil {
+		panic("server: encode answer: " + err.Error()) // plain values always encode
+	}
+	writeJSON(w, append(b, '\n'))
+	return nil
+}
+
+// mayAnnounce reports whether a request bears one of the tokens. It takes as
+// long for every token of whatever length, so that none can be guessed piece
+// by piece.
+func (n *Notifier) mayAnnounce(r *http.Request) bool {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return false
+	}
+	given := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	may := 0
+	for _, t := range n.AnnounceTokens {
+		want := sha256.Sum256([]byte(t))
+		if t != "" {
+			may |= subtle.ConstantTimeCompare(given[:], want[:])
+		}
+	}
+	return may == 1
+}
+
+// announceFormat reports whether a body is pages on lines of their own.
+func announceFormat(h http.Header) (lines bool, p *problem) {
+	const want = "announcements are application/json or application/x-ndjson, without content coding"
+	if c := h.Get("Content-Encoding"); c != "" && !strings.EqualFold(c, "identity") {
+		return false, plainProblem(http.StatusUnsupportedMediaType, want)
+	}
+	text := h.Get("Content-Type")
+	if text == "" {
+		return false, nil
+	}
+	t, _, err := mime.ParseMediaType(text)
+	switch {
+	case err == nil && t == "application/json":
+		return false, nil
+	case err == nil && (t == "application/x-ndjson" || t == "application/jsonl"):
+		return true, nil
+	}
+	return false, plainProblem(http.StatusUnsupportedMediaType, want)
+}
+
+// parseAnnouncements reads the body of a request.
+func parseAnnouncements(body []byte, lines bool) ([]Announcement, *problem) {
+	pages, p := splitPages(body, lines)
+	if p != nil {
+		return nil, p
+	}
+	list := make([]Announcement, len(pages))
+	for i, page := range pages {
+		if page = bytes.TrimSpace(page); len(page) == 0 || page[0] != '{' {
+			return nil, badPage(i, errors.New("it is not an object"))
+		}
+		if err := json.Unmarshal(page, &list[i]); err != nil {
+			return nil, badPage(i, err)
+		}
+		if list[i].URL == "" {
+			return nil, badPage(i, errors.New("it has no url"))
+		}
+	}
+	return list, nil
+}
+
+// splitPages returns the JSON of each page, as far as that can be told
+// without reading it.
+func splitPages(body []byte, lines bool) (pages []json.RawMessage, p *problem) {
+	if lines {
+		s := bufio.NewScanner(bytes.NewReader(body))
+		s.Buffer(nil, announceMost+1)
+		for s.Scan() {
+			if line := bytes.TrimSpace(s.Bytes()); len(line) > 0 {
+				pages = append(pages, bytes.Clone(line))
+			}
+			if len(pages) > protocol.MaxBatch {
+				return nil, tooMuch(fmt.Sprintf("more than %d pages", protocol.MaxBatch))
+			}
+		}
+		return pages, nil
+	}
+	var whole json.RawMessage
+	if err := json.Unmarshal(body, &whole); err != nil {
+		return nil, plainProblem(http.StatusBadRequest, "the body is not JSON as it should be: "+err.Error())
+	}
+	whole = bytes.TrimSpace(whole)
+	if whole[0] == '{' {
+		var o struct{ Pages json.RawMessage }
+		if err := json.Unmarshal(whole, &o); err != nil || len(o.Pages) == 0 || o.Pages[0] != '[' {
+			return []json.RawMessage{whole}, nil
+		}
+		whole = o.Pages
+	}
+	if whole[0] != '[' {
+		return []json.RawMessage{whole}, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(whole))
+	d.Token() // the bracket
+	for d.More() {
+		if len(pages) == protocol.MaxBatch {
+			return nil, tooMuch(fmt.Sprintf("more than %d pages", protocol.MaxBatch))
+		}
+		var page json.RawMessage
+		if err := d.Decode(&page); err != nil {
+			return nil, badPage(len(pages), err)
+		}
+		pages = append(pages, page)
+	}
+	return pages, nil
+}
+
+// badPage is the answer to a page that cannot be read, counted from 0 as in
+// the list.
+func badPage(i int, err error) *problem {
+	p := plainProblem(http.StatusBadRequest, fmt.Sprintf("page %d cannot be read: %v; none was taken in", i, err))
+	p.Parameter = fmt.Sprintf("pages[%d]", i)
+	return p
+}
+
+func tooMuch(what string) *problem {
+	return plainProblem(http.StatusRequestEntityTooLarge, what+" at once: say them in parts")
+}

@@ -1,0 +1,256 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+const token = "a token that is long enough"
+
+// A mouth speaks at the door of a world.
+type mouth struct {
+	*world
+	n      *server.Notifier
+	header http.Header
+}
+
+func newMouth(t *testing.T) *mouth {
+	w := newWorld(t)
+	w.write("a.html", "a")
+	w.look()
+	m := &mouth{world: w, header: http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}}}
+	m.n = &server.Notifier{Log: w.journal, Base: base, Public: w.Public, Ready: w.pub.Ready, Logger: testLog(t),
+		Announce: w.pub.Announce, AnnounceTokens: []string{"another", token}}
+	return m
+}
+
+func (m *mouth) post(body string) *httptest.ResponseRecorder {
+	req := httptest.NewRequest("POST", base+"parley/announce", strings.NewReader(body))
+	req.Header = m.header.Clone()
+	rec := httptest.NewRecorder()
+	m.n.ServeHTTP(rec, req)
+	return rec
+}
+
+func TestAnnounceDoor(t *testing.T) {
+	m := newMouth(t)
+	at := m.now.Format(time.RFC3339)
+	page := func(url string) string { return fmt.Sprintf(`{"url":%q,"modified":%q,"of_no_use":[1,{}]}`, url, at) }
+	said := func(body string) server.Announced {
+		t.Helper()
+		rec := m.post(body)
+		var done server.Announced
+		if err := json.Unmarshal(rec.Body.Bytes(), &done); rec.Code != 200 || err != nil || rec.Header().Get("Cache-Control") != "no-store" {
+			t.Fatalf("%d %v: %s", rec.Code, err, rec.Body)
+		}
+		if done.Cursor != m.journal.Head() {
+			t.Errorf("%+v", done)
+		}
+		return done
+	}
+	said(page("/one"))
+	said(" [" + page("/two") + "," + page(base+"three") + "]\n")
+	said(`{"pages":[` + page("/four") + `]}`)
+	m.wantTold("create one, create two, create three, create four")
+	said(`{"url":"/one","gone":true}`)
+	m.header.Set("Content-Type", "application/x-ndjson; charset=utf-8")
+	said(page("/five") + "\n\n" + page("/six") + "\r\n")
+	m.wantTold("delete one, create five, create six")
+	if done := said(""); done.Created != 0 {
+		t.Errorf("%+v", done)
+	}
+	m.header.Del("Content-Type")
+	done := said(`[]`)
+	if done.Created+done.Unchanged != 0 {
+		t.Errorf("%+v", done)
+	}
+	done = said(`[` + page("http://elsewhere.example/") + `,` + page("/five") + `]`)
+	if len(done.Refused) != 1 || done.Refused[0].URL != "http://elsewhere.example/" || done.Unchanged != 1 {
+		t.Errorf("%+v", done)
+	}
+	sum := protocol.Sum([]byte("x")).String()
+	if done = said(`{"url":"/seven","digest":"` + sum + `","length":1,"type":"text/html"}`); done.Created != 1 || m.entry("seven").Digest.String() != sum {
+		t.Errorf("%+v", done)
+	}
+}
+
+func TestAnnounceDoorRefuses(t *testing.T) {
+	m := newMouth(t)
+	good := fmt.Sprintf(`{"url":"/x","modified":%q}`, m.now.Format(time.RFC3339))
+	many := "[" + strings.Repeat(good+",", protocol.MaxBatch) + good + "]"
+	for _, c := range []struct {
+		body, ctype string
+		status      int
+		says        string
+	}{
+		{``, "", 400, "not JSON"},
+		{`[` + good, "", 400, "not JSON"},
+		{good + good, "", 400, "not JSON"},
+		{`"x"`, "", 400, ""},
+		{`null`, "", 400, "page 0"},
+		{`[` + good + `,7]`, "", 400, "page 1 cannot be read: it is not an object"},
+		{`[` + good + `,{"modified":"2026-11-21T09:00:00Z"}]`, "", 400, "page 1 cannot be read: it has no url"},
+		{`[` + good + `,{"url":"/y","modified":"yesterday"}]`, "", 400, "page 1"},
+		{`{"pages":[{"url":"/y","digest":"md5"}]}`, "", 400, "page 0"},
+		{good + "\n{", "application/x-ndjson", 400, "page 1"},
+		{many, "", 413, "more than 1000 pages at once: say them in parts"},
+		{strings.Repeat(good+"\n", protocol.MaxBatch+1), "application/x-ndjson", 413, "in parts"},
+		{good + strings.Repeat(" ", 4<<20), "", 413, "4194304 bytes at once"},
+		{good, "application/x-www-form-urlencoded", 415, "application/json"},
+		{good, "nonsense/", 415, "application/json"},
+	} {
+		m.header.Set("Content-Type", c.ctype)
+		if c.ctype == "" {
+			m.header.Set("Content-Type", "application/json")
+		}
+		rec := m.post(c.body)
+		var p struct {
+			Status            int
+			Detail, Parameter string
+		}
+		json.Unmarshal(rec.Body.Bytes(), &p)
+		if rec.Code != c.status || p.Status != c.status || !strings.Contains(p.Detail, c.says) || rec.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%.60q: %d %s, want %d %s", c.body, rec.Code, rec.Body, c.status, c.says)
+		}
+		if strings.HasPrefix(c.says, "page ") && p.Parameter != "pages["+c.says[5:6]+"]" {
+			t.Errorf("%.60q: parameter %q", c.body, p.Parameter)
+		}
+	}
+	m.header.Set("Content-Type", "application/json")
+	m.header.Set("Content-Encoding", "gzip")
+	if rec := m.post(good); rec.Code != 415 {
+		t.Errorf("gzip: %d", rec.Code)
+	}
+	m.wantTold("")
+}
+
+func TestAnnounceDoorIsShut(t *testing.T) {
+	m := newMouth(t)
+	body := `{"url":"/x","modified":"2026-11-21T08:00:00Z"}`
+	var first string
+	for _, auth := range []string{"", "Bearer", "Bearer ", "Bearer wrong", "Bearer " + token + "x", "Basic " + token, token, "Bearer another " + token} {
+		m.header.Set("Authorization", auth)
+		rec := m.post(body)
+		if rec.Code != 401 || !strings.HasPrefix(rec.Header().Get("Www-Authenticate"), "Bearer ") {
+			t.Errorf("%q: %d %v", auth, rec.Code, rec.Header())
+		}
+		if first == "" {
+			first = rec.Body.String()
+		}
+		if rec.Body.String() != first {
+			t.Errorf("%q: answered %s, else %s", auth, rec.Body, first)
+		}
+	}
+	m.n.AnnounceTokens = []string{""}
+	m.header.Set("Authorization", "Bearer ")
+	if rec := m.post(body); rec.Code != 401 {
+		t.Errorf("an empty token opens: %d", rec.Code)
+	}
+	m.n.AnnounceTokens = nil
+	m.header.Set("Authorization", "Bearer "+token)
+	if rec := m.post(body); rec.Code != 401 {
+		t.Errorf("no tokens: %d", rec.Code)
+	}
+	m.n.AnnounceTokens = []string{token}
+	m.header.Set("Authorization", "bearer  "+token+" ")
+	if rec := m.post(body); rec.Code != 200 {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+	get := func(method, path string) *httptest.ResponseRecorder {
+		rec := httptest.NewRecorder()
+		m.n.ServeHTTP(rec, httptest.NewRequest(method, base+path, nil))
+		return rec
+	}
+	if rec := get("GET", "parley/announce"); rec.Code != 405 || rec.Header().Get("Allow") != "POST" {
+		t.Errorf("%d %v", rec.Code, rec.Header())
+	}
+	if rec := get("POST", "parley/changes"); rec.Code != 405 || rec.Header().Get("Allow") != "GET, HEAD" {
+		t.Errorf("%d %v", rec.Code, rec.Header())
+	}
+	m.n.Announce = nil
+	if a, b := get("GET", "parley/announce"), m.post(body); a.Code != 404 || b.Code != 404 {
+		t.Errorf("without the door: %d, %d", a.Code, b.Code)
+	}
+}
+
+// What may be tried again says so.
+func TestAnnounceDoorLater(t *testing.T) {
+	m := newMouth(t)
+	var answer error
+	m.n.Announce = func(context.Context, []server.Announcement) (server.Announced, error) {
+		return server.Announced{}, answer
+	}
+	for _, c := range []struct {
+		err    error
+		status int
+	}{
+		{fmt.Errorf("announce: %w", server.ErrNotReady), 503},
+		{fmt.Errorf("announce: %w", context.DeadlineExceeded), 503},
+		{errors.New("disk full"), 500},
+	} {
+		answer = c.err
+		rec := m.post(`{"url":"/x"}`)
+		if again := rec.Header().Get("Retry-After"); rec.Code != c.status || (c.status == 503) != (again != "") {
+			t.Errorf("%v: %d, again after %q", c.err, rec.Code, again)
+		}
+		if strings.Contains(rec.Body.String(), "disk") {
+			t.Errorf("what is wrong inside is nobody's business: %s", rec.Body)
+		}
+	}
+}
+
+// Whatever is said at the door, it answers, and takes in no more than it may.
+func FuzzAnnounceDoor(f *testing.F) {
+	for _, s := range []string{``, `{"url":"/x","modified":"2026-11-21T09:00:00Z"}`, `[{"url":"/x","gone":true},{"url":"y"}]`,
+		`{"pages":[{"url":"/x","digest":"sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:","length":-1}]}`,
+		`{"pages":null}`, `{"pages":{}}`, "{\"url\":\"/x\"}\n{\"url\":\"/y\"}\n", `[[[[`, "\xff", `{"url":"\ud800"}`} {
+		f.Add([]byte(s), false)
+		f.Add([]byte(s), true)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, lines bool) {
+		n := &server.Notifier{Base: base, AnnounceTokens: []string{token}}
+		got := -1
+		n.Announce = func(_ context.Context, list []server.Announcement) (server.Announced, error) {
+			got = len(list)
+			for _, a := range list {
+				if a.URL == "" {
+					t.Error("a page without a URL")
+				}
+			}
+			return server.Announced{}, nil
+		}
+		req := httptest.NewRequest("POST", base+"parley/announce", bytes.NewReader(body))
+		req.Header.Set("Authorization", "Bearer "+token)
+		if lines {
+			req.Header.Set("Content-Type", "application/x-ndjson")
+		}
+		rec := httptest.NewRecorder()
+		n.ServeHTTP(rec, req)
+		switch rec.Code {
+		case 200:
+			if got < 0 || got > protocol.MaxBatch {
+				t.Errorf("%d pages", got)
+			}
+		case 400, 413:
+			if got >= 0 {
+				t.Error("taken in, and refused")
+			}
+		default:
+			t.Errorf("status %d", rec.Code)
+		}
+		if !json.Valid(rec.Body.Bytes()) {
+			t.Errorf("answered %q", rec.Body)
+		}
+	})
+}

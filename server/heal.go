@@ -1,0 +1,306 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A web server makes its validators of a file's size and of the second in
+// which it changed; nginx, of nothing else: ETag of both, Last-Modified of the
+// second. So two things can go wrong that a journal of digests can put right.
+//
+// A rebuild that writes the same bytes anew gives them a new second, and
+// nobody's copy is valid any more: the file is given back the second of the
+// last change of its bytes.
+//
+// Other bytes in the same second, or in an older one (rsync -t, cp -p, a build
+// that gives all files one date), leave the validators of before, and visitors
+// keep what is no longer there: the file is given the second after the latest
+// in which this URL had other bytes.
+//
+// What no look has seen cannot be known: two edits within a second of which
+// only the second was looked at leave nothing to tell them apart by.
+
+// healPatience is how far in the future the time may lie that a page is to
+// get, for it to be waited for.
+const healPatience = 2 * time.Second
+
+// servedAhead is how far ahead of ours the clock of a file system may be. A
+// time beyond is one that somebody made up: it is not counted among those that
+// visitors were told, since no change could ever come after it.
+const servedAhead = time.Minute
+
+// second is what a web server tells of a time.
+func second(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.Unix(t.Unix(), 0).UTC()
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// newest is the latest second that visitors may have been told together with
+// the present bytes of a page. Before it was kept, that was the item's own.
+func newest(e journal.Entry) time.Time {
+	if e.Newest.IsZero() {
+		return second(e.Item.Modified)
+	}
+	return e.Newest
+}
+
+// healTo is the second that a page should have; zero if there is none.
+func healTo(e journal.Entry) time.Time {
+	to := second(e.Item.Modified)
+	if !to.IsZero() && !to.After(e.Other) {
+		to = e.Other.Add(time.Second)
+	}
+	return to
+}
+
+// date notes in an entry which second visitors may be told of what was read,
+// and makes it another one where that should be. It reports false if the page
+// is being changed, so that nothing is known of it now. Again says that it was
+// read for that alone.
+func (c *comparison) date(ctx context.Context, e *journal.Entry, r Offer, again bool) (ok bool, err error) {
+	if r.Digest.IsZero() || r.Modified.IsZero() {
+		return true, nil
+	}
+	now := c.clock()
+	if !r.Modified.After(now.Add(servedAhead)) {
+		e.Newest = latest(e.Newest, second(r.Modified))
+	}
+	to := healTo(*e)
+	if c.healer == nil || to.IsZero() || to.Equal(second(r.Modified)) {
+		return true, nil
+	}
+	// Once the second that it is to have is over, no later write can leave the
+	// same. The second that it has should be over too: killed in between we
+	// would not know that it was told, and other bytes may follow within it.
+	at := to
+	if over := second(r.Modified).Add(time.Second); !r.Modified.After(now) && over.After(at) {
+		at = over
+	}
+	if at = at.Add(racyFine); at.After(now) {
+		e.Stamp = nil // so that it is read again
+		if at.Sub(now) <= healPatience {
+			c.owe(scopeOf(e.Item.URL), at)
+		}
+		return true, nil
+	}
+	h, err := c.healer.Heal(ctx, r, to)
+	switch {
+	case err == nil:
+		e.Stamp, e.Newest = h.Stamp, latest(e.Newest, to)
+		c.rep.Healed++
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case errors.Is(err, ErrChanged), errors.Is(err, fs.ErrNotExist):
+		c.unsettled(e.Item.URL)
+		return false, nil
+	default:
+		e.Stamp, e.Newest = h.Stamp, latest(e.Newest, second(h.Modified))
+		if again {
+			c.refused[e.Item.URL] = true
+		} else if c.unhealed++; c.unhealed == 1 {
+			c.unhealing = err
+		}
+	}
+	return true, nil
+}
+
+// owe notes that there are pages in a directory whose time can be set then.
+func (c *comparison) owe(s Scope, at time.Time) {
+	if c.owed == nil {
+		c.owed = make(map[Scope]time.Time)
+	}
+	c.owed[s] = latest(c.owed[s], at)
+}
+
+// maxRefused is how many pages may turn out in vain to be read again so that
+// they are healed, before no more are.
+const maxRefused = 64
+
+// owesTime reports whether a page that need not be read has a time all the
+// same that should be another: it was looked at before anybody healed.
+func (c *comparison) owesTime(e journal.Entry, o Offer) bool {
+	return c.healer != nil && !e.Other.IsZero() && !o.Modified.IsZero() && !second(o.Modified).After(e.Other) &&
+		len(c.refused) < maxRefused && !c.refused[e.Item.URL]
+}
+
+// Why the time of a page stays as it is.
+var (
+	errLinkedPage = errors.New("it is reached by a symbolic link: the time is that of another page")
+	errHardLink   = errors.New("the file has other names: the time is theirs too")
+	errKeptTime   = errors.New("the file system keeps another time than it was given")
+)
+
+// Heal sets the time of the file behind an offer that Read returned, as
+// [Healer] says. Only the owner of a file, and root, may do that. A file that
+// is also found elsewhere, by a symbolic link below the docroot or by another
+// name, has one time for two pages, and is left alone.
+func (s *Site) Heal(ctx context.Context, o Offer, to time.Time) (Offer, error) {
+	h, err := s.heal(ctx, o, to)
+	if err != nil {
+		return o, fmt.Errorf("heal %q: %w", o.Place, err)
+	}
+	return h, nil
+}
+
+func (s *Site) heal(ctx context.Context, o Offer, to time.Time) (Offer, error) {
+	if err := s.Check(); err != nil {
+		return o, err
+	}
+	t, err := s.lend()
+	if err != nil {
+		return o, err
+	}
+	defer s.release(t)
+	path, links, err := follow(t.path, filepath.FromSlash(o.Place))
+	switch {
+	case err != nil && isGone(err):
+		return o, fs.ErrNotExist
+	case err != nil:
+		return o, err
+	case len(links) > 0:
+		return o, errLinkedPage
+	}
+	f, left, err := t.open(o.Place)
+	if err != nil {
+		return o, err
+	}
+	if left != "" {
+		return o, ErrChanged
+	}
+	defer f.Close()
+	before, err := statOpen(f)
+	switch {
+	case err != nil:
+		return o, err
+	case before.mode != 0, before.size != o.Length, !before.mtime.Equal(o.Modified),
+		len(o.Stamp) > 0 && !bytes.Equal(o.Stamp, before.settledStamp()):
+		return o, ErrChanged
+	case before.links > 1:
+		return o, errHardLink
+	}
+	if err := setTime(f, path, to); err != nil {
+		return o, err
+	}
+	// Whoever wrote between the reading and this has the time that was just
+	// set, which says that nothing has changed. So it is read again.
+	digest, err := digestOf(ctx, f, before.size)
+	if err != nil {
+		return o, err
+	}
+	now, err := statOpen(f)
+	if err != nil {
+		return o, err
+	}
+	is, rounded := now.mtime.Equal(to), now.mtime.Equal(before.mtime) || now.mtime.Sub(to).Abs() <= racyCoarse
+	if digest != o.Digest || now.size != before.size || !is && !rounded {
+		if is {
+			err = setTime(f, path, time.Now())
+		}
+		return o, errors.Join(ErrChanged, err)
+	}
+	o.Modified, o.Stamp = now.mtime, now.settledStamp()
+	if now.ctime.IsZero() || now.ctime.Nanosecond() == 0 {
+		o.Stamp = now.stamp(time.Now()) // coarse times: the usual caution
+	}
+	if !is {
+		return o, errKeptTime
+	}
+	return o, nil
+}
+
+// settledStamp is the stamp that a file has once its times are not young any
+// more, if nobody writes to it. For one whose time was just set it may be kept
+// at once: whoever writes later leaves the time of then, and the second that
+// was set is over. For the same reason it was read after that, not before.
+func (s *fileStat) settledStamp() []byte { return s.stamp(latest(s.mtime, s.ctime).Add(time.Hour)) }
+
+// digestOf reads an open file from its beginning, which should have this size.
+func digestOf(ctx context.Context, f io.Reader, size int64) (d protocol.Digest, err error) {
+	r := lendReader()
+	defer r.giveBack()
+	if _, err := r.read(ctx, io.LimitReader(f, size+1), 0); err != nil {
+		return d, err
+	}
+	r.hash.Sum(d[:0])
+	return d, nil
+}
+
+// healRounds is how often a Turn looks again at pages whose time was still to
+// come: they may have been written again meanwhile.
+const healRounds = 2
+
+// owe takes in what a comparison could not heal yet, and warns of what it
+// never will.
+func (p *Publisher) owe(c *comparison) {
+	if c.unhealed > 0 {
+		p.log().Warn("some files keep the time that they have: a web server may tell visitors that they changed, or that they did not",
+			"files", c.unhealed, "err", c.unhealing)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for s, at := range c.owed {
+		if p.owed == nil {
+			p.owed = make(map[Scope]time.Time)
+		}
+		p.owed[s] = latest(p.owed[s], at)
+	}
+}
+
+// pay takes off the list what is looked at now.
+func (p *Publisher) pay(scopes []Scope) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(scopes) == 0 {
+		p.owed = nil
+	}
+	for _, s := range scopes {
+		delete(p.owed, s)
+	}
+}
+
+// healOwed waits until the times that could not be set have come, and looks at
+// those pages again.
+func (p *Publisher) healOwed(ctx context.Context, rep *Report) error {
+	for range healRounds {
+		var scopes []Scope
+		var at time.Time
+		p.mu.Lock()
+		for s, t := range p.owed {
+			scopes, at = append(scopes, s), latest(at, t)
+		}
+		p.mu.Unlock()
+		if len(scopes) == 0 || p.running.Load() {
+			return nil
+		}
+		if !sleep(ctx, min(at.Sub(p.now()), healPatience)) {
+			return ctx.Err()
+		}
+		next, _, err := p.look(ctx, scopes, false)
+		next.Unchanged, next.LeftOut, next.Unread, next.Unsettled = rep.Unchanged, rep.LeftOut, rep.Unread, rep.Unsettled
+		rep.add(next) // of a few pages only
+		rep.Head = next.Head
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

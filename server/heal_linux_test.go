@@ -1,0 +1,42 @@
+package server_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/parleyweb/parley/server"
+)
+
+// Only the owner of a file may set its time, whoever may write to it.
+func TestHealAsSomebodyElse(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	w := newWard(t, "a.html")
+	w.must(os.Chmod(filepath.Dir(filepath.Dir(w.dir)), 0o755)) // of all tests of this kind
+	w.must(os.Chmod(w.path("a.html"), 0o666))
+	o, err := w.site.Read(t.Context(), w.offer("a.html"))
+	w.must(err)
+	was := w.second("a.html")
+
+	runtime.LockOSThread() // which is somebody else for a moment
+	defer runtime.UnlockOSThread()
+	w.must(unix.Setfsuid(65534))
+	defer unix.Setfsuid(0)
+	h, err := w.site.Heal(t.Context(), o, o.Modified.Add(-time.Hour))
+	if !errors.Is(err, os.ErrPermission) || errors.Is(err, server.ErrChanged) {
+		t.Errorf("%v", err)
+	}
+	if string(h.Stamp) != string(o.Stamp) || !h.Modified.Equal(o.Modified) {
+		t.Errorf("%+v", h)
+	}
+	if s := w.second("a.html"); s != was {
+		t.Errorf("it is healed all the same: %d, %d", s, was)
+	}
+}

@@ -1,0 +1,226 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/server"
+)
+
+// tool returns the path of a program. Without it the test is skipped, or fails
+// where everything is promised to be there.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin") {
+		if p, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return p
+		}
+	}
+	missing(t, "no "+name+" on this machine")
+	return ""
+}
+
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("PARLEY_REQUIRE") == "all" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}
+
+// A webServer is an nginx as it comes, before a docroot.
+type webServer struct {
+	t      *testing.T
+	client *http.Client
+}
+
+func serveNginx(t *testing.T, root string) *webServer {
+	nginx, dir := tool(t, "nginx"), t.TempDir()
+	sock := filepath.Join(dir, "sock")
+	user := ""
+	if os.Getuid() == 0 {
+		user = "user root;" // whose the test's directories are
+	}
+	conf := fmt.Sprintf("%[3]s daemon off; pid %[1]s/pid; error_log %[1]s/error.log;\nevents {}\nhttp {\naccess_log off; default_type text/html;\n"+
+		"client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;\n"+
+		"server { listen unix:%[1]s/sock; root %[2]s; }\n}\n", dir, root, user)
+	file := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(nginx, "-c", file, "-p", dir, "-e", filepath.Join(dir, "error.log"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+	})
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if c, err := net.Dial("unix", sock); err == nil {
+			c.Close()
+			break
+		} else if time.Since(begin) > 10*time.Second {
+			log, _ := os.ReadFile(filepath.Join(dir, "error.log"))
+			t.Fatalf("nginx does not answer: %v\n%s", err, log)
+		}
+	}
+	return &webServer{t, &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", sock)
+	}}}}
+}
+
+// validators are what a visitor keeps of a page, beside the page.
+type validators struct{ etag, modified string }
+
+// get asks for a page, and returns the status and its validators.
+func (s *webServer) get(url string, condition ...string) (int, validators) {
+	s.t.Helper()
+	req, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if len(condition) > 0 {
+		req.Header.Set(condition[0], condition[1])
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode, validators{resp.Header.Get("Etag"), resp.Header.Get("Last-Modified")}
+}
+
+// valid counts the copies that the web server says are valid, by each validator.
+func (s *webServer) valid(copies map[string]validators) (etags, dates int) {
+	s.t.Helper()
+	for url, v := range copies {
+		if status, _ := s.get(url, "If-None-Match", v.etag); status == http.StatusNotModified {
+			etags++
+		}
+		if status, _ := s.get(url, "If-Modified-Since", v.modified); status == http.StatusNotModified {
+			dates++
+		}
+	}
+	return etags, dates
+}
+
+// A nightly rebuild of git's documentation writes every file anew, with the
+// same bytes. To nginx all is new, and every copy out there worthless; healed,
+// nothing has happened.
+func TestHealNginx(t *testing.T) {
+	const source = "/usr/share/doc/git-doc"
+	if _, err := os.Stat(source); err != nil {
+		missing(t, "no git-doc on this machine")
+	}
+	d := newDocroot(t)
+	build := func() {
+		t.Helper()
+		d.must(filepath.WalkDir(source, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() || filepath.Ext(path) != ".html" {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			d.must(err)
+			rel, err := filepath.Rel(source, path)
+			d.must(err)
+			d.write(filepath.ToSlash(rel), string(b))
+			return nil
+		}))
+	}
+	build()
+	yesterday := time.Now().Add(-24 * time.Hour)
+	d.must(filepath.WalkDir(d.dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			err = os.Chtimes(path, yesterday, yesterday)
+		}
+		yesterday = yesterday.Add(time.Second / 7)
+		return err
+	}))
+	j, err := server.OpenJournal(t.Context(), filepath.Join(filepath.Dir(d.dir), "state"), server.JournalOptions{Base: base})
+	d.must(err)
+	defer j.Close()
+	pub := &server.Publisher{Inventory: d.site, Journal: j, Once: true, Log: testLog(t)}
+	turn := func() server.Report {
+		t.Helper()
+		rep, err := pub.Turn(t.Context())
+		d.must(err)
+		return rep
+	}
+	turn()
+	web := serveNginx(t, d.dir)
+	copies := map[string]validators{}
+	for _, o := range d.look() {
+		if o.LeftOut != "" {
+			continue
+		}
+		status, v := web.get(o.URL)
+		if status != http.StatusOK || v.etag == "" || v.modified == "" {
+			t.Fatalf("%s: %d %+v", o.URL, status, v)
+		}
+		copies[o.URL] = v
+	}
+	n := len(copies)
+	if n != j.Len() || n < 100 {
+		t.Fatalf("%d pages served, %d in the journal", n, j.Len())
+	}
+	if etags, dates := web.valid(copies); etags != n || dates != n {
+		t.Fatalf("before the rebuild %d and %d of %d copies are valid", etags, dates, n)
+	}
+
+	build()
+	if rep := turn(); rep.Told() != 0 {
+		t.Errorf("the rebuild: %v", rep)
+	}
+	etags, dates := web.valid(copies)
+	t.Logf("not healed: 304 for %d of %d entity tags, %d dates", etags, n, dates)
+	if etags != 0 || dates != 0 {
+		t.Error("the rebuild was not noticed by nginx: the test shows nothing")
+	}
+	build()
+	pub.Heal = true
+	if rep := turn(); rep.Told() != 0 || rep.Healed != n {
+		t.Errorf("the rebuild, healed: %v", rep)
+	}
+	etags, dates = web.valid(copies)
+	t.Logf("healed: 304 for %d of %d entity tags, %d dates", etags, n, dates)
+	if etags != n || dates != n {
+		t.Error("copies that are right are not valid")
+	}
+	if h := j.Head(); h.Seq != 0 {
+		t.Errorf("something was told: %v", h)
+	}
+
+	// Two edits of one length within a second.
+	page := base + "git-add.html"
+	d.write("git-add.html", "one edit")
+	before, err := os.Stat(d.path("git-add.html"))
+	d.must(err)
+	turn()
+	_, one := web.get(page)
+	d.write("git-add.html", "and more")
+	d.must(os.Chtimes(d.path("git-add.html"), before.ModTime(), before.ModTime().Truncate(time.Second).Add(999*time.Millisecond)))
+	if status, _ := web.get(page, "If-None-Match", one.etag); status != http.StatusNotModified {
+		t.Errorf("nginx notices the second edit by itself: %d", status)
+	}
+	if rep := turn(); rep.Changed != 1 {
+		t.Errorf("the second edit: %v", rep)
+	}
+	for _, c := range [][2]string{{"If-None-Match", one.etag}, {"If-Modified-Since", one.modified}} {
+		if status, v := web.get(page, c[0], c[1]); status != http.StatusOK {
+			t.Errorf("%s %s: false %d, the page has %+v", c[0], c[1], status, v)
+		}
+	}
+	if !strings.Contains(one.etag, "-8") {
+		t.Errorf("nginx makes %s of the time and the size", one.etag)
+	}
+}

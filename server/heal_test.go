@@ -1,0 +1,615 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A ward is a docroot whose files are healed, in a time of its own, which is
+// long over: whatever is written in it has the time that the ward has then.
+type ward struct {
+	*docroot
+	now     time.Time
+	journal *server.Journal
+	pub     *server.Publisher
+	reads   int
+	said    bytes.Buffer
+}
+
+// counting is a Site that counts what is read of it.
+type counting struct {
+	*server.Site
+	w *ward
+}
+
+func (c counting) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
+	c.w.reads++
+	return c.Site.Read(ctx, o)
+}
+
+func newWard(t *testing.T, files ...string) *ward {
+	w := &ward{docroot: newDocroot(t), now: time.Now().Add(-60 * 24 * time.Hour).Truncate(time.Second)}
+	for _, f := range files {
+		w.put(f, "content of "+f)
+	}
+	w.open()
+	t.Cleanup(func() { w.journal.Close() })
+	w.pass(time.Hour)
+	return w
+}
+
+func (w *ward) open() {
+	w.Helper()
+	clock := func() time.Time { return w.now }
+	j, err := server.OpenJournal(w.Context(), filepath.Join(filepath.Dir(w.dir), "state"), server.JournalOptions{Base: base, Now: clock})
+	w.must(err)
+	w.journal = j
+	w.pub = &server.Publisher{Inventory: counting{w.site, w}, Journal: j, Heal: true, Now: clock, Log: slog.New(slog.NewTextHandler(&w.said, nil))}
+}
+
+func (w *ward) pass(d time.Duration) { w.now = w.now.Add(d) }
+
+// put writes a page now; putAt, as if at another time, as rsync -t does.
+func (w *ward) put(place, content string) { w.putAt(place, content, w.now) }
+
+func (w *ward) putAt(place, content string, at time.Time) {
+	w.Helper()
+	w.write(place, content)
+	w.must(os.Chtimes(w.path(place), at, at))
+}
+
+// second is the second in which a file changed, as a web server tells it.
+func (w *ward) second(place string) int64 {
+	w.Helper()
+	fi, err := os.Stat(w.path(place))
+	w.must(err)
+	return fi.ModTime().Unix()
+}
+
+// look looks at everything once the stamps of all files are old enough to be kept.
+func (w *ward) look() server.Report {
+	w.Helper()
+	for young := true; young; {
+		young = false
+		for o, err := range w.site.Look(w.Context(), nil) {
+			w.must(err)
+			young = young || o.LeftOut == "" && len(o.Stamp) == 0
+		}
+		time.Sleep(time.Millisecond)
+	}
+	rep, err := w.pub.Look(w.Context(), nil)
+	w.must(err)
+	return rep
+}
+
+// wantSecond checks the second of a file, which is that of t.
+func (w *ward) wantSecond(what, place string, t time.Time) {
+	w.Helper()
+	if got := w.second(place); got != t.Unix() {
+		w.Errorf("%s: %s changed at %d, want %d (%+d)", what, place, got, t.Unix(), got-t.Unix())
+	}
+}
+
+// wantQuiet checks that the next look reads nothing and finds nothing.
+func (w *ward) wantQuiet() {
+	w.Helper()
+	reads, head := w.reads, w.journal.Head()
+	if rep := w.look(); w.reads != reads || rep.Touched+rep.Healed+rep.Told() != 0 || w.journal.Head() != head {
+		w.Errorf("%d pages read again: %v", w.reads-reads, rep)
+	}
+}
+
+func TestHealRebuild(t *testing.T) {
+	w := newWard(t, "a.html", "b.html", "d/c.html")
+	w.look()
+	was := map[string]int64{}
+	for _, p := range []string{"a.html", "b.html", "d/c.html"} {
+		was[p] = w.second(p)
+	}
+	for night := range 3 {
+		w.pass(24 * time.Hour)
+		for p := range was {
+			w.must(os.Remove(w.path(p)))
+			w.put(p, "content of "+p)
+		}
+		w.pass(time.Minute)
+		rep := w.look()
+		if rep.Healed != 3 || rep.Touched != 3 || rep.Told() != 0 {
+			t.Errorf("night %d: %v", night, rep)
+		}
+		if !strings.HasSuffix(rep.String(), " touched only 3 healed 3") {
+			t.Error(rep.String())
+		}
+		for p, s := range was {
+			if w.second(p) != s {
+				t.Errorf("night %d: %s changed at %d, not %d", night, p, w.second(p), s)
+			}
+		}
+		w.wantQuiet()
+	}
+	if h := w.journal.Head(); h.Seq != 0 {
+		t.Errorf("%v: something was told", h)
+	}
+}
+
+// Without it nothing is touched, but what was seen counts once it is switched on.
+func TestHealOff(t *testing.T) {
+	w := newWard(t, "a.html", "b.html")
+	w.pub.Heal = false
+	w.look()
+	first := w.now
+	w.put("a.html", "one")
+	w.look()
+	w.put("a.html", "two") // in the same second
+	w.put("b.html", "content of b.html")
+	if rep := w.look(); rep.Healed != 0 || rep.Changed != 1 || rep.Touched != 1 {
+		t.Errorf("%v", rep)
+	}
+	w.wantSecond("not healed", "a.html", first)
+	w.wantQuiet()
+	w.pub.Heal = true
+	w.pass(time.Minute)
+	if rep := w.look(); rep.Healed != 1 {
+		t.Errorf("%v", rep)
+	}
+	w.wantSecond("healed later", "a.html", first.Add(time.Second))
+	w.wantSecond("nobody is misled by it, and its visitors have it", "b.html", first)
+	w.wantQuiet()
+}
+
+func TestHealStories(t *testing.T) {
+	for name, story := range map[string]func(w *ward){
+		"the same second": func(w *ward) {
+			w.put("a.html", "one")
+			at := w.now
+			w.look()
+			w.put("a.html", "two")
+			w.look() // it would be a time to come
+			w.wantSecond("too early", "a.html", at)
+			w.pass(1100 * time.Millisecond)
+			if rep := w.look(); rep.Healed != 1 || rep.Told() != 0 {
+				w.Errorf("%v", rep)
+			}
+			w.wantSecond("healed", "a.html", at.Add(time.Second))
+			w.wantQuiet()
+		},
+		"an older time than the bytes before": func(w *ward) {
+			w.put("a.html", "one")
+			w.look()
+			w.pass(time.Hour)
+			w.putAt("a.html", "two", w.now.Add(-1000*time.Hour))
+			seen := w.now
+			w.look()
+			w.pass(time.Second)
+			w.look()
+			w.wantSecond("healed", "a.html", seen)
+			w.wantQuiet()
+		},
+		"all versions of one date": func(w *ward) {
+			long := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+			w.putAt("z.html", "one", long)
+			one := w.now
+			w.look()
+			w.pass(time.Hour)
+			w.look()
+			w.wantSecond("not believed", "z.html", one)
+			w.putAt("z.html", "two", long)
+			two := w.now
+			w.look()
+			w.pass(time.Hour)
+			w.look()
+			w.wantSecond("healed", "z.html", two)
+			w.putAt("z.html", "two", long)
+			w.look()
+			w.wantSecond("healed again", "z.html", two)
+			w.wantQuiet()
+		},
+		"a time to come": func(w *ward) {
+			w.putAt("a.html", "one", w.now.Add(time.Hour))
+			one := w.now
+			w.look()
+			w.pass(10 * time.Minute)
+			w.look()
+			w.wantSecond("healed", "a.html", one)
+			w.putAt("a.html", "one", w.now.Add(1000*time.Hour))
+			w.look()
+			w.wantSecond("healed again", "a.html", one)
+			w.wantQuiet()
+			w.pass(time.Minute)
+			w.put("a.html", "two")
+			two := w.now
+			w.pass(time.Minute)
+			w.look()
+			w.wantSecond("a change is not kept back by it", "a.html", two)
+		},
+		"a clock that is ahead a little": func(w *ward) {
+			w.putAt("a.html", "one", w.now.Add(3*time.Second))
+			w.look()
+			w.putAt("a.html", "two", w.now.Add(3*time.Second))
+			ahead := w.now.Add(3 * time.Second)
+			w.look()
+			for range 6 {
+				w.pass(time.Second)
+				w.look()
+			}
+			w.wantSecond("healed in time", "a.html", ahead.Add(time.Second))
+			w.wantQuiet()
+		},
+		"there and back": func(w *ward) {
+			w.put("a.html", "one")
+			w.look()
+			w.pass(time.Hour)
+			w.put("a.html", "two")
+			two := w.now
+			w.pass(time.Hour)
+			w.look()
+			w.putAt("a.html", "one", two.Add(-time.Hour)) // the old file is put back
+			back := w.now
+			w.look()
+			w.pass(time.Hour)
+			w.look()
+			w.wantSecond("the bytes are back, and not their time", "a.html", back)
+			w.wantQuiet()
+		},
+		"deleted and made again": func(w *ward) {
+			w.put("a.html", "one")
+			made := w.now
+			w.look()
+			w.pass(time.Hour)
+			w.must(os.Remove(w.path("a.html")))
+			w.look()
+			w.pass(2 * time.Minute)
+			w.look()
+			gone := w.now
+			w.pass(time.Hour)
+			w.putAt("a.html", "two", made)
+			w.look()
+			w.wantSecond("healed", "a.html", gone.Add(time.Second))
+			w.wantQuiet()
+		},
+		"vanished for a moment": func(w *ward) {
+			was := w.second("a.html")
+			w.must(os.Remove(w.path("a.html")))
+			w.look()
+			w.pass(20 * time.Second)
+			w.put("a.html", "content of a.html")
+			w.pass(2 * time.Second)
+			if rep := w.look(); rep.Returned != 1 || rep.Healed != 1 {
+				w.Errorf("%v", rep)
+			}
+			w.wantSecond("healed", "a.html", time.Unix(was, 0))
+			w.wantQuiet()
+		},
+		"moved by a rebuild": func(w *ward) {
+			was := w.second("a.html")
+			w.must(os.Remove(w.path("a.html")))
+			w.put("moved.html", "content of a.html")
+			w.pass(2 * time.Second)
+			if rep := w.look(); rep.Moved != 1 || rep.Healed != 1 {
+				w.Errorf("%v", rep)
+			}
+			w.wantSecond("the bytes are as old as they were", "moved.html", time.Unix(was, 0))
+			w.wantQuiet()
+		},
+		"killed before it could be healed": func(w *ward) {
+			was := w.second("a.html")
+			w.put("a.html", "content of a.html")
+			w.look() // within the second that it was written in
+			w.must(w.journal.Close())
+			w.open()
+			w.pass(2 * time.Second)
+			w.look()
+			w.wantSecond("healed by the next", "a.html", time.Unix(was, 0))
+			w.wantQuiet()
+		},
+		"a file with two names": func(w *ward) {
+			w.pass(time.Hour)
+			w.put("x.html", "x")
+			w.pass(time.Hour)
+			w.must(os.Link(w.path("x.html"), w.path("y.html")))
+			w.look()
+			w.put("x.html", "x")
+			touched := w.now
+			w.pass(2 * time.Second)
+			if rep := w.look(); rep.Healed != 0 {
+				w.Errorf("%v", rep)
+			}
+			w.wantSecond("left alone", "x.html", touched)
+			if !strings.Contains(w.said.String(), "files=2") || !strings.Contains(w.said.String(), "other names") {
+				w.Errorf("log says %s", &w.said)
+			}
+			w.wantQuiet()
+		},
+		"a page by a symbolic link": func(w *ward) {
+			w.must(os.Symlink("a.html", w.path("link.html")))
+			w.must(os.Symlink("d", w.path("dir")))
+			w.look()
+			was := w.second("a.html")
+			w.pass(time.Hour)
+			w.put("a.html", "content of a.html")
+			w.put("d/e.html", "content of d/e.html")
+			w.pass(2 * time.Second)
+			if rep := w.look(); rep.Healed != 2 {
+				w.Errorf("%v", rep)
+			}
+			w.wantSecond("healed under its own name", "link.html", time.Unix(was, 0))
+			w.look() // the links see that
+			w.wantQuiet()
+		},
+		"a symbolic link that leads elsewhere": func(w *ward) {
+			w.must(os.Symlink("a.html", w.path("latest.html")))
+			w.look()
+			w.pass(time.Hour)
+			w.must(os.Remove(w.path("latest.html")))
+			w.must(os.Symlink("b.html", w.path("latest.html")))
+			w.look()
+			was := w.second("b.html")
+			w.pass(time.Hour)
+			w.put("b.html", "content of b.html")
+			w.pass(2 * time.Second)
+			w.look()
+			w.wantSecond("one file, two dates: its own", "b.html", time.Unix(was, 0))
+			w.look()
+			w.wantSecond("it stays", "b.html", time.Unix(was, 0))
+			w.look() // tried once more, and not again
+			w.wantQuiet()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWard(t, "a.html", "b.html", "d/e.html")
+			w.look()
+			w.pass(time.Hour)
+			story(w)
+		})
+	}
+}
+
+// What a Turn could not set yet it waits for.
+func TestHealTurn(t *testing.T) {
+	d := newDocroot(t, "a.html")
+	j, err := server.OpenJournal(t.Context(), filepath.Join(filepath.Dir(d.dir), "state"), server.JournalOptions{Base: base})
+	d.must(err)
+	defer j.Close()
+	pub := &server.Publisher{Inventory: d.site, Journal: j, Heal: true, Once: true}
+	turn := func() server.Report {
+		rep, err := pub.Turn(t.Context())
+		d.must(err)
+		return rep
+	}
+	turn()
+	fi, err := os.Stat(d.path("a.html"))
+	d.must(err)
+	d.write("a.html", "CONTENT OF a.html")
+	d.must(os.Chtimes(d.path("a.html"), fi.ModTime(), fi.ModTime()))
+	begin := time.Now()
+	rep := turn()
+	after, err := os.Stat(d.path("a.html"))
+	d.must(err)
+	if rep.Changed != 1 || rep.Healed != 1 || after.ModTime().Unix() <= fi.ModTime().Unix() || after.ModTime().After(time.Now()) {
+		t.Errorf("%v: from %v to %v", rep, fi.ModTime(), after.ModTime())
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if rep := turn(); rep.Healed+rep.Touched+rep.Told() != 0 || rep.Unchanged != 1 {
+		t.Errorf("%v", rep)
+	}
+}
+
+// A writer that comes between the reading and the healing is not hidden by it.
+func TestHealRace(t *testing.T) {
+	w := newWard(t, "a.html")
+	read := func() server.Offer {
+		t.Helper()
+		o, err := w.site.Read(t.Context(), w.offer("a.html"))
+		w.must(err)
+		return o
+	}
+	to := w.now.Add(-10 * time.Hour)
+	o := read()
+	at := o.Modified
+	o.Stamp = nil // as of a file too young for one
+	w.putAt("a.html", "CONTENT OF a.html", at)
+	begin := time.Now().Add(-time.Second)
+	if _, err := w.site.Heal(t.Context(), o, to); !errors.Is(err, server.ErrChanged) {
+		t.Errorf("other bytes of the same time: %v", err)
+	}
+	if s := w.second("a.html"); s < begin.Unix() {
+		t.Errorf("they have been given a time that is over: %d", s)
+	}
+
+	o = read()
+	w.put("a.html", "longer than it was before")
+	if _, err := w.site.Heal(t.Context(), o, to); !errors.Is(err, server.ErrChanged) {
+		t.Errorf("other length: %v", err)
+	}
+	w.wantSecond("it is not touched", "a.html", w.now)
+	o = read()
+	w.must(os.Remove(w.path("a.html")))
+	if _, err := w.site.Heal(t.Context(), o, to); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("gone: %v", err)
+	}
+	w.put("a.html", "a")
+	h, err := w.site.Heal(t.Context(), read(), to)
+	if err != nil || !h.Modified.Equal(to) || len(h.Stamp) == 0 {
+		t.Errorf("%+v %v", h, err)
+	}
+	w.wantSecond("healed", "a.html", to)
+}
+
+// Files are written all the time while they are healed; once they rest, the
+// journal holds their bytes.
+func TestHealStorm(t *testing.T) {
+	w := newWard(t)
+	pages := 12
+	for i := range pages {
+		w.put(fmt.Sprintf("%d.html", i), "0000")
+	}
+	w.now = time.Time{}
+	w.pub.Now = nil
+	w.look()
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for n := range 2 {
+		writers.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(n), 7))
+			old := time.Now().Add(-time.Hour)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				name := w.path(fmt.Sprintf("%d.html", rnd.IntN(pages)))
+				os.WriteFile(name, []byte(fmt.Sprintf("%04d", rnd.IntN(3))), 0o644)
+				if rnd.IntN(2) == 0 {
+					os.Chtimes(name, old, old)
+				}
+			}
+		})
+	}
+	healed := 0
+	for begin := time.Now(); time.Since(begin) < 500*time.Millisecond; {
+		rep, err := w.pub.Look(t.Context(), nil)
+		w.must(err)
+		healed += rep.Healed
+	}
+	close(stop)
+	writers.Wait()
+	_, err := w.pub.Turn(t.Context())
+	w.must(err)
+	want := map[string]protocol.Digest{}
+	for i := range pages {
+		b, err := os.ReadFile(w.path(fmt.Sprintf("%d.html", i)))
+		w.must(err)
+		want[fmt.Sprintf("%s%d.html", base, i)] = protocol.Sum(b)
+	}
+	got := map[string]protocol.Digest{}
+	v, err := w.journal.View()
+	w.must(err)
+	defer v.Close()
+	for e, err := range v.Entries() {
+		w.must(err)
+		got[e.Item.URL] = e.Item.Digest
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the journal differs: %v", diff(got, want))
+	}
+	t.Logf("healed %d times", healed)
+}
+
+// A frail Inventory is one that cannot set times.
+type frail struct {
+	*shelf
+	why error
+}
+
+func (f frail) Heal(_ context.Context, o server.Offer, _ time.Time) (server.Offer, error) {
+	return o, f.why
+}
+
+func TestHealCannot(t *testing.T) {
+	w := newWorld(t)
+	var said bytes.Buffer
+	w.pub.Inventory, w.pub.Heal = frail{w.shelf, os.ErrPermission}, true
+	w.pub.Log = slog.New(slog.NewTextHandler(&said, nil))
+	w.fill(5)
+	w.look()
+	w.pass(time.Hour)
+	w.fill(5)
+	w.pass(time.Hour)
+	rep := w.look()
+	if rep.Touched != 5 || rep.Healed != 0 || strings.Count(said.String(), "level=WARN") != 1 || !strings.Contains(said.String(), "files=5") {
+		t.Errorf("%v\n%s", rep, &said)
+	}
+	reads := w.reads
+	if w.look(); w.reads != reads {
+		t.Error("what cannot be healed is read again and again")
+	}
+	w.pub.Inventory = frail{w.shelf, fmt.Errorf("just now: %w", server.ErrChanged)}
+	w.write("p/000.html", "page 0")
+	w.pass(time.Hour)
+	if rep := w.look(); rep.Unsettled != 1 || rep.Touched != 0 {
+		t.Errorf("%v", rep)
+	}
+	said.Reset()
+	w.pub.Inventory = w.shelf
+	w.look()
+	w.look()
+	if n := strings.Count(said.String(), "nothing is healed"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, &said)
+	}
+}
+
+// Beside Run pages are healed as soon as they can be, and the events of that
+// begin nothing anew.
+func TestRunHeals(t *testing.T) {
+	w := newWard(t, "a.html", "b.html", "d/c.html")
+	w.pub.Now = nil
+	ctx, stop := context.WithCancel(t.Context())
+	var reads atomic.Int64
+	w.pub.Inventory = tallied{w.site, &reads}
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := w.pub.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	defer running.Wait()
+	defer stop()
+	until(t, "the first look", func() bool { return w.pub.Status().Whole })
+	was := map[string]int64{}
+	for _, p := range []string{"a.html", "b.html", "d/c.html"} {
+		was[p] = w.second(p)
+	}
+	for p := range was { // a rebuild
+		w.write(p, "content of "+p)
+	}
+	until(t, "the rebuild is healed", func() bool {
+		return w.second("a.html") == was["a.html"] && w.second("b.html") == was["b.html"] && w.second("d/c.html") == was["d/c.html"]
+	})
+	w.write("a.html", "first")
+	until(t, "an edit", func() bool { return w.journal.Head().Seq == 1 })
+	first := w.second("a.html")
+	w.write("a.html", "third")
+	w.must(os.Chtimes(w.path("a.html"), time.Unix(first, 0), time.Unix(first, 5)))
+	until(t, "another, of its time", func() bool { return w.journal.Head().Seq == 2 && w.second("a.html") > first })
+	if s := w.second("a.html"); s != first+1 {
+		t.Errorf("healed from %d to %d", first, s)
+	}
+	// Each page is read twice and digested once more; an event may come in between.
+	looks, at := w.pub.Status().Looks, reads.Load()
+	time.Sleep(time.Second)
+	if n, r := w.pub.Status().Looks-looks, reads.Load()-at; n > 3 || r > 1 {
+		t.Errorf("in a second of silence there were %d looks, and %d pages read", n, r)
+	}
+	if s := w.pub.Status(); s.Head.Seq != 2 || s.Error != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// tallied is a Site that counts what is read of it, for many goroutines.
+type tallied struct {
+	*server.Site
+	reads *atomic.Int64
+}
+
+func (c tallied) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
+	c.reads.Add(1)
+	return c.Site.Read(ctx, o)
+}

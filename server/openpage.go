@@ -1,0 +1,55 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+)
+
+// Open opens what Look offered, to be read by whoever wants more of it than
+// Read tells, such as its links. It is found as Read finds it, so that no
+// symbolic link leads out of the docroot. An error that wraps fs.ErrNotExist
+// means that it has vanished, or may not be published as things are now. The
+// content may change while it is read.
+func (s *Site) Open(ctx context.Context, o Offer) (io.ReadCloser, error) {
+	r, err := s.openOffer(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("open %q: %w", o.Place, err)
+	}
+	return r, nil
+}
+
+func (s *Site) openOffer(ctx context.Context, o Offer) (io.ReadCloser, error) {
+	if err := errors.Join(s.Check(), ctx.Err()); err != nil {
+		return nil, err
+	}
+	if o.LeftOut != "" {
+		return nil, fmt.Errorf("%s: %w", o.LeftOut, fs.ErrNotExist)
+	}
+	t, err := s.lend()
+	if err != nil {
+		return nil, err
+	}
+	defer s.release(t) // an open file outlives its directory
+	f, left, err := t.open(o.Place)
+	switch {
+	case err != nil:
+		return nil, err
+	case left != "":
+		return nil, fmt.Errorf("%s: %w", left, fs.ErrNotExist)
+	}
+	st, err := statOpen(f)
+	switch {
+	case err != nil:
+	case st.mode != 0:
+		err = fmt.Errorf("%s: %w", leftIrregular, fs.ErrNotExist)
+	case st.size > s.maxFile():
+		err = fmt.Errorf("%s: %w", leftTooLarge, fs.ErrNotExist)
+	default:
+		return f, nil
+	}
+	f.Close()
+	return nil, err
+}

@@ -1,0 +1,173 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A tally is an Output that remembers when it was written.
+type tally struct {
+	name string
+
+	mu     sync.Mutex
+	fail   error
+	writes []string // head and number of pages
+	order  *[]string
+}
+
+func (o *tally) String() string { return o.name }
+
+func (o *tally) Write(ctx context.Context, j *server.Journal) (bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.order != nil {
+		*o.order = append(*o.order, o.name)
+	}
+	if o.fail != nil {
+		return false, o.fail
+	}
+	v, err := j.View()
+	if err != nil {
+		return false, err
+	}
+	defer v.Close()
+	s := fmt.Sprintf("%d with %d", v.Head().Seq, v.Len())
+	for e, err := range v.Entries() {
+		if err != nil {
+			return false, err
+		}
+		if e.Item.Importance > 0 {
+			s += fmt.Sprint(" ", e.Item.Importance)
+		}
+	}
+	o.writes = append(o.writes, s)
+	return true, nil
+}
+
+func (o *tally) setFail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.fail = err
+}
+
+// written returns what has been written since it was last asked.
+func (o *tally) written() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := strings.Join(o.writes, ", ")
+	o.writes = nil
+	return s
+}
+
+func TestOutputs(t *testing.T) {
+	w := newWorld(t)
+	var order []string
+	a, b, c := &tally{name: "a", order: &order}, &tally{name: "b", order: &order}, &tally{name: "c", order: &order}
+	use := func() { w.pub.Outputs = []server.Output{a, b, c} }
+	use()
+	turn := func() (server.Report, error) { return w.pub.Turn(w.Context()) }
+	want := func(what string, o *tally, want string) {
+		t.Helper()
+		if got := o.written(); got != want {
+			t.Errorf("%s: %s wrote %q, want %q", what, o.name, got, want)
+		}
+	}
+	w.fill(3)
+	w.fail = errors.New("no root")
+	if _, err := turn(); err == nil || len(order) != 0 {
+		t.Errorf("%v, written without a look: %q", err, order)
+	}
+	w.fail = nil
+	_, err := turn()
+	w.must(err)
+	if got := strings.Join(order, ""); got != "abc" {
+		t.Errorf("written in the order %s", got)
+	}
+	want("first", a, "0 with 3")
+	_, err = turn()
+	w.must(err)
+	want("nothing happened", a, "")
+	w.write("p/000.html", "other")
+	b.setFail(errors.New("disk full"))
+	if _, err := turn(); err == nil || !strings.Contains(err.Error(), "write b: disk full") {
+		t.Errorf("%v", err)
+	}
+	want("a change", a, "1 with 3")
+	want("beside one that failed", c, "0 with 3, 1 with 3")
+	st := w.pub.Status()
+	if len(st.Outputs) != 3 || st.Outputs[0] != (server.OutputStatus{Name: "a", Writes: 2}) ||
+		st.Outputs[1] != (server.OutputStatus{Name: "b", Writes: 1, Error: "write b: disk full"}) || !strings.Contains(st.Error, "disk full") {
+		t.Errorf("%+v", st)
+	}
+	b.setFail(nil)
+	_, err = turn()
+	w.must(err)
+	want("tried again", b, "0 with 3, 1 with 3")
+	want("and the others not", a, "")
+	if st := w.pub.Status(); st.Error != "" || st.Outputs[1].Error != "" {
+		t.Errorf("%+v", st)
+	}
+	w.pub.Importance = func(string) protocol.Importance { return 5 }
+	_, err = turn()
+	w.must(err)
+	want("what is not told", a, "1 with 3 5 5 5")
+	w.restart()
+	use()
+	_, err = turn()
+	w.must(err)
+	want("another process", a, "1 with 3 5 5 5")
+}
+
+// Run writes outputs as it writes the manifest: at once after a quiet while,
+// seldom while changes keep coming, again after a failure, and at the end.
+func TestRunOutputs(t *testing.T) {
+	out := &tally{name: "out"}
+	running(t, func(w *world) {
+		if got := out.written(); got != "0 with 2" {
+			t.Errorf("at the beginning: %q", got)
+		}
+		time.Sleep(time.Minute)
+		for i := range 100 {
+			w.write("a.html", fmt.Sprint(i))
+			time.Sleep(time.Second)
+		}
+		if n := strings.Count(out.written(), "with"); n < 9 || n > 13 {
+			t.Errorf("%d writes in 100 s", n)
+		}
+		time.Sleep(time.Minute)
+		out.written()
+		out.setFail(errors.New("disk full"))
+		w.write("a.html", "one")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := w.pub.Status(); s.Error == "" || s.Manifest != s.Head {
+			t.Errorf("%+v", s)
+		}
+		out.setFail(nil)
+		time.Sleep(time.Minute)
+		if got := out.written(); got != "101 with 2" {
+			t.Errorf("after a failure: %q", got)
+		}
+		if s := w.pub.Status(); s.Error != "" {
+			t.Errorf("%+v", s)
+		}
+		w.write("a.html", "two")
+		synctest.Wait()
+		w.write("a.html", "three")
+		synctest.Wait()
+		w.atEnd = func() {
+			if got := out.written(); got != "102 with 2, 103 with 2" {
+				t.Errorf("at the end: %q", got)
+			}
+		}
+	}, func(w *world) { w.pub.Outputs = []server.Output{out} })
+}
