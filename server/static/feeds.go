@@ -1,0 +1,361 @@
+package static
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/feed"
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// Feeds is the news feeds of a site: its newest changes in up to three forms.
+//
+// A page is in a feed once, in its newest state. An update of which it is
+// known that it changed next to nothing of the main text is no news; a move
+// is. A deletion is told in Atom only, which has a word for it, and takes no
+// page's place. As long as there are fewer changes than a feed has entries,
+// those pages follow that changed last, by their Modified: so the feed of a
+// new site is not empty. A page that asks to be listed under another URL is
+// in none.
+//
+// The time of an entry is the page's Modified, if that is known exactly, and
+// otherwise, and for a move or a deletion, when the journal took it in.
+//
+// The files depend on the journal alone; see [Sitemap] for how they are
+// written. Its methods may be called by one goroutine at a time.
+type Feeds struct {
+	RSS, Atom, JSON string // paths, such as DOCROOT/feed.xml; absolute; empty means not wanted
+
+	Base        string // URL of the directory that the feeds are in, and the site's home page
+	Title       string // of the site; empty: Base stands in
+	Description string // empty: a plain sentence stands in
+	Hub         string // URL of a WebSub hub that tells of new feeds; empty means none
+
+	// Entries bounds the pages of a feed, and the deletions. Zero means 50.
+	Entries int
+
+	// MinSignificance is how much of a page's main text, from 0 to 1, an update
+	// must have changed to be told. Zero means 0.01, below zero every update.
+	MinSignificance float64
+
+	// Precompress keeps compressed siblings of every feed. See [Compressed].
+	Precompress bool
+
+	// Public says which URLs may be told to anybody now; nil means all.
+	Public func(url string) bool
+
+	Log *slog.Logger
+}
+
+var _ server.Output = (*Feeds)(nil)
+
+const (
+	feedsNote = "output/feeds"
+
+	entriesDefault = 50
+	minimumDefault = 0.01
+
+	// feedReach is how many changes are looked at for one entry, at most: a
+	// site whose changes are nearly all of no significance has a feed of what
+	// is significant among the newest of them.
+	feedReach = 400
+)
+
+// A form is one way to write a feed.
+type form struct {
+	path  string
+	write func(io.Writer, feed.Feed) error
+}
+
+// forms returns the forms that are wanted. Atom tells most.
+func (f *Feeds) forms() []form {
+	all := []form{{f.Atom, feed.WriteAtom}, {f.RSS, feed.WriteRSS}, {f.JSON, feed.WriteJSON}}
+	return slices.DeleteFunc(all, func(o form) bool { return o.path == "" })
+}
+
+func (f *Feeds) paths() (paths []string) {
+	for _, o := range f.forms() {
+		paths = append(paths, o.path)
+	}
+	return paths
+}
+
+// Own returns the files that it writes.
+func (f *Feeds) Own() []string { return withSiblings(f.paths()...) }
+
+// URL returns where the feed is found that says most, and nothing if no feed
+// is wanted. Search engines take RSS and Atom in a Sitemap line of robots.txt.
+func (f *Feeds) URL() string {
+	if all := f.forms(); len(all) > 0 {
+		return f.urlOf(all[0].path)
+	}
+	return ""
+}
+
+func (f *Feeds) base() string { return strings.TrimSuffix(f.Base, "/") + "/" }
+
+func (f *Feeds) urlOf(path string) string { return f.base() + url.PathEscape(filepath.Base(path)) }
+
+// String names the output in what people read.
+func (f *Feeds) String() string { return "feeds" }
+
+// Write implements [server.Output]. Before the journal is whole there is nothing to write.
+func (f *Feeds) Write(ctx context.Context, j *server.Journal) (bool, error) {
+	paths := f.paths()
+	if !j.Whole() || len(paths) == 0 {
+		return false, nil
+	}
+	var was account
+	was.read(j, feedsNote)
+	now := account{
+		Revision: j.Revision(),
+		Config:   hashOf(1, paths, f.base(), f.Title, f.Description, f.Hub, f.Entries, f.MinSignificance, f.Precompress),
+		Siblings: f.Precompress,
+	}
+	files := paths
+	if f.Precompress {
+		files = withSiblings(paths...)
+	}
+	if was.isCurrent(now) && was.Files == looks(files) {
+		return false, nil
+	}
+	made := &set{owns: f.owns, compress: f.Precompress}
+	defer made.drop()
+	if err := f.make(ctx, j, made); err != nil {
+		return false, err
+	}
+	if err := was.intend(now, j, feedsNote); err != nil {
+		return false, err
+	}
+	var stale []string
+	if was.Siblings && !f.Precompress {
+		for _, p := range paths {
+			stale = append(stale, siblingsOf(p)...)
+		}
+	}
+	wrote, err := made.commit(stale, nil)
+	if err != nil {
+		return wrote, err
+	}
+	now.Files = looks(files)
+	if now != was {
+		now.note(j, feedsNote, orDiscard(f.Log))
+	}
+	return wrote, nil
+}
+
+func (f *Feeds) owns(name string) bool {
+	return slices.ContainsFunc(f.Own(), func(p string) bool { return filepath.Base(p) == name })
+}
+
+// make makes the feeds ready.
+func (f *Feeds) make(ctx context.Context, j *server.Journal, made *set) error {
+	entries, err := f.entries(ctx, j)
+	if err != nil {
+		return err
+	}
+	for _, o := range f.forms() {
+		m, err := made.create(o.path)
+		if err != nil {
+			return err
+		}
+		d := feed.Feed{Title: f.Title, Home: f.base(), Self: f.urlOf(o.path), Description: f.Description,
+			Hub: f.Hub, Entries: entries}
+		if err := o.write(m, d); err != nil {
+			return err
+		}
+		if err := m.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entries returns what the feeds have, newest first.
+func (f *Feeds) entries(ctx context.Context, j *server.Journal) ([]feed.Entry, error) {
+	n := &news{f: f, most: f.Entries, min: f.MinSignificance, seen: make(map[string]bool), minor: make(map[string]bool)}
+	if n.most <= 0 {
+		n.most = entriesDefault
+	}
+	if n.min == 0 {
+		n.min = minimumDefault
+	}
+	if err := n.readBack(ctx, j, j.Head()); err != nil {
+		return nil, err
+	}
+	if n.pages == n.most {
+		return n.entries, nil
+	}
+	v, err := j.View() // not before: who has a view open must not begin to read anew
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	err = n.fill(ctx, v)
+	return n.entries, err
+}
+
+// news collects the entries of the feeds.
+type news struct {
+	f    *Feeds
+	most int
+	min  float64
+
+	entries        []feed.Entry
+	pages, deleted int
+	seen           map[string]bool // URLs of which the newest state was judged
+	minor          map[string]bool // URLs that changed in a way that is no news
+}
+
+// readBack takes in the changes up to head, newest first, until it has
+// enough. A journal is read forwards only: so it is read in stretches, each
+// before the one that was read last, and longer.
+func (n *news) readBack(ctx context.Context, j *server.Journal, head protocol.Cursor) error {
+	end, left := head.Seq, uint64(feedReach*n.most)
+	for length := uint64(4 * n.most); end > 0 && left > 0 && n.pages < n.most; length *= 2 {
+		length = min(length, left, end)
+		left -= length
+		after := protocol.Cursor{Epoch: head.Epoch, Seq: end - length}
+		if floor := j.Floor(); after.Epoch == floor.Epoch && after.Seq < floor.Seq {
+			after.Seq, left = floor.Seq, 0
+		}
+		if after.Seq >= end {
+			return nil
+		}
+		changes, err := readTo(ctx, j, after, end)
+		if errors.Is(err, protocol.ErrTooOld) { // it was forgotten just now
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, c := range slices.Backward(changes) {
+			if err := n.take(j, c); err != nil {
+				return err
+			}
+			if n.pages == n.most {
+				return nil
+			}
+		}
+		end = after.Seq
+	}
+	return nil
+}
+
+// readTo reads the changes after a cursor, to number end.
+func readTo(ctx context.Context, j *server.Journal, after protocol.Cursor, end uint64) (all []protocol.Change, err error) {
+	for after.Seq < end {
+		some, err := j.Read(ctx, after, int(min(end-after.Seq, protocol.MaxBatch)))
+		if err != nil || len(some) == 0 {
+			return all, err
+		}
+		all = append(all, some...)
+		after.Seq = some[len(some)-1].Seq
+	}
+	return all, nil
+}
+
+// take takes in a change that is older than all before.
+func (n *news) take(j *server.Journal, c protocol.Change) error {
+	if t, ok := c.Tombstone(); ok && !n.seen[t.URL] {
+		n.seen[t.URL] = true
+		if n.deleted < n.most && n.public(t.URL) {
+			n.deleted++
+			n.entries = append(n.entries, feed.Entry{URL: t.URL, Op: protocol.Delete, Modified: t.At})
+		}
+	}
+	if c.Op == protocol.Delete || n.seen[c.Item.URL] {
+		return nil
+	}
+	if share, known := c.Significance.Share(); c.Op == protocol.Update && known && share < n.min {
+		n.minor[c.Item.URL] = true
+		return nil // what it was before may be news
+	}
+	n.seen[c.Item.URL] = true
+	e, ok, err := j.Get(c.Item.URL)
+	if err != nil {
+		return err
+	}
+	if !ok || !n.lists(e.Item) {
+		return nil
+	}
+	entry := feed.Entry{URL: c.Item.URL, Title: e.Item.Title, Op: c.Op, Significance: c.Significance,
+		Modified: c.Item.Modified, Summary: summary(c, n.public)}
+	if c.Op == protocol.Move || c.Item.Modified.IsZero() || c.Item.Span > 0 {
+		entry.Modified = c.At
+	}
+	n.add(entry)
+	return nil
+}
+
+func (n *news) add(e feed.Entry) {
+	n.pages++
+	n.entries = append(n.entries, e)
+}
+
+func (n *news) public(url string) bool { return n.f.Public == nil || n.f.Public(url) }
+
+// lists reports whether a page that is there is one for a feed.
+func (n *news) lists(it protocol.Item) bool {
+	return (it.Canonical == "" || it.Canonical == it.URL) && n.public(it.URL)
+}
+
+// summary says what happened.
+func summary(c protocol.Change, public func(string) bool) string {
+	switch c.Op {
+	case protocol.Create:
+		return "New page"
+	case protocol.Move:
+		if public(c.From) {
+			return "Moved here from " + c.From
+		}
+		return "Moved here"
+	}
+	if share, known := c.Significance.Share(); known {
+		return fmt.Sprintf("Changed: %d%% of its text", max(1, int(100*share+0.5)))
+	}
+	return "Changed"
+}
+
+// fill adds the pages that changed last, as far as that is known, to those of
+// which a change tells.
+func (n *news) fill(ctx context.Context, v *journal.View) error {
+	most := n.most - n.pages
+	newer := func(a, b protocol.Item) int {
+		return cmp.Or(b.Modified.Compare(a.Modified), protocol.Compare(a.URL, b.URL))
+	}
+	var best []protocol.Item // sorted, at most twice as many as are wanted
+	i := 0
+	for e, err := range v.Entries() {
+		if i++; err == nil && i%1024 == 0 {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		it := e.Item
+		if it.Modified.IsZero() || it.Span > 0 || n.seen[it.URL] || n.minor[it.URL] {
+			continue
+		}
+		if len(best) >= most && newer(it, best[most-1]) > 0 || !n.lists(it) {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(best, it, newer)
+		best = slices.Insert(best, at, it)
+		best = best[:min(len(best), most)]
+	}
+	for _, it := range best {
+		n.add(feed.Entry{URL: it.URL, Title: it.Title, Modified: it.Modified})
+	}
+	return nil
+}

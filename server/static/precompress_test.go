@@ -1,0 +1,136 @@
+package static_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/static"
+)
+
+// The manifest gets siblings through a real Publisher, and loses them again.
+func TestCompressedManifest(t *testing.T) {
+	w := newWeb(t)
+	w.write("index.html", "Home")
+	manifest := filepath.Join(w.root, "robots.rdf")
+	turn := func(off bool) int {
+		t.Helper()
+		c := &static.Compressed{Path: manifest, Off: off}
+		p := w.publisher([]server.Output{c})
+		p.Snapshot = &server.Snapshot{Path: manifest, Manifest: server.Describe(webBase), Public: w.site.Public}
+		_, err := p.Turn(t.Context())
+		w.must(err)
+		return p.Status().Outputs[0].Writes
+	}
+	if n := turn(false); n != 1 {
+		t.Errorf("%d writes", n)
+	}
+	w.wantSiblings("robots.rdf")
+	was := w.look()
+	if n := turn(false); n != 0 || len(was.touched(w.look())) > 0 {
+		t.Errorf("nothing changed, %d writes, touched %v", n, was.touched(w.look()))
+	}
+	w.write("a.html", "A")
+	if n := turn(false); n != 1 {
+		t.Errorf("%d writes", n)
+	}
+	w.wantSiblings("robots.rdf")
+
+	// Another file of the same content, as a copy restored it.
+	at := time.Now().Add(-time.Hour)
+	w.must(os.Chtimes(manifest, at, at))
+	turn(false)
+	w.wantSiblings("robots.rdf")
+	// A sibling that somebody else made.
+	w.must(os.WriteFile(manifest+".gz", []byte("other"), 0o600))
+	turn(false)
+	w.wantSiblings("robots.rdf")
+
+	turn(true)
+	w.wantNames("switched off", ".robots.rdf.mark", "robots.rdf")
+	w.must(os.WriteFile(manifest+".gz", []byte("somebody's"), 0o644))
+	turn(true)
+	w.wantNames("one of somebody else", ".robots.rdf.mark", "robots.rdf", "robots.rdf.gz")
+	turn(false)
+	w.wantSiblings("robots.rdf")
+}
+
+// A sibling that is older than its file is not there while the new one is made.
+func TestOldSiblingsTellNoLies(t *testing.T) {
+	w := newWeb(t)
+	w.pages(1)
+	path := filepath.Join(w.root, "f.txt")
+	c := &static.Compressed{Path: path}
+	if wrote, err := c.Write(t.Context(), w.journal); wrote || err != nil {
+		t.Errorf("without a file: %v, %v", wrote, err)
+	}
+	w.must(os.WriteFile(path+".gz", []byte("somebody's"), 0o644))
+	if wrote, err := c.Write(t.Context(), w.journal); wrote || err != nil {
+		t.Errorf("without a file: %v, %v", wrote, err)
+	}
+	w.must(os.WriteFile(path, []byte("one"), 0o644))
+	_, err := c.Write(t.Context(), w.journal)
+	w.must(err)
+	w.wantSiblings("f.txt")
+
+	later := time.Now().Add(time.Hour)
+	w.must(os.WriteFile(path, []byte("two"), 0o644))
+	w.must(os.Chtimes(path, later, later))
+	w.must(os.Remove(path + ".gz"))
+	w.must(os.Mkdir(path+".gz", 0o755)) // the new ones cannot be made
+	w.must(os.WriteFile(filepath.Join(path+".gz", "x"), nil, 0o644))
+	if _, err := c.Write(t.Context(), w.journal); err == nil {
+		t.Error("no error")
+	}
+	if _, err := os.Stat(path + ".zst"); err == nil {
+		t.Error("the old sibling is still there")
+	}
+	w.must(os.RemoveAll(path + ".gz"))
+	_, err = c.Write(t.Context(), w.journal)
+	w.must(err)
+	w.wantSiblings("f.txt")
+	w.must(os.Remove(path))
+	_, err = c.Write(t.Context(), w.journal)
+	w.must(err)
+	w.wantNames("after the file went")
+}
+
+// nginx sends the siblings as they are, and tells the same Last-Modified of both.
+func TestNginxSendsSiblings(t *testing.T) {
+	g := newGone(t)
+	g.create(nginxBase + "a.html")
+	s := &static.Sitemap{Path: filepath.Join(g.root, "sitemap.xml"), Base: nginxBase, Precompress: true}
+	_, err := s.Write(t.Context(), g.journal)
+	g.must(err)
+	g.write()
+	r := g.serve("gzip_static on;")
+	var modified []string
+	for _, accept := range []string{"identity", "gzip"} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", nginxBase+"sitemap.xml", nil)
+		g.must(err)
+		req.Header.Set("Accept-Encoding", accept)
+		resp, err := r.client.Do(req)
+		g.must(err)
+		defer resp.Body.Close()
+		if got := resp.Header.Get("Content-Encoding"); (got == "gzip") != (accept == "gzip") {
+			t.Errorf("asked for %s, got %q", accept, got)
+		}
+		body, err := coding.NewReader(resp.Body)
+		g.must(err)
+		b, err := io.ReadAll(body)
+		g.must(err)
+		if !strings.Contains(string(b), "<loc>"+nginxBase+"a.html</loc>") {
+			t.Errorf("%s: %s", accept, b)
+		}
+		modified = append(modified, resp.Header.Get("Last-Modified"))
+	}
+	if modified[0] != modified[1] || modified[0] == "" {
+		t.Errorf("modified %q", modified)
+	}
+}

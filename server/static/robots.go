@@ -1,0 +1,370 @@
+package static
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// Robots is the part of a robots.txt that tells crawlers where the lists of
+// pages are: "Sitemap:" and "Manifest:" lines. It checks them, proposes them,
+// and merges them into the file that there is.
+//
+// What is merged stands in a block between two comments, at the end of the
+// file, and every other byte of it stays as it is; see [Robots.Merge]. Such
+// lines belong to no group, so that no rule means anything else than before.
+// A file that is made anew has the block and nothing else: no group, which
+// allows all, as no file does.
+//
+// Its methods may be called by one goroutine at a time.
+type Robots struct {
+	// Path is the file, DOCROOT/robots.txt. A symbolic link is followed to a
+	// file in or below the same directory; one that leads elsewhere is an error.
+	Path string
+
+	Base     string   // of the site
+	Sitemaps []string // absolute URLs of sitemaps
+	Manifest string   // the absolute URL of robots.rdf; empty means none
+
+	Log *slog.Logger
+}
+
+var _ server.Output = (*Robots)(nil)
+
+const (
+	blockBegin = "# Parley: begin"
+	blockEnd   = "# Parley: end"
+)
+
+// Errors of a robots.txt that nothing is merged into.
+var (
+	errRobotsHTML   = errors.New("it is HTML, not a robots.txt: crawlers read nothing of it; replace it, or take it away and a new one is made")
+	errRobotsBinary = errors.New("it is not a text: crawlers read nothing of it; save it as UTF-8")
+	errRobotsLong   = fmt.Errorf("it is longer than %d KiB, and crawlers read no further: make it shorter", robots.MaxBytes>>10)
+)
+
+// String names the output.
+func (r *Robots) String() string { return "robots.txt" }
+
+// Write implements [server.Output]: it merges the lines into the file, or
+// makes the file. It needs nothing of the journal, which may be nil.
+func (r *Robots) Write(ctx context.Context, _ *server.Journal) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	path, err := r.target()
+	if err != nil {
+		return false, fmt.Errorf("merge into %s: %w", r.Path, err)
+	}
+	u, err := begin(path)
+	if err != nil {
+		return false, fmt.Errorf("merge into %s: %w", r.Path, err)
+	}
+	defer u.drop()
+	old, err := r.old(u)
+	if err != nil {
+		return false, fmt.Errorf("merge into %s: %w", r.Path, err)
+	}
+	text, err := r.Merge(old)
+	if err != nil {
+		return false, fmt.Errorf("merge into %s: %w", r.Path, err)
+	}
+	if u.old == nil && len(text) == 0 {
+		return false, nil
+	}
+	if _, err := u.Write(text); err != nil {
+		return false, err
+	}
+	return u.commit()
+}
+
+// target returns the file that Path means.
+func (r *Robots) target() (string, error) {
+	info, err := os.Lstat(r.Path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode()&fs.ModeSymlink == 0 {
+		return r.Path, nil
+	} else if err != nil {
+		return "", err
+	}
+	to, err := filepath.EvalSymlinks(r.Path)
+	if err != nil {
+		return "", err
+	}
+	if !within(filepath.Dir(r.Path), to) {
+		return "", fmt.Errorf("it is a symbolic link to %s, out of the docroot, and perhaps the file of other sites too: add the lines there by hand", to)
+	}
+	return to, nil
+}
+
+// old reads what an update replaces.
+func (r *Robots) old(u *update) ([]byte, error) {
+	if u.old == nil {
+		return nil, nil
+	}
+	return io.ReadAll(io.NewSectionReader(u.old, 0, robots.MaxBytes+1))
+}
+
+// Propose returns the lines that a robots.txt with this text lacks, as they are to be added.
+func (r *Robots) Propose(text []byte) string {
+	return strings.Join(r.missing(text), "\n")
+}
+
+// missing returns the lines that text lacks.
+func (r *Robots) missing(text []byte) (lines []string) {
+	file := robots.Parse(text)
+	add := func(name, u string) {
+		if line := name + ": " + u; u != "" && !slices.Contains(file.Lines(name), u) && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	for _, u := range r.Sitemaps {
+		add("Sitemap", u)
+	}
+	add("Manifest", r.Manifest)
+	return lines
+}
+
+// Merge returns the text of a robots.txt with the lines that it lacks, in a
+// block at its end:
+//
+//	# Parley: begin
+//	Sitemap: https://www.example.org/sitemap.xml
+//	# Parley: end
+//
+// A block that is there already is replaced where it is. A line that stands
+// outside of it is not said again, and when there is nothing to say the block
+// goes, and leaves the bytes that were there before it came. Line ends are
+// those of the first line. The text may be nil. A text that is HTML, binary,
+// longer than crawlers read, or has half a block is an error.
+func (r *Robots) Merge(text []byte) ([]byte, error) {
+	for _, u := range append(slices.Clone(r.Sitemaps), r.Manifest) {
+		if s, err := protocol.CanonicalURL("", u); u != "" && (err != nil || s != u) {
+			return nil, fmt.Errorf("%.200q is no absolute URL, or not written as one", u)
+		}
+	}
+	if err := readable(text); err != nil {
+		return nil, err
+	}
+	before, after, found, err := cutBlock(text)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		before = text
+	}
+	rest := append(slices.Clone(before), after...)
+	lines := r.missing(rest)
+	if len(lines) == 0 {
+		return rest, nil
+	}
+	end := lineEnd(rest)
+	merged := slices.Clone(before)
+	if len(before) > 0 {
+		merged = append(merged, end...) // ends the last line, or is a blank line
+	}
+	for _, l := range append(append([]string{blockBegin}, lines...), blockEnd) {
+		merged = append(append(merged, l...), end...)
+	}
+	merged = append(merged, after...)
+	if len(merged) > robots.MaxBytes {
+		return nil, errRobotsLong
+	}
+	return merged, nil
+}
+
+// readable returns why a text is no robots.txt, if it is none.
+func readable(text []byte) error {
+	if len(text) > robots.MaxBytes {
+		return errRobotsLong
+	}
+	for _, c := range text {
+		if c < 0x20 && c != '\t' && c != '\n' && c != '\v' && c != '\f' && c != '\r' {
+			return errRobotsBinary
+		}
+	}
+	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")) {
+		return errRobotsHTML
+	}
+	return nil
+}
+
+// lineEnd returns how the lines of a text end.
+func lineEnd(text []byte) string {
+	switch i := bytes.IndexAny(text, "\r\n"); {
+	case i < 0 || text[i] == '\n':
+		return "\n"
+	case i+1 < len(text) && text[i+1] == '\n':
+		return "\r\n"
+	case bytes.IndexByte(text, '\n') >= 0:
+		return "\n" // a stray one
+	}
+	return "\r"
+}
+
+// A span is one line of a text.
+type span struct {
+	line            int // from 1
+	from, end, next int // where it begins, ends, and the next one begins
+}
+
+// spans yields the lines of a text, however they end.
+func spans(text []byte) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		for s := (span{line: 1}); s.from < len(text); s = (span{line: s.line + 1, from: s.next}) {
+			if n := bytes.IndexAny(text[s.from:], "\r\n"); n < 0 {
+				s.end, s.next = len(text), len(text)
+			} else if s.end, s.next = s.from+n, s.from+n+1; bytes.HasPrefix(text[s.end:], []byte("\r\n")) {
+				s.next++
+			}
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// cutBlock takes the block out of a text, together with the line end before
+// it, which came with it.
+func cutBlock(text []byte) (before, after []byte, found bool, err error) {
+	var begin, end span
+	for l := range spans(text) {
+		switch s := strings.TrimSpace(string(text[l.from:l.end])); {
+		case s == blockBegin && begin.line > 0, s == blockEnd && (begin.line == 0 || end.line > 0):
+			return nil, nil, false, fmt.Errorf("line %d is %q once more: leave one block between %q and %q, or none", l.line, s, blockBegin, blockEnd)
+		case s == blockBegin:
+			begin = l
+		case s == blockEnd:
+			end = l
+		}
+	}
+	switch {
+	case begin.line == 0:
+		return nil, nil, false, nil
+	case end.line == 0:
+		return nil, nil, false, fmt.Errorf("%q has no %q after it: take the line away, or add the other", blockBegin, blockEnd)
+	}
+	return bytes.TrimSuffix(text[:begin.from], text[begin.end:begin.next]), text[end.next:], true, nil
+}
+
+// A RobotsFault is something in a robots.txt that keeps crawlers from finding
+// the lists of pages.
+type RobotsFault struct {
+	Line    int    // from 1; 0 for the whole file
+	Problem string // what is wrong
+	Cure    string // what to do
+}
+
+func (f RobotsFault) String() string {
+	if f.Line == 0 {
+		return fmt.Sprintf("robots.txt: %s. %s", f.Problem, f.Cure)
+	}
+	return fmt.Sprintf("robots.txt, line %d: %s. %s", f.Line, f.Problem, f.Cure)
+}
+
+// Check reads the file and returns what is wrong with its lines, and which are
+// missing. Whether a URL of this site has a file is looked up beside Path.
+// That there is no file is a fault; the error is about reading it.
+func (r *Robots) Check() ([]RobotsFault, error) {
+	f, err := os.Open(r.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return []RobotsFault{{Problem: "there is none", Cure: r.addLines(nil)}}, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, robots.MaxBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if err := readable(text); err != nil {
+		problem, cure, _ := strings.Cut(err.Error(), ": ")
+		return []RobotsFault{{Problem: problem, Cure: sentence(cure)}}, nil
+	}
+	var faults []RobotsFault
+	if u, err := protocol.CanonicalURL("", r.Base); err == nil && u != protocol.Origin(u)+"/" {
+		faults = append(faults, RobotsFault{Problem: "the site is not at the root of its host, and crawlers ask for " + protocol.Origin(u) + "/robots.txt",
+			Cure: "Add the lines to that file."})
+	}
+	if _, _, _, err := cutBlock(text); err != nil {
+		faults = append(faults, RobotsFault{Problem: err.Error(), Cure: "Until then nothing is merged."})
+	}
+	for _, l := range linesOf(text) {
+		if problem, cure := r.fault(text, l.name, l.value); problem != "" {
+			faults = append(faults, RobotsFault{Line: l.line, Problem: problem, Cure: cure})
+		}
+	}
+	if len(r.missing(text)) > 0 {
+		faults = append(faults, RobotsFault{Problem: "it does not name all lists of pages", Cure: r.addLines(text)})
+	}
+	return faults, nil
+}
+
+func (r *Robots) addLines(text []byte) string {
+	return "Add, or have it done by --write-robots: " + strings.Join(r.missing(text), "; ")
+}
+
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + s[1:] + "."
+}
+
+type robotsLine struct {
+	line        int
+	name, value string
+}
+
+// linesOf returns the Sitemap and Manifest lines of a text, as crawlers read them.
+func linesOf(text []byte) (list []robotsLine) {
+	for l := range spans(text) {
+		f := robots.Parse(text[l.from:l.end])
+		for _, name := range []string{"Sitemap", "Manifest"} {
+			for _, v := range f.Lines(name) {
+				list = append(list, robotsLine{l.line, name, v})
+			}
+		}
+	}
+	return list
+}
+
+// fault judges the value of one line.
+func (r *Robots) fault(text []byte, name, value string) (problem, cure string) {
+	u, err := protocol.CanonicalURL("", value)
+	if err != nil {
+		return fmt.Sprintf("%s: %.200s is no absolute URL", name, value), "Write it with https:// and the host: many crawlers pass over anything else."
+	}
+	base, err := protocol.CanonicalURL("", r.Base)
+	if err != nil {
+		return "", ""
+	}
+	if protocol.Origin(u) != protocol.Origin(base) {
+		return fmt.Sprintf("%s: %.200s is of another host than %s", name, value, protocol.Origin(base)),
+			"If it is a leftover of another host, or of http, correct it; what it lists counts for this site only if it is meant to."
+	}
+	if !robots.Parse(text).Allowed("*", u[len(protocol.Origin(u)):]) {
+		return fmt.Sprintf("%s: %.200s is forbidden by the rules of this file", name, value), "Allow it: what must not be asked for is not read."
+	}
+	rest, ok := strings.CutPrefix(u, base)
+	if place, err := url.PathUnescape(rest); ok && err == nil && !strings.Contains(rest, "?") && filepath.IsLocal(filepath.FromSlash(place)) {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(r.Path), filepath.FromSlash(place))); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Sprintf("%s: %.200s has no file in the docroot", name, value), "Take the line out, unless a program answers there."
+		}
+	}
+	return "", ""
+}

@@ -1,0 +1,363 @@
+package static_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/server/static"
+)
+
+const robotsBase = "https://www.example.org/"
+
+func ourRobots(path string) *static.Robots {
+	return &static.Robots{Path: path, Base: robotsBase, Sitemaps: []string{robotsBase + "sitemap.xml"}, Manifest: robotsBase + "robots.rdf"}
+}
+
+func TestRobotsMerge(t *testing.T) {
+	block := "# Parley: begin\nSitemap: https://www.example.org/sitemap.xml\nManifest: https://www.example.org/robots.rdf\n# Parley: end\n"
+	crlf := strings.ReplaceAll(block, "\n", "\r\n")
+	cr := strings.ReplaceAll(block, "\n", "\r")
+	r := ourRobots("")
+	for _, c := range []struct{ before, after string }{
+		{"", block},
+		{"User-agent: *\nDisallow: /x\n", "User-agent: *\nDisallow: /x\n\n" + block},
+		{"User-agent: *\nDisallow: /x", "User-agent: *\nDisallow: /x\n" + block},
+		{"User-agent: *\r\nDisallow: /x\r\n", "User-agent: *\r\nDisallow: /x\r\n\r\n" + crlf},
+		{"User-agent: *\rDisallow: /x", "User-agent: *\rDisallow: /x\r" + cr},
+		{"User-agent: *\nDisallow: /x\r", "User-agent: *\nDisallow: /x\r\n" + block},
+		{"User-agent: *\rDisallow: /x\r\n", "User-agent: *\rDisallow: /x\r\n\n" + block},
+		{"\uFEFF", "\uFEFF\n" + block},
+		{"\uFEFF# comment", "\uFEFF# comment\n" + block},
+		{"\n\n\n", "\n\n\n\n" + block},
+		{"caf\xe9: in Latin-1\n", "caf\xe9: in Latin-1\n\n" + block},
+		{"sitemap:https://www.example.org/sitemap.xml # ours\n",
+			"sitemap:https://www.example.org/sitemap.xml # ours\n\n# Parley: begin\nManifest: https://www.example.org/robots.rdf\n# Parley: end\n"},
+		{"Sitemap: https://www.example.org/sitemap.xml\nManifest: https://www.example.org/robots.rdf\n",
+			"Sitemap: https://www.example.org/sitemap.xml\nManifest: https://www.example.org/robots.rdf\n"},
+	} {
+		got, err := r.Merge([]byte(c.before))
+		if err != nil || string(got) != c.after {
+			t.Errorf("merge into %q:\n%q, %v, want\n%q", c.before, got, err, c.after)
+		}
+		if again, err := r.Merge(got); err != nil || !bytes.Equal(again, got) {
+			t.Errorf("merge into %q is not idempotent: %q, %v", c.before, again, err)
+		}
+		if out, err := new(static.Robots).Merge(got); err != nil || string(out) != c.before {
+			t.Errorf("taken out of %q: %q, %v", got, out, err)
+		}
+	}
+
+	// What a person writes after the block stays after it.
+	mine := "User-agent: a\nDisallow: /\n\n" + block + "\nUser-agent: b\nDisallow: /b\n"
+	other := &static.Robots{Sitemaps: []string{robotsBase + "new.xml"}}
+	want := "User-agent: a\nDisallow: /\n\n# Parley: begin\nSitemap: https://www.example.org/new.xml\n# Parley: end\n\nUser-agent: b\nDisallow: /b\n"
+	if got, err := other.Merge([]byte(mine)); err != nil || string(got) != want {
+		t.Errorf("%q, %v", got, err)
+	}
+
+	for text, says := range map[string]string{
+		"<!DOCTYPE html><title>Not found</title>":      "HTML",
+		"\uFEFF \n<html>":                              "HTML",
+		"User-agent: *\x00":                            "not a text",
+		"\xff\xfeU\x00s\x00":                           "not a text",
+		"\x1f\x8b\x08\x00":                             "not a text",
+		strings.Repeat("# long\n", 80_000):             "longer than 500 KiB",
+		strings.Repeat("#", robots.MaxBytes-10) + "\n": "longer than 500 KiB",
+		"# Parley: begin\nSitemap: x\n":                `no "# Parley: end"`,
+		block + block:                                  "line 5",
+		"# Parley: end\n" + block:                      "line 1",
+	} {
+		if got, err := r.Merge([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("merge into %.60q: %.60q, %v, want an error with %q", text, got, err, says)
+		}
+	}
+	if _, err := (&static.Robots{Manifest: "/robots.rdf"}).Merge(nil); err == nil {
+		t.Error("a relative URL is written")
+	}
+}
+
+func TestRobotsWrite(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "robots.txt")
+	r := ourRobots(path)
+	write := func(want bool) {
+		t.Helper()
+		if wrote, err := r.Write(t.Context(), nil); err != nil || wrote != want {
+			t.Errorf("wrote %v, %v, want %v", wrote, err, want)
+		}
+	}
+	read := func() string {
+		t.Helper()
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	write(true)
+	write(false)
+	if f := robots.Parse([]byte(read())); !f.Allowed("*", "/x") || !slices.Equal(f.Lines("sitemap"), r.Sitemaps) || !slices.Equal(f.Lines("manifest"), []string{r.Manifest}) {
+		t.Errorf("a new file: %q", read())
+	}
+	if err := os.WriteFile(path, []byte("User-agent: *\nDisallow: /x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(true)
+	write(false)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	none := &static.Robots{Path: path}
+	if wrote, err := none.Write(t.Context(), nil); err != nil || !wrote || read() != "User-agent: *\nDisallow: /x\n" {
+		t.Errorf("taken out: %v, %v, %q", wrote, err, read())
+	}
+	if wrote, err := (&static.Robots{Path: filepath.Join(dir, "nothing.txt")}).Write(t.Context(), nil); err != nil || wrote {
+		t.Errorf("nothing to say: %v, %v", wrote, err)
+	}
+
+	// A link within the docroot is followed, and stays one; one out of it is refused.
+	sub := filepath.Join(dir, "common", "robots.txt")
+	outside := filepath.Join(t.TempDir(), "robots.txt")
+	for _, err := range []error{os.Mkdir(filepath.Dir(sub), 0o755), os.Rename(path, sub), os.Symlink("common/robots.txt", path), os.WriteFile(outside, nil, 0o644)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(true)
+	write(false)
+	if to, err := os.Readlink(path); err != nil || to != "common/robots.txt" || !strings.Contains(read(), "Sitemap:") {
+		t.Errorf("the link is %q, %v, and gives %q", to, err, read())
+	}
+	for _, err := range []error{os.Remove(path), os.Symlink(outside, path)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Write(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "out of the docroot") {
+		t.Errorf("written through a link that leads out: %v", err)
+	}
+	if b, err := os.ReadFile(outside); err != nil || len(b) > 0 {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestRobotsCheck(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "robots.txt")
+	r := ourRobots(path)
+	check := func(text string, want ...string) {
+		t.Helper()
+		if text != "" {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		faults, err := r.Check()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, f := range faults {
+			if i >= len(want) || !strings.Contains(f.String(), want[i]) || f.Cure == "" {
+				t.Errorf("%q: %s", text, f)
+			}
+		}
+		if len(faults) < len(want) {
+			t.Errorf("%q: %v, want %q", text, faults, want)
+		}
+	}
+	check("", "there is none")
+	check("<html>", "HTML")
+	check("User-agent: *\nDisallow:\n", "does not name all")
+	for _, name := range []string{"sitemap.xml", "robots.rdf"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := "User-agent: *\nDisallow: /private/\n\nSitemap: https://www.example.org/sitemap.xml\nManifest: https://www.example.org/robots.rdf\n"
+	check(good)
+	check("# comment\r\n\r\nSitemap: /sitemap.xml\r\n"+good, "line 3: Sitemap: /sitemap.xml is no absolute URL")
+	check(good+"sitemap: http://www.example.org/sitemap.xml\n", "line 6: Sitemap: http://www.example.org/sitemap.xml is of another host")
+	check(good+"Sitemap: https://www.example.org/old-sitemap.xml\n", "line 6: Sitemap: https://www.example.org/old-sitemap.xml has no file")
+	check(good+"Sitemap: https://www.example.org/private/s.xml\n", "line 6: Sitemap: https://www.example.org/private/s.xml is forbidden")
+	check(good+"# Parley: begin\n", "has no")
+	r.Base = robotsBase + "docs/"
+	check(good, "not at the root of its host")
+	if got := r.Propose([]byte("User-agent: *\n")); got != "Sitemap: https://www.example.org/sitemap.xml\nManifest: https://www.example.org/robots.rdf" {
+		t.Errorf("proposed %q", got)
+	}
+}
+
+// corpus reads the recorded files whose name has the suffix.
+func corpus(t *testing.T, archive, suffix string) (texts [][]byte) {
+	t.Helper()
+	data := os.Getenv("PARLEY_DATA")
+	if data == "" {
+		t.Skip("PARLEY_DATA names no folder of recorded corpora")
+	}
+	packed, err := os.Open(filepath.Join(data, "parsers", archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	z, err := zstd.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	for files := tar.NewReader(z); ; {
+		h, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return texts
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag != tar.TypeReg || !strings.HasSuffix(h.Name, suffix) {
+			continue
+		}
+		b, err := io.ReadAll(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, b)
+	}
+}
+
+var (
+	corpusAgents = []string{"*", "Googlebot", "bingbot", "Yandex", "parley", "AhrefsBot"}
+	corpusPaths  = []string{"/", "/index.html", "/wp-admin/", "/search?q=a", "/a/b/c.php", "/private/x", "/cgi-bin/a", "/tmp", "/%7Euser/", "/b.gif"}
+)
+
+// Files as they are found: nothing is meant otherwise after the merge.
+func TestRobotsMergeOfRecordedFiles(t *testing.T) {
+	texts := corpus(t, "robots-top1m-2017.tar.zst", "")
+	r := ourRobots("")
+	refused, merged := map[string]int{}, 0
+	type pair struct {
+		Before, After []byte
+	}
+	var sample []pair
+	for i, text := range texts {
+		got, err := r.Merge(text)
+		if err != nil {
+			says, _, _ := strings.Cut(err.Error(), ":")
+			refused[says]++
+			continue
+		}
+		merged++
+		if !bytes.HasPrefix(got, text) {
+			t.Fatalf("file %d: bytes were altered", i)
+		}
+		if again, err := r.Merge(got); err != nil || !bytes.Equal(again, got) {
+			t.Errorf("file %d: not idempotent: %v", i, err)
+		}
+		if out, err := new(static.Robots).Merge(got); err != nil || !bytes.Equal(out, text) {
+			t.Errorf("file %d: not as it was: %v", i, err)
+		}
+		a, b := robots.Parse(text), robots.Parse(got)
+		for _, agent := range corpusAgents {
+			for _, path := range corpusPaths {
+				if a.Allowed(agent, path) != b.Allowed(agent, path) {
+					t.Errorf("file %d: %s %s: allowed %v before, not after", i, agent, path, a.Allowed(agent, path))
+				}
+			}
+			if a.CrawlDelay(agent) != b.CrawlDelay(agent) {
+				t.Errorf("file %d: %s: another delay", i, agent)
+			}
+		}
+		if !slices.Contains(b.Lines("sitemap"), r.Sitemaps[0]) || !slices.Contains(b.Lines("manifest"), r.Manifest) {
+			t.Errorf("file %d: the lines are not read back", i)
+		}
+		if i%20 == 0 && len(text) < 20_000 {
+			sample = append(sample, pair{text, got})
+		}
+	}
+	t.Logf("%d files, %d merged, refused: %v", len(texts), merged, refused)
+	if len(texts) < 8000 || merged < len(texts)*9/10 || refused["it is HTML, not a robots.txt"] == 0 {
+		t.Error("not the files that are meant")
+	}
+
+	python := find(t, "python3")
+	in, err := json.Marshal(map[string]any{"files": sample, "agents": corpusAgents, "paths": corpusPaths, "sitemap": r.Sitemaps[0]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(python, "-c", witness)
+	cmd.Stdin = bytes.NewReader(in)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "same ") {
+		t.Errorf("python3: %v\n%s", err, out)
+	}
+}
+
+// witness compares what the parser of Python's standard library says.
+const witness = `
+import base64, json, sys, urllib.robotparser
+q = json.load(sys.stdin)
+def read(text):
+    p = urllib.robotparser.RobotFileParser("https://www.example.org/robots.txt")
+    p.parse(base64.b64decode(text).decode("utf-8", "replace").splitlines())
+    p.modified()
+    return p
+n = 0
+for i, f in enumerate(q["files"]):
+    try:
+        a, b = read(f["Before"]), read(f["After"])
+    except ValueError:
+        continue # some ports and URLs it cannot read at all
+    for agent in q["agents"]:
+        for path in q["paths"]:
+            url = "https://www.example.org" + path
+            if a.can_fetch(agent, url) != b.can_fetch(agent, url):
+                sys.exit("file %d: %s %s differs" % (i, agent, path))
+            n += 1
+        if a.crawl_delay(agent) != b.crawl_delay(agent):
+            sys.exit("file %d: %s: another delay" % (i, agent))
+    was, now = a.site_maps() or [], b.site_maps() or []
+    if now[:len(was)] != was or q["sitemap"] not in now:
+        sys.exit("file %d: sitemaps %r, then %r" % (i, was, now))
+print("same %d" % n)
+`
+
+func FuzzRobotsMerge(f *testing.F) {
+	for _, s := range []string{"User-agent: *\nDisallow: /x", "a\r# Parley: begin\r\n# Parley: end", "\uFEFF\r\r\n", "Sitemap: https://www.example.org/sitemap.xml"} {
+		f.Add([]byte(s))
+	}
+	r := ourRobots("")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, err := r.Merge(text)
+		if err != nil {
+			return
+		}
+		again, err := r.Merge(got)
+		if err != nil || !bytes.Equal(again, got) {
+			t.Fatalf("not idempotent: %q, %q, %v", got, again, err)
+		}
+		if bytes.Contains(text, []byte("# Parley:")) {
+			return
+		}
+		if out, err := new(static.Robots).Merge(got); err != nil || !bytes.Equal(out, text) || !bytes.HasPrefix(got, text) {
+			t.Fatalf("%q became %q, and then %q, %v", text, got, out, err)
+		}
+		a, b := robots.Parse(text), robots.Parse(got)
+		for _, path := range corpusPaths {
+			if a.Allowed("a", path) != b.Allowed("a", path) {
+				t.Fatalf("%q: %s is not what it was", text, path)
+			}
+		}
+	})
+}

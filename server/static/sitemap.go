@@ -1,0 +1,270 @@
+package static
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/sitemap"
+	"github.com/parleyweb/parley/server"
+)
+
+// Sitemap is the site's sitemap: one file, or, where one may not have all
+// pages, an index at Path and numbered parts beside it (sitemap-0001.xml).
+//
+// It lists what is present and public, held pages included, since vanished is
+// not deleted. A page that asks to be listed under another URL is left out
+// (Item.Canonical), and so is what the protocol does not allow: what does not
+// begin with Base, and URLs of 2,048 characters or more. A date is told only
+// where it is known, and no more precisely.
+//
+// The files depend on the journal alone. All are ready before the first is put
+// in place, the index last; parts that are not needed any more go after it.
+// While nothing changes in the journal, nor in the look of the files, a Write
+// takes some calls of stat.
+//
+// Its methods may be called by one goroutine at a time.
+type Sitemap struct {
+	Path string // such as DOCROOT/sitemap.xml; absolute
+	Base string // URL of the directory that Path is in
+
+	// Gzip compresses the parts: they are named sitemap-0001.xml.gz then. What
+	// stands at Path never is, so that its URL is always the same.
+	Gzip bool
+
+	// Precompress keeps compressed siblings of every file that is not
+	// compressed itself. See [Compressed].
+	Precompress bool
+
+	// Public says which URLs may be told to anybody now; nil means all.
+	Public func(url string) bool
+
+	// MaxURLs and MaxBytes bound one file, where less is wanted than the
+	// protocol allows (50,000 URLs, 52,428,800 bytes). Zero means that.
+	MaxURLs, MaxBytes int
+
+	Log *slog.Logger
+}
+
+var _ server.Output = (*Sitemap)(nil)
+
+const sitemapNote = "output/sitemap"
+
+// URL returns where the sitemap is found, for a line in robots.txt.
+func (s *Sitemap) URL() string { return s.base() + url.PathEscape(filepath.Base(s.Path)) }
+
+func (s *Sitemap) base() string { return strings.TrimSuffix(s.Base, "/") + "/" }
+
+// ownParts is how many parts Own foresees: for five million pages.
+const ownParts = 100
+
+// Own returns the files that it writes: all parts that are there, and some
+// that may come.
+func (s *Sitemap) Own() []string {
+	own := withSiblings(s.Path)
+	for i, there := 1, true; i <= ownParts || there && i <= sitemap.MaxURLs; i++ {
+		there = false
+		for _, ext := range []string{".xml", ".xml.gz", ".xml.zst"} {
+			p := s.part(i, ext)
+			own = append(own, p)
+			if i >= ownParts && !there {
+				_, err := os.Lstat(p)
+				there = err == nil
+			}
+		}
+	}
+	return own
+}
+
+// part returns the path of part i.
+func (s *Sitemap) part(i int, ext string) string {
+	return filepath.Join(filepath.Dir(s.Path), sitemap.PartName(filepath.Base(s.Path), i, ext))
+}
+
+// owns reports whether a file of that name can be one of the sitemap's.
+func (s *Sitemap) owns(name string) bool {
+	base := filepath.Base(s.Path)
+	if part, ok := strings.CutPrefix(name, strings.TrimSuffix(base, ".xml")); ok && partName.MatchString(part) {
+		return true
+	}
+	return name == base || slices.Contains(siblingsOf(base), name)
+}
+
+var partName = regexp.MustCompile(`^-[0-9]{4,}\.xml(\.gz|\.zst)?$`)
+
+func (s *Sitemap) partExt() string {
+	if s.Gzip {
+		return ".xml.gz"
+	}
+	return ".xml"
+}
+
+// Write implements [server.Output]. Before the journal is whole there is nothing to write.
+func (s *Sitemap) Write(ctx context.Context, j *server.Journal) (bool, error) {
+	wrote, err := s.write(ctx, j)
+	if errors.Is(err, sitemap.ErrFull) { // the rules of what is public have changed between two passes
+		wrote, err = s.write(ctx, j)
+	}
+	return wrote, err
+}
+
+// String names the output in what people read.
+func (s *Sitemap) String() string { return "sitemap" }
+
+func (s *Sitemap) write(ctx context.Context, j *server.Journal) (bool, error) {
+	if !j.Whole() {
+		return false, nil
+	}
+	var was account
+	known := was.read(j, sitemapNote)
+	now := account{
+		Revision: j.Revision(), // before the view: what comes in between is looked at again
+		Config:   hashOf(1, s.Path, s.base(), s.Gzip, s.Precompress, s.MaxURLs, s.MaxBytes),
+		Siblings: s.Precompress,
+	}
+	if was.isCurrent(now) && was.Files == looks(s.files(was)) {
+		return false, nil
+	}
+	made := &set{owns: s.owns, compress: s.Precompress}
+	defer made.drop()
+	parts, err := s.make(ctx, j, made)
+	if err != nil {
+		return false, err
+	}
+	if s.Gzip {
+		now.GzipParts = parts
+	} else {
+		now.Parts = parts
+	}
+	if err := was.intend(now, j, sitemapNote); err != nil {
+		return false, err
+	}
+	stale, surplus := s.leftovers(was, now)
+	wrote, err := made.commit(stale, surplus)
+	if err != nil {
+		return wrote, err
+	}
+	if !known {
+		s.orphans(now)
+	}
+	now.Files = looks(s.files(now))
+	if now != was {
+		now.note(j, sitemapNote, orDiscard(s.Log))
+	}
+	return wrote, nil
+}
+
+// make makes the files ready, and returns how many parts there are.
+func (s *Sitemap) make(ctx context.Context, j *server.Journal, made *set) (parts int, err error) {
+	v, err := j.View()
+	if err != nil {
+		return 0, err
+	}
+	defer v.Close()
+	elsewhere := 0
+	pages := s.pages(ctx, v, &elsewhere)
+	fits, err := sitemap.Fit(pages, s.MaxURLs, s.MaxBytes)
+	if err != nil {
+		return 0, err
+	}
+	w := sitemap.Writer{Base: s.base(), Name: filepath.Base(s.Path), Parts: !fits, PartExt: s.partExt(),
+		MaxURLs: s.MaxURLs, MaxBytes: s.MaxBytes}
+	w.Create = func(name string) (io.WriteCloser, error) {
+		return made.createNamed(filepath.Join(filepath.Dir(s.Path), name))
+	}
+	elsewhere = 0
+	for p, err := range pages {
+		if err != nil {
+			return 0, err
+		}
+		if err := w.Add(p); err != nil {
+			return 0, err
+		}
+	}
+	done, err := w.Close()
+	if err == nil && done.LeftOut+elsewhere > 0 {
+		orDiscard(s.Log).Warn("sitemap: pages are left out, since a sitemap may not list them",
+			"sitemap", s.Path, "too_long", done.LeftOut, "not_below_it", elsewhere)
+	}
+	return done.Parts, err
+}
+
+// pages yields what is to be listed. It counts what is not below Base.
+func (s *Sitemap) pages(ctx context.Context, v *journal.View, elsewhere *int) iter.Seq2[sitemap.Page, error] {
+	base := s.base()
+	return func(yield func(sitemap.Page, error) bool) {
+		n := 0
+		for e, err := range v.Entries() {
+			if n++; err == nil && n%1024 == 0 {
+				err = ctx.Err()
+			}
+			if err != nil {
+				yield(sitemap.Page{}, err)
+				return
+			}
+			it := e.Item
+			switch {
+			case it.Canonical != "" && it.Canonical != it.URL, s.Public != nil && !s.Public(it.URL):
+			case !strings.HasPrefix(it.URL, base):
+				*elsewhere++
+			case !yield(sitemap.Page{Loc: it.URL, Modified: it.Modified, Span: it.Span}, nil):
+				return
+			}
+		}
+	}
+}
+
+// files returns the files of a sitemap that is as a says.
+func (s *Sitemap) files(a account) []string {
+	var files []string
+	for i := 1; i <= a.Parts; i++ {
+		files = append(files, s.part(i, ".xml"))
+	}
+	files = append(files, s.Path)
+	if a.Siblings {
+		files = withSiblings(files...)
+	}
+	for i := 1; i <= a.GzipParts; i++ {
+		files = append(files, s.part(i, ".xml.gz"))
+	}
+	return files
+}
+
+// leftovers returns the files that were written and are not any more: siblings
+// of files that still are, which would tell lies beside them, and the rest.
+func (s *Sitemap) leftovers(was, now account) (stale, surplus []string) {
+	needed := make(map[string]bool)
+	for _, p := range s.files(now) {
+		needed[p] = true
+	}
+	for _, p := range s.files(was) {
+		switch {
+		case needed[p] || p == s.Path:
+		case needed[strings.TrimSuffix(strings.TrimSuffix(p, ".gz"), ".zst")]:
+			stale = append(stale, p)
+		default:
+			surplus = append(surplus, p)
+		}
+	}
+	return stale, surplus
+}
+
+// orphans tells of files that an earlier run seems to have written, of which
+// nothing is known any more: perhaps they are somebody else's.
+func (s *Sitemap) orphans(now account) {
+	needed := s.files(now)
+	for _, p := range s.Own() {
+		if _, err := os.Lstat(p); err == nil && !slices.Contains(needed, p) {
+			orDiscard(s.Log).Warn("sitemap: a file seems to be left from an earlier sitemap: take it away", "file", p)
+		}
+	}
+}
