@@ -1,0 +1,211 @@
+package ping
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// askTime bounds one request, from the dial to the last byte that is read.
+	askTime = 30 * time.Second
+
+	// askGrace is how long a request under way may last once the process is
+	// told to end: an answer that comes yet need not be asked for again.
+	askGrace = 5 * time.Second
+
+	// maxAnswer is how much of an answer is read, in bytes. It says why
+	// something was refused, and no more.
+	maxAnswer = 2 << 10
+
+	userAgent = "parley"
+)
+
+// An answer is what came of one request.
+type answer struct {
+	status int // 0: there was no answer, see err
+	header http.Header
+	body   string // as far as it was read
+	err    error
+}
+
+// ok reports whether the other side says that it took what was sent.
+func (a answer) ok() bool { return a.status >= 200 && a.status < 300 }
+
+// unclear reports whether the other side may have taken what was sent although
+// it does not say so: the answer got lost, or a gateway lost it.
+func (a answer) unclear() bool {
+	if a.status != 0 {
+		return a.status >= 500 && a.status != http.StatusServiceUnavailable && a.status != http.StatusNotImplemented
+	}
+	var op *net.OpError
+	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
+	unsent := errors.As(a.err, &op) && op.Op == "dial" || errors.As(a.err, &dns) || errors.As(a.err, &cert) || errors.Is(a.err, errPrivate) || errors.Is(a.err, errEnded)
+	return !unsent
+}
+
+// String says for people what the answer was.
+func (a answer) String() string {
+	switch {
+	case a.status == 0:
+		return clip(a.err.Error(), 300)
+	case a.status >= 300 && a.status < 400:
+		return fmt.Sprintf("%d, a redirect to %s", a.status, clip(a.header.Get("Location"), 200))
+	case a.ok() || a.body == "":
+		return strings.TrimSpace(fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)))
+	}
+	return fmt.Sprintf("%d: %s", a.status, clip(a.body, 200))
+}
+
+// clip makes a line for people of what somebody else wrote, of at most n bytes
+// and an ellipsis.
+func clip(s string, n int) string {
+	cut := len(s) > n
+	if cut {
+		s = s[:n]
+	}
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, ""), func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }), " ")
+	if cut {
+		s += "..."
+	}
+	return s
+}
+
+// errEnded is the error of an answer to what was not asked any more.
+var errEnded = errors.New("not asked: the process is to end")
+
+// ask sends a request and reads the answer, for at most the given time.
+// Redirects are not followed: what is sent is meant for whom it was addressed
+// to. When ctx ends, a request under way has askGrace to end too.
+func ask(ctx context.Context, client *http.Client, req *http.Request, most time.Duration) answer {
+	if ctx.Err() != nil {
+		return answer{err: errEnded}
+	}
+	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		t := time.NewTimer(askGrace)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel()
+		case <-inner.Done():
+		}
+	})
+	defer stop()
+	req = req.WithContext(inner)
+	req.Header.Set("User-Agent", userAgent)
+	resp, err := stay(client).Do(req)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status is the answer
+	return answer{status: resp.StatusCode, header: resp.Header, body: string(b)}
+}
+
+// stay returns a client like c, or like http.DefaultClient if c is nil, that
+// follows no redirect and remembers nothing.
+func stay(c *http.Client) *http.Client {
+	s := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if c != nil {
+		s.Transport = c.Transport
+	}
+	return s
+}
+
+const (
+	firstWait   = time.Minute    // after the first failure, doubled with each...
+	longestWait = 6 * time.Hour  // up to this
+	longestHint = 24 * time.Hour // the longest that a Retry-After is honoured
+)
+
+// backoff is how long to wait after n failures in a row. It is longer by up to
+// a quarter, which depends on who waits, so that those who failed together do
+// not return together.
+func backoff(who string, n int) time.Duration {
+	d := longestWait
+	if n < 10 {
+		d = min(firstWait<<max(n-1, 0), longestWait)
+	}
+	h := fnv.New32a()
+	fmt.Fprint(h, who, n)
+	return d + time.Duration(float64(d)/4*float64(h.Sum32())/(1<<32))
+}
+
+// pause is how long to wait after an answer that refuses everything: what it
+// asks for, or else backoff.
+func (a answer) pause(who string, failures int, now time.Time) time.Duration {
+	if a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable {
+		if d, ok := retryAfter(a.header.Get("Retry-After"), now); ok {
+			return d
+		}
+	}
+	return backoff(who, failures)
+}
+
+// retryAfter reads a Retry-After header, seconds or a date (RFC 9110, section
+// 10.2.3), as 1 s to longestHint, and false if it says neither.
+func retryAfter(s string, now time.Time) (time.Duration, bool) {
+	s = strings.TrimSpace(s)
+	if n, err := strconv.ParseUint(s, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return max(time.Second, time.Duration(min(n, uint64(longestHint/time.Second)))*time.Second), true
+	}
+	t, err := http.ParseTime(s)
+	if err != nil {
+		return 0, false
+	}
+	return min(max(t.Sub(now), time.Second), longestHint), true
+}
+
+// over reports whether a time has come that was set at most `most` ahead. One
+// that lies more than twice as far ahead was set by a clock that has been put
+// back since, and counts as come.
+func over(t, now time.Time, most time.Duration) bool {
+	d := t.Sub(now)
+	return d <= 0 || d > 2*most
+}
+
+// wait sleeps, and reports whether ctx let it.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func orDiscard(l *slog.Logger) *slog.Logger {
+	if l == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return l
+}
+
+func orDefault[T int | time.Duration](v, otherwise T) T {
+	if v > 0 {
+		return v
+	}
+	return otherwise
+}
+
+func clock(now func() time.Time) time.Time {
+	if now == nil {
+		return time.Now()
+	}
+	return now()
+}

@@ -1,0 +1,415 @@
+package ping
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	mostVerifying  = 8  // at a time
+	mostDelivering = 16 // at a time
+
+	// topicAgain is when a topic is read again that could not be read.
+	topicAgain = time.Minute
+)
+
+// A content is what a topic is at one moment.
+type content struct {
+	at          protocol.Cursor // it is that of this place in the journal, or a later one
+	contentType string
+	body        []byte
+	digest      protocol.Digest
+}
+
+// A round is what Run knows from one moment to the next.
+type round struct {
+	h      *Hub
+	at     protocol.Cursor // what subscribers are to have
+	moveAt time.Time       // when at is brought up to date; zero if it is
+	topics map[string]content
+	failed map[string]time.Time // topics, and when to read them again
+
+	busy                  map[string]bool // subscriptions for which something is under way
+	verifying, delivering int
+	done                  chan finished
+	owned                 sync.WaitGroup
+}
+
+// finished says that what was under way for a subscription is over.
+type finished struct {
+	id        string
+	verifying bool
+}
+
+// Run verifies and delivers until ctx ends; then it returns nil, once requests
+// under way have been answered or 5 s have passed. It returns an error if the
+// configuration is wrong or the journal is closed; whatever else fails is
+// logged, shown in Status and tried again.
+func (h *Hub) Run(ctx context.Context) error {
+	if err := h.init(); err != nil {
+		return err
+	}
+	h.running.Lock()
+	defer h.running.Unlock()
+	defer h.client.CloseIdleConnections()
+	h.mu.Lock()
+	err := h.load()
+	h.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("hub: %w", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	r := &round{h: h, topics: make(map[string]content), failed: make(map[string]time.Time),
+		busy: make(map[string]bool), done: make(chan finished, mostVerifying+mostDelivering)}
+	news, seen := make(chan struct{}, 1), h.Journal.Head()
+	r.owned.Go(func() {
+		defer stop()
+		err = r.listen(ctx, seen, news)
+	})
+	h.sayGoodbye()
+	r.moveAt = h.now()
+	for ctx.Err() == nil {
+		at := r.turn(ctx)
+		t := time.NewTimer(max(0, at.Sub(h.now())))
+		if at.IsZero() {
+			t.Stop()
+		}
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+		case <-h.kick:
+		case <-news:
+			if r.moveAt.IsZero() {
+				r.moveAt = h.now().Add(h.debounce())
+			}
+		case f := <-r.done:
+			delete(r.busy, f.id)
+			if f.verifying {
+				r.verifying--
+			} else {
+				r.delivering--
+			}
+		}
+		t.Stop()
+	}
+	stop()
+	r.owned.Wait()
+	if err != nil {
+		return fmt.Errorf("hub: %w", err)
+	}
+	return nil
+}
+
+// listen says when the journal has news after what was seen.
+func (r *round) listen(ctx context.Context, seen protocol.Cursor, news chan<- struct{}) error {
+	for {
+		err := r.h.Journal.Wait(ctx, seen)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, fs.ErrClosed):
+			return err
+		case err != nil:
+			wait(ctx, again)
+		}
+		seen = r.h.Journal.Head() // before it is told, so that nothing lies between
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// sayGoodbye lets subscribers of topics that are gone know that they are.
+func (h *Hub) sayGoodbye() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	offered := make(map[string]bool)
+	for _, t := range h.Topics {
+		offered[t] = true
+	}
+	for id, s := range h.subs {
+		if !offered[s.Topic] {
+			s.Want = &want{ID: newKey(), Mode: "denied"}
+			h.subs[id] = s
+		}
+	}
+}
+
+// turn starts what is to be done now, and returns when there is more to do if
+// nothing happens before; the zero time if never.
+func (r *round) turn(ctx context.Context) (next time.Time) {
+	h := r.h
+	now := h.now()
+	sooner := func(t time.Time) {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	if !r.moveAt.IsZero() && over(r.moveAt, now, h.debounce()) {
+		head := h.Journal.Head()
+		r.at, r.moveAt = head, time.Time{}
+		if h.Published != nil {
+			if r.at = h.Published(); r.at != head {
+				r.moveAt = now.Add(h.debounce())
+			}
+		}
+	}
+	if !r.moveAt.IsZero() {
+		sooner(r.moveAt)
+	}
+	h.mu.Lock()
+	ids := make(map[string]subscription, len(h.subs))
+	for id, s := range h.subs {
+		ids[id] = s
+	}
+	h.mu.Unlock()
+	needed := make(map[string]bool) // topics
+	for id, s := range ids {
+		switch {
+		case r.busy[id]:
+			needed[s.Topic] = true
+		case s.Want != nil:
+			if r.verifying < mostVerifying {
+				r.verifying++
+				r.start(id, true, func() { h.verify(ctx, id, s, r.at) })
+			}
+		case !s.active(now):
+			h.mu.Lock()
+			if err := h.drop(id); err != nil {
+				h.log().Error("hub: a subscription that ended could not be dropped", "err", err)
+				sooner(now.Add(again))
+			}
+			h.mu.Unlock()
+		default:
+			sooner(s.Until)
+			if r.at.IsZero() || s.Cursor == r.at {
+				continue
+			}
+			if !over(s.RetryAt, now, longestHint) {
+				sooner(s.RetryAt)
+				continue
+			}
+			needed[s.Topic] = true
+			c, ok := r.content(ctx, s.Topic)
+			switch {
+			case !ok:
+				sooner(r.failed[s.Topic])
+			case c.digest == s.Digest:
+				h.caughtUp(id, c.at)
+			case r.delivering < mostDelivering:
+				r.delivering++
+				r.start(id, false, func() { h.deliver(ctx, id, s, c) })
+			}
+		}
+	}
+	for topic := range r.topics {
+		if !needed[topic] {
+			delete(r.topics, topic) // it may be large
+		}
+	}
+	return next
+}
+
+func (r *round) start(id string, verifying bool, f func()) {
+	r.busy[id] = true
+	r.owned.Go(func() {
+		f()
+		r.done <- finished{id, verifying}
+	})
+}
+
+// content returns a topic as it is at r.at or later.
+func (r *round) content(ctx context.Context, topic string) (content, bool) {
+	if c, ok := r.topics[topic]; ok && c.at == r.at {
+		return c, true
+	}
+	now := r.h.now()
+	if at, ok := r.failed[topic]; ok && !over(at, now, topicAgain) {
+		return content{}, false
+	}
+	c, err := r.h.read(ctx, topic, r.at)
+	r.h.mu.Lock()
+	defer r.h.mu.Unlock()
+	if err != nil {
+		if r.h.trouble[topic] != err.Error() && ctx.Err() == nil {
+			r.h.log().Error("hub: a topic cannot be delivered", "topic", topic, "err", err, "again_in", topicAgain)
+		}
+		r.failed[topic], r.h.trouble[topic] = now.Add(topicAgain), err.Error()
+		return c, false
+	}
+	delete(r.failed, topic)
+	delete(r.h.trouble, topic)
+	r.topics[topic] = c
+	return c, true
+}
+
+func (h *Hub) read(ctx context.Context, topic string, at protocol.Cursor) (content, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	t, b, err := h.Topic(ctx, topic)
+	switch {
+	case err != nil:
+		return content{}, fmt.Errorf("read it: %w", err)
+	case len(b) > maxContent:
+		return content{}, fmt.Errorf("it has %d bytes, more than %d: offer a topic that is shorter, such as a feed", len(b), maxContent)
+	}
+	return content{at: at, contentType: t, body: b, digest: protocol.Sum(b)}, nil
+}
+
+// caughtUp notes that a subscriber has the content that stands at a place. It
+// is only remembered: whoever reads the notes will find the same digest.
+func (h *Hub) caughtUp(id string, at protocol.Cursor) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s, ok := h.subs[id]; ok {
+		s.Cursor = at
+		h.subs[id] = s
+	}
+}
+
+// verify asks a callback whether it wants what was asked for in its name
+// (section 5.3), and does it if so.
+func (h *Hub) verify(ctx context.Context, id string, s subscription, at protocol.Cursor) {
+	w := *s.Want
+	challenge := rand.Text()
+	// What the subscriber has is what stands there before it can know that it
+	// is subscribed: whatever comes later is delivered.
+	var c content
+	if w.Mode == "subscribe" {
+		if now, err := h.read(ctx, s.Topic, at); err == nil {
+			c = now
+		}
+	}
+	a := answer{}
+	req, err := http.NewRequest(http.MethodGet, question(s, w, challenge), nil)
+	if err != nil {
+		a.err = err
+	} else if a = ask(ctx, h.client, req, callTime); errors.Is(a.err, errEnded) {
+		return
+	}
+	ok := a.ok() && a.body == challenge
+	switch err := h.answered(id, w, ok, c); {
+	case err != nil:
+		h.log().Error("hub: a subscription could not be stored: it will be verified again", "err", err, "again_in", again)
+		wait(ctx, again)
+	case ok:
+		h.log().Info("hub: "+w.Mode+" confirmed", "topic", s.Topic, "host", s.host())
+	case w.Mode != "denied":
+		h.log().Info("hub: "+w.Mode+" not confirmed by its callback", "topic", s.Topic, "host", s.host(), "answer", a.String())
+	}
+}
+
+// question is the URL that asks a callback.
+func question(s subscription, w want, challenge string) string {
+	q := url.Values{"hub.mode": {w.Mode}, "hub.topic": {s.Topic}}
+	if w.Mode == "denied" {
+		q.Set("hub.reason", "this hub does not have the topic any more")
+	} else {
+		q.Set("hub.challenge", challenge)
+	}
+	if w.Mode == "subscribe" {
+		q.Set("hub.lease_seconds", strconv.Itoa(int(w.Lease/time.Second)))
+	}
+	switch {
+	case !strings.Contains(s.Callback, "?"):
+		return s.Callback + "?" + q.Encode()
+	case strings.HasSuffix(s.Callback, "?"):
+		return s.Callback + q.Encode()
+	}
+	return s.Callback + "&" + q.Encode()
+}
+
+// answered does what a callback was asked about, or not.
+func (h *Hub) answered(id string, w want, ok bool, c content) (err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	cur, there := h.subs[id]
+	if !there || cur.Want == nil || cur.Want.ID != w.ID {
+		return nil // something else was asked for meanwhile
+	}
+	now := h.now()
+	switch cur.Want = nil; {
+	case w.Mode == "denied", ok && w.Mode == "unsubscribe", !ok && cur.Until.IsZero():
+		err = h.drop(id)
+	case ok:
+		if !cur.active(now) {
+			cur.Since, cur.Cursor, cur.Digest = now, c.at, c.digest
+			cur.Failures, cur.RetryAt, cur.Trouble = 0, time.Time{}, ""
+		}
+		cur.Until, cur.Secret = now.Add(w.Lease), w.Secret
+		err = h.keep(id, cur)
+	default:
+		err = h.keep(id, cur)
+	}
+	return err
+}
+
+// deliver sends content to a subscriber (section 7), and records what came of it.
+func (h *Hub) deliver(ctx context.Context, id string, s subscription, c content) {
+	req, err := http.NewRequest(http.MethodPost, s.Callback, bytes.NewReader(c.body))
+	if err != nil {
+		h.log().Error("hub: a stored callback is no URL", "err", err)
+		wait(ctx, again)
+		return
+	}
+	req.Header.Set("Content-Type", c.contentType)
+	req.Header.Set("Link", Links(h.URL, s.Topic))
+	if s.Secret != "" {
+		mac := hmac.New(sha256.New, []byte(s.Secret))
+		mac.Write(c.body)
+		req.Header.Set("X-Hub-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	}
+	a := ask(ctx, h.client, req, callTime)
+	if errors.Is(a.err, errEnded) {
+		return
+	}
+	now := h.now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	cur, there := h.subs[id]
+	if !there {
+		return
+	}
+	switch {
+	case a.status == http.StatusGone:
+		h.log().Info("hub: a subscriber is gone", "topic", s.Topic, "host", s.host())
+		if err := h.drop(id); err != nil {
+			h.log().Error("hub: a subscription could not be dropped", "err", err)
+		}
+		return
+	case a.ok():
+		cur.Cursor, cur.Digest, cur.DeliveredAt = c.at, c.digest, now
+		cur.Failures, cur.RetryAt, cur.Trouble = 0, time.Time{}, ""
+		cur.Deliveries++
+	default:
+		cur.Failures++
+		cur.RetryAt, cur.Trouble = now.Add(a.pause(id, cur.Failures, now)), "a delivery is not taken: "+a.String()
+	}
+	if err := h.keep(id, cur); err != nil {
+		h.log().Error("hub: a delivery could not be recorded: a restart would repeat it", "err", err)
+		h.subs[id] = cur // it has been made
+	}
+}
+
+// Links is the value of a Link header by which a topic says which hub it has,
+// and what it is called itself (section 4): whoever serves the topic should
+// send it too.
+func Links(hub, topic string) string {
+	return fmt.Sprintf(`<%s>; rel="hub", <%s>; rel="self"`, hub, topic)
+}

@@ -1,0 +1,470 @@
+package ping
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A Hub is a small WebSub hub (W3C WebSub, sections 5 to 8) for the topics of
+// one site, whose journal it follows itself: nobody has to ping it.
+//
+// It is an http.Handler that takes requests to subscribe and to unsubscribe.
+// Run verifies them with the subscriber, and delivers the full content of a
+// topic to each of its subscribers when it has changed. Both must be in use.
+// What a request was answered 202 for survives a kill, and a delivery that was
+// answered is not repeated, but for one to each subscriber after a kill.
+//
+// A subscriber that is behind is given the content as it is when its turn
+// comes: versions between are left out, and the last one never is.
+//
+// Strangers make this machine send requests to addresses of their choice.
+// Therefore callbacks are called at public addresses only, and through no
+// proxy, unless AllowPrivate; redirects are not followed; subscriptions,
+// requests and everything that is read are bounded, in all and by host.
+type Hub struct {
+	// Journal is the site's. Its notes below "hub/" hold the subscriptions,
+	// with their secrets.
+	Journal *server.Journal
+
+	// URL is the hub's own, as it is told to subscribers, such as BASE/parley/hub.
+	URL string
+
+	// Topics are the URLs that can be subscribed to.
+	Topics []string
+
+	// Topic returns the present content of a topic. It is called by several
+	// goroutines at once. More than 16 MiB are not delivered.
+	Topic func(ctx context.Context, url string) (contentType string, body []byte, err error)
+
+	// Published is where the content that Topic returns stands, such as the
+	// Cursor of the site's Snapshot. Nil means the journal's head.
+	Published func() protocol.Cursor
+
+	// Debounce is how long changes gather before they are delivered. Zero means 10 s.
+	Debounce time.Duration
+
+	// MaxSubscriptions bounds subscriptions, and PerHost those with callbacks
+	// on one host. Zero means 1,000 and 20.
+	MaxSubscriptions, PerHost int
+
+	// AllowPrivate says that callbacks may lie at loopback, private and
+	// link-local addresses.
+	AllowPrivate bool
+
+	// HTTP, if not nil, calls callbacks with its Transport, which then has to
+	// keep away from private addresses itself.
+	HTTP *http.Client
+
+	Log *slog.Logger // nil means silence
+	Now func() time.Time
+
+	once    sync.Once
+	initErr error
+	client  *http.Client
+	kick    chan struct{} // something was asked for
+
+	running sync.Mutex // one Run at a time
+
+	mu     sync.Mutex // guards what follows, and that it is what the notes say
+	loaded bool
+	subs   map[string]subscription // by the last part of their note
+	calls  map[string]int          // verifications asked for in this minute, by host
+	callsAt,
+	topicsAt time.Time
+	trouble map[string]string // by topic: why its content cannot be delivered
+}
+
+const (
+	hubNotes = "hub/"
+
+	leaseLeast = 5 * time.Minute
+	leaseUsual = 10 * 24 * time.Hour
+	leaseMost  = 30 * 24 * time.Hour
+
+	maxSecret  = 199      // bytes, by the specification
+	maxRequest = 16 << 10 // bytes
+	maxContent = 16 << 20 // bytes
+
+	// Verifications are requests that anybody can have sent to anybody: so many
+	// wait at a time and are asked for in a minute, in all and to one host.
+	mostWaiting, hostWaiting = 100, 4
+	mostCalls, hostCalls     = 600, 30
+
+	callTime = 10 * time.Second // bounds one request to a callback
+)
+
+// A subscription is the note of one callback and one topic.
+type subscription struct {
+	Topic    string    `json:"topic"`
+	Callback string    `json:"callback"`
+	Secret   string    `json:"secret,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	Until    time.Time `json:"until,omitzero"` // end of the lease; zero if it was never verified
+
+	// Cursor is where the content stood that was delivered last, and Digest
+	// what it was, so that content that has not changed is not delivered.
+	Cursor protocol.Cursor `json:"cursor"`
+	Digest protocol.Digest `json:"digest,omitzero"`
+
+	DeliveredAt time.Time `json:"delivered_at,omitzero"`
+	Deliveries  int64     `json:"deliveries,omitempty"`
+	Failures    int       `json:"failures,omitempty"` // in a row
+	RetryAt     time.Time `json:"retry_at,omitzero"`
+	Trouble     string    `json:"trouble,omitempty"`
+
+	Want *want `json:"want,omitempty"` // what is to be verified
+}
+
+// A want is a request that its callback has not confirmed yet.
+type want struct {
+	ID     string        `json:"id"`
+	Mode   string        `json:"mode"` // of the hub's request: subscribe, unsubscribe, denied
+	Lease  time.Duration `json:"lease,omitempty"`
+	Secret string        `json:"secret,omitempty"`
+}
+
+// active reports whether the lease of a verified subscription lasts.
+func (s subscription) active(now time.Time) bool {
+	return !s.Until.IsZero() && !over(s.Until, now, leaseMost)
+}
+
+func (s subscription) host() string {
+	u, err := url.Parse(s.Callback)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Hostname())
+}
+
+// A HubStatus is how a Hub stands.
+type HubStatus struct {
+	URL           string               `json:"url"`
+	Topics        []TopicStatus        `json:"topics"`
+	Subscriptions []SubscriptionStatus `json:"subscriptions"` // by topic and callback
+}
+
+// A TopicStatus is how one topic of a Hub stands.
+type TopicStatus struct {
+	URL         string `json:"url"`
+	Subscribers int    `json:"subscribers"`
+
+	// Trouble says for people why its content cannot be delivered.
+	Trouble string `json:"trouble,omitempty"`
+}
+
+// A SubscriptionStatus is how one subscription stands. Its callback may be a
+// secret of its subscriber: it is nothing to publish.
+type SubscriptionStatus struct {
+	Topic       string          `json:"topic"`
+	Callback    string          `json:"callback"`
+	Since       time.Time       `json:"since,omitzero"`
+	Until       time.Time       `json:"until,omitzero"` // zero: not verified yet
+	Cursor      protocol.Cursor `json:"cursor"`         // where the content stood that was delivered last
+	DeliveredAt time.Time       `json:"delivered_at,omitzero"`
+	Deliveries  int64           `json:"deliveries"`
+	Waiting     string          `json:"waiting,omitempty"` // what its callback has yet to confirm
+
+	// Trouble says for people why a delivery is not taken, Failures how often
+	// in a row, and RetryAt when it is tried again.
+	Trouble  string    `json:"trouble,omitempty"`
+	Failures int       `json:"failures,omitempty"`
+	RetryAt  time.Time `json:"retry_at,omitzero"`
+}
+
+func (h *Hub) now() time.Time          { return clock(h.Now) }
+func (h *Hub) log() *slog.Logger       { return orDiscard(h.Log) }
+func (h *Hub) debounce() time.Duration { return orDefault(h.Debounce, 10*time.Second) }
+
+func (h *Hub) init() error {
+	h.once.Do(func() {
+		h.kick = make(chan struct{}, 1)
+		h.calls, h.trouble = make(map[string]int), make(map[string]string)
+		if h.Journal == nil || h.Topic == nil || len(h.Topics) == 0 {
+			h.initErr = errors.New("hub: want a journal, topics and their content")
+			return
+		}
+		for _, s := range append([]string{h.URL}, h.Topics...) {
+			if _, err := webURL(s); err != nil {
+				h.initErr = fmt.Errorf("hub: %w", err)
+				return
+			}
+		}
+		h.client = h.HTTP
+		if h.client == nil {
+			t := guardedTransport()
+			if h.AllowPrivate {
+				t.DialContext = (&net.Dialer{Timeout: callTime}).DialContext
+			}
+			h.client = &http.Client{Transport: t}
+		}
+	})
+	return h.initErr
+}
+
+// load reads the subscriptions, once. Callers hold mu.
+func (h *Hub) load() error {
+	if h.loaded {
+		return nil
+	}
+	subs := make(map[string]subscription)
+	err := h.Journal.EachNote(hubNotes, func(k string, v []byte) error {
+		var s subscription
+		if err := json.Unmarshal(v, &s); err != nil {
+			return fmt.Errorf("note %s: %w", k, err)
+		}
+		subs[strings.TrimPrefix(k, hubNotes)] = s
+		return nil
+	})
+	if err == nil {
+		h.subs, h.loaded = subs, true
+	}
+	return err
+}
+
+// Status tells how the hub stands, beside Run or without it.
+func (h *Hub) Status() (HubStatus, error) {
+	if err := h.init(); err != nil {
+		return HubStatus{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.load(); err != nil {
+		return HubStatus{}, err
+	}
+	st, now := HubStatus{URL: h.URL}, h.now()
+	subscribers := make(map[string]int)
+	for _, s := range h.subs {
+		if s.active(now) {
+			subscribers[s.Topic]++
+		}
+		v := SubscriptionStatus{Topic: s.Topic, Callback: s.Callback, Since: s.Since, Until: s.Until, Cursor: s.Cursor,
+			DeliveredAt: s.DeliveredAt, Deliveries: s.Deliveries, Trouble: s.Trouble, Failures: s.Failures, RetryAt: s.RetryAt}
+		if s.Want != nil {
+			v.Waiting = s.Want.Mode
+		}
+		st.Subscriptions = append(st.Subscriptions, v)
+	}
+	slices.SortFunc(st.Subscriptions, func(a, b SubscriptionStatus) int {
+		if c := strings.Compare(a.Topic, b.Topic); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Callback, b.Callback)
+	})
+	for _, t := range h.Topics {
+		st.Topics = append(st.Topics, TopicStatus{URL: t, Subscribers: subscribers[t], Trouble: h.trouble[t]})
+	}
+	return st, nil
+}
+
+// A refusal is a request that is not taken.
+type refusal struct {
+	status int
+	reason string
+}
+
+func refuse(status int, format string, args ...any) *refusal {
+	return &refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// ServeHTTP takes a request of a subscriber: 202 says that it has been stored
+// and is being verified.
+func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if no := h.serve(w, r); no != nil {
+		switch no.status {
+		case http.StatusMethodNotAllowed:
+			w.Header().Set("Allow", "POST")
+		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+			w.Header().Set("Retry-After", "60")
+		}
+		http.Error(w, no.reason, no.status)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+	io.WriteString(w, "Your callback will be asked whether it wants this.\n")
+}
+
+func (h *Hub) serve(w http.ResponseWriter, r *http.Request) *refusal {
+	if err := h.init(); err != nil {
+		return refuse(http.StatusInternalServerError, "this hub is not configured")
+	}
+	if r.Method != http.MethodPost {
+		return refuse(http.StatusMethodNotAllowed, "this is a WebSub hub: subscribe with POST")
+	}
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/x-www-form-urlencoded" {
+		return refuse(http.StatusUnsupportedMediaType, "want application/x-www-form-urlencoded")
+	}
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		return refuse(http.StatusRequestEntityTooLarge, "want a form of at most %d bytes", maxRequest)
+	}
+	form, err := url.ParseQuery(string(b))
+	if err != nil {
+		return refuse(http.StatusBadRequest, "the form cannot be read")
+	}
+	s, no := h.request(form)
+	if no != nil {
+		return no
+	}
+	return h.store(s)
+}
+
+// request reads a form as a subscription that is wanted.
+func (h *Hub) request(form url.Values) (s subscription, no *refusal) {
+	for _, name := range []string{"hub.mode", "hub.topic", "hub.callback", "hub.lease_seconds", "hub.secret"} {
+		if len(form[name]) > 1 {
+			return s, refuse(http.StatusBadRequest, "%s is given more than once", name)
+		}
+	}
+	wanted := &want{ID: newKey(), Mode: form.Get("hub.mode"), Lease: leaseUsual, Secret: form.Get("hub.secret")}
+	s = subscription{Topic: form.Get("hub.topic"), Callback: form.Get("hub.callback"), Want: wanted}
+	switch wanted.Mode {
+	case "subscribe", "unsubscribe":
+	case "publish":
+		return s, refuse(http.StatusBadRequest, "this hub follows its site by itself: it takes no pings")
+	default:
+		return s, refuse(http.StatusBadRequest, "hub.mode: want subscribe or unsubscribe")
+	}
+	if !slices.Contains(h.Topics, s.Topic) {
+		return s, refuse(http.StatusNotFound, "hub.topic: this hub does not have it")
+	}
+	u, err := webURL(s.Callback)
+	if err != nil {
+		return s, refuse(http.StatusBadRequest, "hub.callback: %v", err)
+	}
+	if port := u.Port(); port != "" && port != "80" && port != "443" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1024 || n > 65535 {
+			return s, refuse(http.StatusBadRequest, "hub.callback: want port 80, 443, or 1024 to 65535")
+		}
+	}
+	if a, err := netip.ParseAddr(u.Hostname()); err == nil && !h.AllowPrivate && !isPublic(a) {
+		return s, refuse(http.StatusBadRequest, "hub.callback: want a public address")
+	}
+	if len(wanted.Secret) > maxSecret {
+		return s, refuse(http.StatusBadRequest, "hub.secret: want less than 200 bytes")
+	}
+	if text := form.Get("hub.lease_seconds"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
+			return s, refuse(http.StatusBadRequest, "hub.lease_seconds: want a number of seconds")
+		}
+		wanted.Lease = max(leaseLeast, time.Duration(min(n, uint64(leaseMost/time.Second)))*time.Second)
+	}
+	return s, nil
+}
+
+// id is what a subscription is called in its note.
+func (s subscription) id() string {
+	d := protocol.Sum([]byte(s.Topic + "\n" + s.Callback)) // neither has a line feed
+	return hex.EncodeToString(d[:16])
+}
+
+// store durably keeps what was asked for, and wakes Run.
+func (h *Hub) store(asked subscription) *refusal {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.load(); err != nil {
+		h.log().Error("hub: subscriptions could not be read", "err", err)
+		return refuse(http.StatusServiceUnavailable, "subscriptions cannot be read now")
+	}
+	if no := h.admit(asked); no != nil {
+		return no
+	}
+	id := asked.id()
+	s, ok := h.subs[id]
+	if ok {
+		s.Want = asked.Want // what is being delivered goes on until this is verified
+	} else {
+		s = asked
+	}
+	if err := h.keep(id, s); err != nil {
+		h.log().Error("hub: a request could not be stored", "err", err)
+		return refuse(http.StatusServiceUnavailable, "requests cannot be stored now")
+	}
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// admit holds the bounds. Callers hold mu.
+func (h *Hub) admit(asked subscription) *refusal {
+	now, host, id := h.now(), asked.host(), asked.id()
+	if over(h.callsAt.Add(time.Minute), now, time.Minute) {
+		h.callsAt = now
+		clear(h.calls)
+	}
+	if h.calls[""] >= mostCalls || h.calls[host] >= hostCalls {
+		return refuse(http.StatusTooManyRequests, "too many requests: come again in a minute")
+	}
+	total, ofHost, waiting, hostWaits := 0, 0, 0, 0
+	for other, s := range h.subs {
+		if other == id {
+			continue
+		}
+		same := s.host() == host
+		if total++; same {
+			ofHost++
+		}
+		if s.Want == nil {
+			continue
+		}
+		if waiting++; same {
+			hostWaits++
+		}
+	}
+	switch {
+	case waiting >= mostWaiting || hostWaits >= hostWaiting:
+		return refuse(http.StatusTooManyRequests, "too many requests wait to be verified")
+	case asked.Want.Mode != "subscribe":
+	case total >= orDefault(h.MaxSubscriptions, 1000):
+		return refuse(http.StatusServiceUnavailable, "this hub has as many subscriptions as it can serve")
+	case ofHost >= orDefault(h.PerHost, 20):
+		return refuse(http.StatusTooManyRequests, "this hub serves no more callbacks on %s", host)
+	}
+	h.calls[""]++
+	h.calls[host]++
+	return nil
+}
+
+// keep notes a subscription durably, and in memory once that has succeeded.
+// Callers hold mu.
+func (h *Hub) keep(id string, s subscription) error {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if err := h.Journal.SetNotes(map[string][]byte{hubNotes + id: b}); err != nil {
+		return err
+	}
+	h.subs[id] = s
+	return nil
+}
+
+// drop forgets a subscription durably. Callers hold mu.
+func (h *Hub) drop(id string) error {
+	if err := h.Journal.SetNotes(map[string][]byte{hubNotes + id: nil}); err != nil {
+		return err
+	}
+	delete(h.subs, id)
+	return nil
+}

@@ -1,0 +1,333 @@
+package ping
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	keyNote = "indexnow/key"
+
+	// keepOld is how long the file of a key stays after the key was replaced:
+	// engines check keys some time after they answered 202.
+	keepOld = 24 * time.Hour
+
+	// maxKeyFile is how much of a file that may be ours is read, in bytes.
+	maxKeyFile = 1 << 10
+)
+
+// A key is what proves to engines that a sender speaks for its host: it stands
+// in a file of the host that is called by it.
+type key struct {
+	Key  string    `json:"key"`
+	Made time.Time `json:"made"`
+
+	// Seen is when we found that the site serves the key. Zero means never.
+	Seen time.Time `json:"seen,omitzero"`
+
+	Old      string    `json:"old,omitempty"` // the key before this one
+	OldUntil time.Time `json:"old_until,omitzero"`
+}
+
+// validKey reports whether s may be a key: 8 to 128 letters, digits and dashes.
+func validKey(s string) bool {
+	if len(s) < 8 || len(s) > 128 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func newKey() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// theKey returns the present key, and makes it if there is none.
+func (s *IndexNow) theKey() (key, error) {
+	s.keyMu.Lock()
+	defer s.keyMu.Unlock()
+	if err := s.loadKey(); err != nil {
+		return key{}, err
+	}
+	if s.key.Key != "" && (s.Key == "" || s.Key == s.key.Key) {
+		return s.key, nil
+	}
+	k := s.Key
+	if k == "" {
+		k = newKey()
+	}
+	return s.key, s.replaceKey(k)
+}
+
+// loadKey reads the note once. A note that cannot be read is as good as none:
+// then another key is made.
+func (s *IndexNow) loadKey() error {
+	if s.keyLoaded {
+		return nil
+	}
+	b, err := s.Journal.Note(keyNote)
+	if err != nil {
+		return err
+	}
+	var k key
+	if b != nil && (json.Unmarshal(b, &k) != nil || !validKey(k.Key) || k.Old != "" && !validKey(k.Old)) {
+		s.log().Warn("indexnow: the stored key cannot be read: another one takes its place")
+		k = key{}
+	}
+	s.key, s.keyLoaded = k, true
+	return nil
+}
+
+// replaceKey makes k the key. The one before stays served for keepOld.
+func (s *IndexNow) replaceKey(k string) error {
+	now := s.now()
+	next := key{Key: k, Made: now}
+	if s.key.Key != "" && s.key.Key != k {
+		next.Old, next.OldUntil = s.key.Key, now.Add(keepOld)
+	}
+	older := s.key.Old
+	if err := s.noteKey(next); err != nil {
+		return err
+	}
+	if older != "" && older != next.Old && older != k {
+		s.removeKeyFile(older)
+	}
+	return nil
+}
+
+func (s *IndexNow) noteKey(k key) error {
+	b, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	if err := s.Journal.SetNotes(map[string][]byte{keyNote: b}); err != nil {
+		return err
+	}
+	s.key = k
+	return nil
+}
+
+// NewKey makes another key, writes its file, and lets engines that refused the
+// old one be tried again at once. It is the cure for a burned key: one that an
+// engine will not take again although the site serves it. The old key's file
+// stays for a day. Where Key is given it returns an error: give another one.
+func (s *IndexNow) NewKey() (string, error) {
+	if err := s.init(); err != nil {
+		return "", err
+	}
+	if s.Key != "" {
+		return "", errors.New("make indexnow key: the key is given by the configuration: change it there")
+	}
+	s.keyMu.Lock()
+	err := s.loadKey()
+	if err == nil {
+		err = s.replaceKey(newKey())
+	}
+	k := s.key.Key
+	s.keyMu.Unlock()
+	if err == nil {
+		err = s.writeKeyFile()
+	}
+	if err != nil {
+		return "", fmt.Errorf("make indexnow key: %w", err)
+	}
+	s.kick()
+	return k, nil
+}
+
+// keyURL is where engines look for a key.
+func (s *IndexNow) keyURL(k string) string { return s.Base + k + ".txt" }
+
+// KeyPath returns the URL path of the file that proves the key, such as
+// "/0123456789abcdef0123456789abcdef.txt". It makes the key if there is none.
+func (s *IndexNow) KeyPath() (string, error) {
+	if err := s.init(); err != nil {
+		return "", err
+	}
+	k, err := s.theKey()
+	if err != nil {
+		return "", fmt.Errorf("indexnow key: %w", err)
+	}
+	return s.path + k.Key + ".txt", nil
+}
+
+// ServesPath reports whether ServeHTTP has an answer for a URL path: that of
+// the key, and for a day that of the key before it.
+func (s *IndexNow) ServesPath(path string) bool {
+	_, ok := s.keyAt(path)
+	return ok
+}
+
+func (s *IndexNow) keyAt(path string) (string, bool) {
+	if s.init() != nil {
+		return "", false
+	}
+	name, ok := strings.CutSuffix(path, ".txt")
+	if ok {
+		name, ok = strings.CutPrefix(name, s.path)
+	}
+	if !ok || !validKey(name) {
+		return "", false
+	}
+	k, err := s.theKey()
+	if err != nil {
+		return "", false
+	}
+	return name, name == k.Key || name == k.Old && s.now().Before(k.OldUntil)
+}
+
+// ServeHTTP answers requests for the key's file, see KeyPath.
+func (s *IndexNow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	k, ok := s.keyAt(r.URL.Path)
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	switch {
+	case !ok:
+		http.NotFound(w, r)
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
+		return
+	}
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Content-Length", strconv.Itoa(len(k)))
+	if r.Method == http.MethodGet {
+		io.WriteString(w, k)
+	}
+}
+
+// isKeyURL reports whether url is a key's file, which is nothing to tell of.
+func (s *IndexNow) isKeyURL(url string, k key) bool {
+	return url == s.keyURL(k.Key) || k.Old != "" && url == s.keyURL(k.Old)
+}
+
+// writeKeyFile makes sure that the file of the key stands in KeyDir, where
+// whoever deploys the site may have swept it away, and that that of the key
+// before it does not stay for ever.
+func (s *IndexNow) writeKeyFile() error {
+	if s.KeyDir == "" {
+		return nil
+	}
+	k, err := s.theKey()
+	if err != nil {
+		return err
+	}
+	s.fileMu.Lock()
+	defer s.fileMu.Unlock()
+	if k.Old != "" && over(k.OldUntil, s.now(), keepOld) {
+		s.removeKeyFile(k.Old)
+	}
+	path := filepath.Join(s.KeyDir, k.Key+".txt")
+	if holds(path, k.Key) {
+		return nil
+	}
+	return replaceFile(path, k.Key)
+}
+
+// removeKeyFile removes the file of an old key, if it is ours.
+func (s *IndexNow) removeKeyFile(k string) {
+	if s.KeyDir == "" {
+		return
+	}
+	path := filepath.Join(s.KeyDir, k+".txt")
+	if !holds(path, k) {
+		return
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.log().Warn("indexnow: file of an old key could not be removed", "file", path, "err", err)
+	}
+}
+
+// holds reports whether the file at path is a plain one with the given text.
+func holds(path, text string) bool {
+	if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() || st.Size() > maxKeyFile {
+		return false
+	}
+	b, err := os.ReadFile(path)
+	return err == nil && string(b) == text
+}
+
+// replaceFile puts text at path, durably and never torn, for everybody to read.
+func replaceFile(path, text string) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already when all went well
+	_, err = f.WriteString(text)
+	if err == nil && runtime.GOOS != "windows" {
+		err = f.Chmod(0o644)
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// lookAtKey fetches the key's file as an engine would. It is served right, or
+// certainly not, or nobody knows: a firewall may let engines in and us not.
+func (s *IndexNow) lookAtKey(ctx context.Context, k key) (right, wrong bool, why string) {
+	req, err := http.NewRequest(http.MethodGet, s.keyURL(k.Key), nil)
+	if err != nil {
+		return false, true, err.Error()
+	}
+	a := ask(ctx, s.HTTP, req, askTime)
+	url := s.keyURL(k.Key)
+	switch {
+	case a.status == 0:
+		return false, false, fmt.Sprintf("%s could not be fetched from here: %v", url, a.err)
+	case a.ok() && strings.TrimSpace(strings.TrimPrefix(a.body, "\ufeff")) == k.Key:
+		return true, false, ""
+	case a.ok():
+		return false, true, fmt.Sprintf("%s does not hold the key", url)
+	case a.status == http.StatusNotFound, a.status == http.StatusGone, a.status >= 300 && a.status < 400:
+		return false, true, fmt.Sprintf("%s answers %v", url, a)
+	}
+	return false, false, fmt.Sprintf("%s answers %v from here", url, a)
+}
+
+// sawKey notes that the site serves the key.
+func (s *IndexNow) sawKey(k key) error {
+	s.keyMu.Lock()
+	defer s.keyMu.Unlock()
+	if s.key.Key != k.Key {
+		return nil // replaced meanwhile
+	}
+	next := s.key
+	next.Seen = s.now()
+	return s.noteKey(next)
+}

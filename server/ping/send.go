@@ -1,0 +1,326 @@
+package ping
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	// maxRefused is how often an engine may refuse a URL alone before it is
+	// dropped. A page is not given up for a whim.
+	maxRefused = 3
+
+	// maxAlone is how many URLs in a row an engine may refuse alone before it
+	// is taken for refusing everything, and left alone for a while.
+	maxAlone = 3
+
+	// maxWithheld is how long a page that is present but not public waits to
+	// become so, or to be withdrawn.
+	maxWithheld = 24 * time.Hour
+
+	// burnedAgain is when an engine that burned the key is asked again, with
+	// one URL: perhaps it was wrong.
+	burnedAgain = 24 * time.Hour
+
+	// rotateAgain is the least age of a key that is replaced without asking.
+	rotateAgain = 24 * time.Hour
+
+	maxResults = 20
+)
+
+// An Outcome is what came of one batch.
+type Outcome struct {
+	At     time.Time `json:"at"`
+	Status int       `json:"status"` // of HTTP; 0 if there was no answer, or nothing was asked
+	URLs   int       `json:"urls"`   // in the batch
+	Note   string    `json:"note,omitempty"`
+
+	// URL is the one that was refused alone, cut to 500 bytes. Dropped says
+	// that it is not sent again unless it changes.
+	URL     string `json:"url,omitempty"`
+	Dropped bool   `json:"dropped,omitempty"`
+}
+
+func (o Outcome) accepted() bool { return o.Status >= 200 && o.Status < 300 }
+
+// A KeyState is what an engine thinks of the key.
+type KeyState string
+
+const (
+	KeyAccepted KeyState = "accepted"
+	KeyPending  KeyState = "pending" // taken, not checked yet
+	KeyUnserved KeyState = "unserved"
+	KeyRefused  KeyState = "refused" // nobody knows why
+	KeyBurned   KeyState = "burned"  // served right, and refused all the same
+)
+
+// A draft is a batch that is to be sent, and what else was found out about
+// URLs whose time has come.
+type draft struct {
+	urls  []string
+	edits map[string]owed
+}
+
+// choose makes a batch of what is due.
+func (e *engine) choose(now time.Time, limit int) (draft, error) {
+	d := draft{edits: make(map[string]owed)}
+	size := 0
+	for _, url := range e.due(now) {
+		if len(d.urls) == limit || size > maxBody || len(d.edits) == walkAtOnce {
+			break
+		}
+		entry, present, err := e.s.Journal.Get(url)
+		if err != nil {
+			return d, err
+		}
+		o := e.urls[url]
+		public := e.s.Public == nil || e.s.Public(url)
+		switch {
+		case present && !public:
+			if o.due = now.Add(e.s.debounce()); now.Sub(o.since) > maxWithheld {
+				o = lately(o)
+			}
+			d.edits[url] = o
+		case present && !listed(entry.Item), !present && !public && o.fresh:
+			d.edits[url] = lately(o)
+		default:
+			d.urls = append(d.urls, url)
+			size += len(url) + 3
+		}
+	}
+	return d, nil
+}
+
+// lately is what remains of a URL that need not be sent any more.
+func lately(o owed) owed { return owed{sent: o.sent} }
+
+// send sends one batch, if there is one that may be sent now. did is what came
+// of it, the zero Outcome if nothing was tried. more says that there may be
+// another to send at once.
+func (e *engine) send(ctx context.Context) (did Outcome, more bool, err error) {
+	now := e.s.now()
+	k, err := e.s.theKey()
+	if err != nil {
+		return did, false, err
+	}
+	if e.state.Burned != "" && e.state.Burned != k.Key {
+		err := e.commit(nil, func(st *engineState) {
+			st.Burned, st.Key, st.Trouble, st.Failures, st.Limit, st.RetryAt = "", "", "", 0, 0, time.Time{}
+		})
+		if err != nil {
+			return did, false, err
+		}
+	}
+	if !over(e.state.RetryAt, now, longestHint) || len(e.urls) == 0 {
+		return did, false, nil
+	}
+	limit := e.s.maxBatch()
+	if e.state.Limit > 0 {
+		limit = min(limit, e.state.Limit)
+	}
+	d, err := e.choose(now, limit)
+	if err == nil && len(d.edits) > 0 {
+		err = e.commit(d.edits, func(*engineState) {})
+	}
+	if err != nil || len(d.urls) == 0 {
+		return did, len(d.edits) > 0, err
+	}
+	if err := e.s.writeKeyFile(); err != nil {
+		e.s.log().Warn("indexnow: the file of the key could not be written", "err", err)
+	}
+	if k.Seen.IsZero() {
+		right, wrong, why := e.s.lookAtKey(ctx, k)
+		switch {
+		case right:
+			err = e.s.sawKey(k)
+		case wrong: // an engine that finds no key may never take it again
+			did = Outcome{At: e.s.now(), URLs: len(d.urls), Note: "not sent: " + why}
+			return did, false, e.failed(did, 0, KeyUnserved, "the key is not served: "+why)
+		}
+		if err != nil {
+			return did, false, err
+		}
+	}
+	a, err := e.post(ctx, k, d.urls)
+	if err == nil && errors.Is(a.err, errEnded) {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return did, false, err
+	}
+	return e.judge(ctx, k, d.urls, a)
+}
+
+// post sends a batch.
+func (e *engine) post(ctx context.Context, k key, urls []string) (answer, error) {
+	msg := struct {
+		Host        string   `json:"host"`
+		Key         string   `json:"key"`
+		KeyLocation string   `json:"keyLocation,omitempty"`
+		URLList     []string `json:"urlList"`
+	}{Host: e.s.host, Key: k.Key, URLList: urls}
+	if e.s.path != "/" {
+		msg.KeyLocation = e.s.keyURL(k.Key)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(msg); err != nil {
+		return answer{}, err
+	}
+	req, err := http.NewRequest(http.MethodPost, e.endpoint, &b)
+	if err != nil {
+		return answer{}, err
+	}
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	return ask(ctx, e.s.HTTP, req, askTime), nil
+}
+
+// judge records what an answer means.
+func (e *engine) judge(ctx context.Context, k key, urls []string, a answer) (did Outcome, more bool, err error) {
+	did = Outcome{At: e.s.now(), Status: a.status, URLs: len(urls), Note: a.String()}
+	switch {
+	case a.ok():
+		return did, true, e.accepted(did, urls, a)
+	case a.status == http.StatusBadRequest, a.status == http.StatusUnprocessableEntity, a.status == http.StatusRequestEntityTooLarge:
+		if len(urls) == 1 {
+			return e.refused(did, urls[0], a)
+		}
+		did.Note += "; trying with half of them"
+		return did, true, e.commit(nil, func(st *engineState) {
+			st.Limit = len(urls) / 2
+			st.add(did)
+		})
+	case a.status == http.StatusForbidden:
+		return did, false, e.keyRefused(ctx, did, k, a)
+	}
+	pause, edits := a.pause(e.name+" "+e.s.Base, e.state.Failures+1, did.At), make(map[string]owed)
+	if a.unclear() { // it may have been taken
+		pause = max(pause, e.s.debounce())
+		for _, url := range urls {
+			if o := e.urls[url]; o.fresh {
+				o.fresh = false
+				edits[url] = o
+			}
+		}
+	}
+	return did, false, e.failedWith(edits, did, pause, e.state.Key, "no batch is taken: "+a.String(), func(*engineState) {})
+}
+
+// accepted records that a batch was taken.
+func (e *engine) accepted(did Outcome, urls []string, a answer) error {
+	state := KeyAccepted
+	if did.Status == http.StatusAccepted {
+		state, did.Note = KeyPending, "202 Accepted; the key is yet to be checked"
+	}
+	if strings.Contains(strings.ToLower(a.header.Get("Content-Type")), "html") {
+		did.Note += "; it answered with a page of HTML: is this an IndexNow endpoint?"
+	}
+	at := did.At.Truncate(time.Millisecond)
+	if at.Before(did.At) {
+		at = at.Add(time.Millisecond) // notes keep milliseconds: never earlier than it was
+	}
+	edits := make(map[string]owed, len(urls))
+	for _, url := range urls {
+		edits[url] = owed{sent: at}
+	}
+	if e.state.Failures > 0 {
+		e.s.log().Info("indexnow: batches are taken again", "engine", e.name)
+	}
+	return e.commit(edits, func(st *engineState) {
+		st.Failures, st.Alone, st.RetryAt, st.Trouble, st.Burned, st.Key = 0, 0, time.Time{}, "", "", state
+		st.Accepted += int64(len(urls))
+		if st.Limit *= 2; st.Limit >= e.s.maxBatch() {
+			st.Limit = 0
+		}
+		st.add(did)
+	})
+}
+
+// refused records that a URL was refused that was sent alone.
+func (e *engine) refused(did Outcome, url string, a answer) (Outcome, bool, error) {
+	o := e.urls[url]
+	o.refused++
+	o.due = did.At.Add(e.s.debounce() << o.refused)
+	did.URL = clip(url, 500)
+	if o.refused >= maxRefused {
+		did.Dropped = true
+		did.Note += "; it is not sent again unless it changes"
+		e.s.log().Warn("indexnow: a URL is refused, and dropped", "engine", e.name, "url", url, "answer", a.String())
+		o = lately(o)
+	}
+	edits := map[string]owed{url: o}
+	if e.state.Alone+1 < maxAlone {
+		return did, true, e.commit(edits, func(st *engineState) {
+			st.Alone++
+			st.Limit = 1
+			st.add(did)
+		})
+	}
+	// It is not the URLs then: each retry costs one request, and may drop one
+	// URL in the end.
+	return did, false, e.failedWith(edits, did, backoff(e.name+" "+e.s.Base, e.state.Failures+1), e.state.Key,
+		fmt.Sprintf("every URL is refused: %v; is %s the host that the key is for?", a, e.s.host), func(st *engineState) {
+			st.Alone++
+			st.Limit = 1
+		})
+}
+
+// keyRefused finds out why an engine says that the key is not valid.
+func (e *engine) keyRefused(ctx context.Context, did Outcome, k key, a answer) error {
+	right, wrong, why := e.s.lookAtKey(ctx, k)
+	switch {
+	case wrong:
+		return e.failed(did, 0, KeyUnserved, "the key is refused, since it is not served: "+why)
+	case !right:
+		return e.failed(did, 0, KeyRefused, fmt.Sprintf("the key is refused: %v; %s", a, why))
+	}
+	trouble := fmt.Sprintf("the key is burned: it is refused (%v), though %s serves it; this engine will not take it any more: make a new key", a, e.s.keyURL(k.Key))
+	err := e.failedWith(nil, did, burnedAgain, KeyBurned, trouble, func(st *engineState) {
+		st.Burned, st.Limit = k.Key, 1
+	})
+	if err != nil || !e.s.AutoRotate || e.s.Key != "" || e.s.now().Sub(k.Made) < rotateAgain {
+		return err
+	}
+	if now, err := e.s.theKey(); err != nil || now.Key != k.Key {
+		return err // it has been replaced already
+	}
+	if _, err := e.s.NewKey(); err != nil {
+		return err
+	}
+	e.s.log().Warn("indexnow: the burned key has been replaced", "engine", e.name)
+	return nil
+}
+
+// failed records that nothing was taken, and when to try again: after pause,
+// or the usual back-off if that is zero.
+func (e *engine) failed(did Outcome, pause time.Duration, k KeyState, trouble string) error {
+	if pause == 0 {
+		pause = backoff(e.name+" "+e.s.Base, e.state.Failures+1)
+	}
+	return e.failedWith(nil, did, pause, k, trouble, func(*engineState) {})
+}
+
+func (e *engine) failedWith(edits map[string]owed, did Outcome, pause time.Duration, k KeyState, trouble string, change func(*engineState)) error {
+	pause = min(pause, longestHint)
+	if e.state.Trouble != trouble {
+		e.s.log().Warn("indexnow: "+trouble, "engine", e.name, "again_in", pause.Round(time.Second))
+	}
+	return e.commit(edits, func(st *engineState) {
+		st.Failures++
+		st.RetryAt, st.Trouble, st.Key = did.At.Add(pause), trouble, k
+		st.add(did)
+		change(st)
+	})
+}
+
+// add keeps an outcome, and forgets the oldest beyond maxResults.
+func (st *engineState) add(o Outcome) {
+	st.Results = append(append([]Outcome(nil), st.Results[max(0, len(st.Results)+1-maxResults):]...), o)
+}

@@ -1,0 +1,117 @@
+package ping
+
+import (
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Status is how an IndexNow stands.
+type Status struct {
+	Base    string         `json:"base"`
+	Key     KeyStatus      `json:"key"`
+	Engines []EngineStatus `json:"engines"`
+}
+
+// A KeyStatus is how the key stands. It is no secret: everybody can read it in
+// its file.
+type KeyStatus struct {
+	Key  string    `json:"key,omitempty"` // empty: none has been made yet
+	URL  string    `json:"url,omitempty"` // where engines look for it
+	File string    `json:"file,omitempty"`
+	Made time.Time `json:"made,omitzero"`
+
+	// Seen is when the site was found to serve it. Zero means not yet.
+	Seen time.Time `json:"seen,omitzero"`
+}
+
+// An EngineStatus is how one engine stands.
+type EngineStatus struct {
+	Name     string          `json:"name"`
+	Endpoint string          `json:"endpoint"`
+	Cursor   protocol.Cursor `json:"cursor"` // everything up to it has been taken in
+	Behind   uint64          `json:"behind"` // changes after it, where that is known
+
+	Pending  int       `json:"pending"`          // URLs owed
+	Oldest   time.Time `json:"oldest,omitzero"`  // since when the one is owed that waits longest
+	NextAt   time.Time `json:"next_at,omitzero"` // when the next batch may be sent
+	Accepted int64     `json:"accepted"`         // URLs, ever
+
+	// Key is what the engine thinks of the key; empty means that it has not said.
+	Key KeyState `json:"key,omitempty"`
+
+	// Trouble says, for people, why nothing is taken now, and what to do.
+	// Failures counts the failures in a row; RetryAt is when it is tried again.
+	Trouble  string    `json:"trouble,omitempty"`
+	Failures int       `json:"failures,omitempty"`
+	RetryAt  time.Time `json:"retry_at,omitzero"`
+
+	Last    *Outcome  `json:"last,omitempty"`    // what came of the newest batch
+	Results []Outcome `json:"results,omitempty"` // of the newest 20, oldest first
+}
+
+// Status tells how the sender stands, beside Run or without it. It writes
+// nothing, and so makes no key.
+func (s *IndexNow) Status() (Status, error) {
+	if err := s.init(); err != nil {
+		return Status{}, err
+	}
+	st := Status{Base: s.Base}
+	s.keyMu.Lock()
+	err := s.loadKey()
+	k := s.key
+	s.keyMu.Unlock()
+	if err != nil {
+		return st, err
+	}
+	if k.Key != "" {
+		st.Key = KeyStatus{Key: k.Key, URL: s.keyURL(k.Key), Made: k.Made, Seen: k.Seen}
+	}
+	now := s.now()
+	for _, e := range s.engines {
+		e.mu.Lock()
+		loaded := e.loaded
+		e.mu.Unlock()
+		if !loaded { // nobody runs it
+			e = &engine{s: s, name: e.name, endpoint: e.endpoint, prefix: e.prefix}
+			if err := e.load(); err != nil {
+				return st, err
+			}
+		}
+		st.Engines = append(st.Engines, e.status(now))
+	}
+	return st, nil
+}
+
+func (e *engine) status(now time.Time) EngineStatus {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	st := EngineStatus{Name: e.name, Endpoint: e.endpoint, Cursor: e.state.Cursor, Accepted: e.state.Accepted, Key: e.state.Key,
+		Trouble: e.state.Trouble, Failures: e.state.Failures, Results: e.state.Results}
+	if head := e.s.Journal.Head(); head.Epoch == st.Cursor.Epoch && head.Seq > st.Cursor.Seq {
+		st.Behind = head.Seq - st.Cursor.Seq
+	}
+	for _, o := range e.urls {
+		if o.due.IsZero() {
+			continue
+		}
+		st.Pending++
+		if st.Oldest.IsZero() || o.since.Before(st.Oldest) {
+			st.Oldest = o.since
+		}
+		if st.NextAt.IsZero() || o.due.Before(st.NextAt) {
+			st.NextAt = o.due
+		}
+	}
+	if !over(e.state.RetryAt, now, longestHint) {
+		st.RetryAt = e.state.RetryAt
+		if st.Pending > 0 && st.NextAt.Before(st.RetryAt) {
+			st.NextAt = st.RetryAt
+		}
+	}
+	if n := len(st.Results); n > 0 {
+		last := st.Results[n-1]
+		st.Last = &last
+	}
+	return st
+}

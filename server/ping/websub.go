@@ -1,0 +1,354 @@
+package ping
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A WebSub tells hubs that topics have new content (W3C WebSub, section 7;
+// the request is the one that public hubs take). The hub fetches the topic
+// and delivers it. Its methods may be called by many goroutines at once.
+//
+// A topic is told of when anything of the site has changed: the hub compares
+// what it fetches, and a ping too many costs it one request.
+type WebSub struct {
+	// Journal is the site's. Its notes below "websub/" hold how far each hub
+	// has been told of each topic.
+	Journal *server.Journal
+
+	Hubs   []string // URLs
+	Topics []string // URLs, such as of a feed, or of robots.rdf
+
+	// Published is where what is published at the topics stands, such as the
+	// Cursor of the site's Snapshot: a hub is not told of content that it
+	// would not find yet. Nil means the journal's head.
+	Published func() protocol.Cursor
+
+	// Debounce is how long changes gather before a hub is told, and the
+	// shortest time between two pings. Zero means 30 s.
+	Debounce time.Duration
+
+	HTTP *http.Client // only its Transport is used; nil means http.DefaultTransport
+	Log  *slog.Logger // nil means silence
+	Now  func() time.Time
+
+	once    sync.Once
+	initErr error
+	pings   []*pinger
+}
+
+// A pinger tells one hub of one topic.
+type pinger struct {
+	w          *WebSub
+	hub, topic string
+	note       string
+
+	turn      sync.Mutex   // one Run or Turn at a time
+	unsettled func() error // see engine
+
+	mu     sync.Mutex // guards what follows, for Status; it changes in a turn only
+	loaded bool
+	state  pingState
+}
+
+type pingState struct {
+	Started  time.Time       `json:"started"`
+	Cursor   protocol.Cursor `json:"cursor"` // the hub has been told of everything up to it
+	PingedAt time.Time       `json:"pinged_at,omitzero"`
+	Pings    int64           `json:"pings,omitempty"`
+	Failures int             `json:"failures,omitempty"` // in a row
+	RetryAt  time.Time       `json:"retry_at,omitzero"`
+	Status   int             `json:"status,omitempty"` // of the newest answer
+	Trouble  string          `json:"trouble,omitempty"`
+}
+
+// A PingStatus is how one hub has been told of one topic.
+type PingStatus struct {
+	Hub   string `json:"hub"`
+	Topic string `json:"topic"`
+
+	Cursor   protocol.Cursor `json:"cursor"`             // the hub has been told of everything up to it
+	Owed     bool            `json:"owed"`               // there is something after it
+	Pings    int64           `json:"pings"`              // that were taken, ever
+	PingedAt time.Time       `json:"pinged_at,omitzero"` // the newest of them
+
+	// Status is that of the newest answer, 0 if there was none. Trouble says
+	// for people why pings are not taken now, Failures how often in a row, and
+	// RetryAt when it is tried again.
+	Status   int       `json:"status"`
+	Trouble  string    `json:"trouble,omitempty"`
+	Failures int       `json:"failures,omitempty"`
+	RetryAt  time.Time `json:"retry_at,omitzero"`
+}
+
+func (w *WebSub) now() time.Time          { return clock(w.Now) }
+func (w *WebSub) log() *slog.Logger       { return orDiscard(w.Log) }
+func (w *WebSub) debounce() time.Duration { return orDefault(w.Debounce, 30*time.Second) }
+
+func (w *WebSub) init() error {
+	w.once.Do(func() {
+		if w.Journal == nil || len(w.Hubs) == 0 || len(w.Topics) == 0 {
+			w.initErr = errors.New("websub: want a journal, a hub and a topic")
+			return
+		}
+		seen := make(map[string]bool)
+		for _, hub := range w.Hubs {
+			for _, topic := range w.Topics {
+				for _, s := range []string{hub, topic} {
+					if _, err := webURL(s); err != nil {
+						w.initErr = fmt.Errorf("websub: %w", err)
+						return
+					}
+				}
+				p := &pinger{w: w, hub: hub, topic: topic, note: "websub/" + url.QueryEscape(hub) + "/" + url.QueryEscape(topic)}
+				if !seen[p.note] {
+					seen[p.note] = true
+					w.pings = append(w.pings, p)
+				}
+			}
+		}
+	})
+	return w.initErr
+}
+
+// maxTopic bounds the URL of a hub, a topic or a callback, in bytes.
+const maxTopic = 2048
+
+// webURL parses an absolute http or https URL without user and fragment.
+func webURL(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	switch {
+	case len(s) > maxTopic:
+		return nil, fmt.Errorf("url %.80q...: longer than %d bytes", s, maxTopic)
+	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("url %.200q: want http://HOST/... or https://HOST/...", s)
+	case u.User != nil || strings.Contains(s, "#"):
+		return nil, fmt.Errorf("url %.200q: want no user and no fragment", s)
+	}
+	return u, nil
+}
+
+// Run tells hubs of what changes until ctx ends; then it returns nil. It
+// returns an error if the configuration is wrong or the journal is closed;
+// whatever else fails is logged, shown in Status and tried again.
+func (w *WebSub) Run(ctx context.Context) error {
+	if err := w.init(); err != nil {
+		return err
+	}
+	errs := make([]error, len(w.pings))
+	var owned sync.WaitGroup
+	for i, p := range w.pings {
+		owned.Go(func() { errs[i] = p.run(ctx) })
+	}
+	owned.Wait()
+	return errors.Join(errs...)
+}
+
+// Turn tells hubs of what changed, once: the work of a process that runs from
+// time to time. It returns how many pings were taken, and a line for people
+// about each that was not. A hub that fails is no error.
+func (w *WebSub) Turn(ctx context.Context) (pings int, failed []string, err error) {
+	if err := w.init(); err != nil {
+		return 0, nil, err
+	}
+	var owned sync.WaitGroup
+	var mu sync.Mutex
+	for _, p := range w.pings {
+		owned.Go(func() {
+			p.turn.Lock()
+			defer p.turn.Unlock()
+			was := p.state.Pings
+			e := p.settle()
+			if e == nil {
+				was = p.state.Pings
+				_, e = p.step(ctx)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			pings += int(p.state.Pings - was)
+			if p.state.Trouble != "" {
+				failed = append(failed, fmt.Sprintf("%s, of %s: %s", p.hub, p.topic, p.state.Trouble))
+			}
+			if e != nil {
+				err = errors.Join(err, fmt.Errorf("websub %s: %w", p.hub, e))
+			}
+		})
+	}
+	owned.Wait()
+	return pings, failed, err
+}
+
+// Status tells how each hub has been told of each topic, beside Run or without it.
+func (w *WebSub) Status() ([]PingStatus, error) {
+	if err := w.init(); err != nil {
+		return nil, err
+	}
+	var list []PingStatus
+	head := w.Journal.Head()
+	for _, p := range w.pings {
+		p.mu.Lock()
+		st, loaded := p.state, p.loaded
+		p.mu.Unlock()
+		if !loaded {
+			var err error
+			if st, err = p.read(); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, PingStatus{Hub: p.hub, Topic: p.topic, Cursor: st.Cursor, Pings: st.Pings, PingedAt: st.PingedAt,
+			Owed: !st.Started.IsZero() && st.Cursor != head, Status: st.Status, Trouble: st.Trouble, Failures: st.Failures, RetryAt: st.RetryAt})
+	}
+	return list, nil
+}
+
+func (p *pinger) run(ctx context.Context) error {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	for {
+		at, err := p.step(ctx)
+		if err == nil && at.IsZero() {
+			if err = p.w.Journal.Wait(ctx, p.state.Cursor); err == nil {
+				wait(ctx, p.w.debounce())
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			if err := p.settle(); err != nil {
+				p.w.log().Error("websub: the last ping could not be recorded: it will be repeated", "hub", p.hub, "err", err)
+			}
+			return nil
+		case errors.Is(err, fs.ErrClosed):
+			return fmt.Errorf("websub %s: %w", p.hub, err)
+		case err != nil:
+			p.w.log().Error("websub: the journal could not be used", "hub", p.hub, "err", err, "again_in", again)
+			wait(ctx, again)
+		case !at.IsZero():
+			wait(ctx, at.Sub(p.w.now()))
+		}
+	}
+}
+
+// republished is how long to wait for what is published to catch up.
+const republished = time.Second
+
+// step tells the hub if it is owed a ping that is due. at is when to come
+// again; the zero time means when the journal has news.
+func (p *pinger) step(ctx context.Context) (at time.Time, err error) {
+	if err := p.settle(); err != nil {
+		return at, err
+	}
+	head, now := p.w.Journal.Head(), p.w.now()
+	if head.IsZero() {
+		return at, nil
+	}
+	if p.state.Started.IsZero() {
+		return at, p.commit(func(st *pingState) { st.Started, st.Cursor = now, head })
+	}
+	if head == p.state.Cursor {
+		return at, nil
+	}
+	if !over(p.state.RetryAt, now, longestHint) {
+		return p.state.RetryAt, nil
+	}
+	if next := p.state.PingedAt.Add(p.w.debounce()); !over(next, now, p.w.debounce()) {
+		return next, nil
+	}
+	stands := head
+	if p.w.Published != nil {
+		stands = p.w.Published()
+		if stands.Epoch != head.Epoch || stands.Epoch == p.state.Cursor.Epoch && stands.Seq <= p.state.Cursor.Seq {
+			return now.Add(republished), nil
+		}
+	}
+	form := url.Values{"hub.mode": {"publish"}, "hub.url": {p.topic}, "hub.topic": {p.topic}} // hubs read one or the other
+	req, err := http.NewRequest(http.MethodPost, p.hub, strings.NewReader(form.Encode()))
+	if err != nil {
+		return at, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	a := ask(ctx, p.w.HTTP, req, askTime)
+	if errors.Is(a.err, errEnded) {
+		return at, ctx.Err()
+	}
+	now = p.w.now()
+	if a.ok() {
+		return now, p.commit(func(st *pingState) {
+			st.Cursor, st.PingedAt, st.Status = stands, now, a.status
+			st.Failures, st.RetryAt, st.Trouble = 0, time.Time{}, ""
+			st.Pings++
+		})
+	}
+	pause := a.pause(p.note, p.state.Failures+1, now)
+	trouble := "the ping is not taken: " + a.String()
+	if p.state.Trouble != trouble {
+		p.w.log().Warn("websub: "+trouble, "hub", p.hub, "topic", p.topic, "again_in", pause.Round(time.Second))
+	}
+	err = p.commit(func(st *pingState) {
+		st.Failures++
+		st.RetryAt, st.Trouble, st.Status = now.Add(pause), trouble, a.status
+	})
+	return p.state.RetryAt, err
+}
+
+func (p *pinger) read() (st pingState, err error) {
+	b, err := p.w.Journal.Note(p.note)
+	if err == nil && b != nil {
+		if err = json.Unmarshal(b, &st); err != nil {
+			err = fmt.Errorf("note %s: %w", p.note, err)
+		}
+	}
+	return st, err
+}
+
+// commit changes the state durably, and in memory once that has succeeded.
+func (p *pinger) commit(change func(*pingState)) error {
+	st := p.state
+	change(&st)
+	b, err := json.Marshal(st)
+	if err != nil {
+		return err
+	}
+	p.unsettled = func() error {
+		if err := p.w.Journal.SetNotes(map[string][]byte{p.note: b}); err != nil {
+			return err
+		}
+		p.mu.Lock()
+		p.state = st
+		p.mu.Unlock()
+		return nil
+	}
+	return p.settle()
+}
+
+// settle makes durable what is not yet, and loads what was.
+func (p *pinger) settle() error {
+	if p.unsettled != nil {
+		if err := p.unsettled(); err != nil {
+			return err
+		}
+		p.unsettled = nil
+	}
+	if p.loaded {
+		return nil
+	}
+	st, err := p.read()
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.state, p.loaded = st, true
+	p.mu.Unlock()
+	return nil
+}
