@@ -1,0 +1,428 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A Catalog is a site whose pages are named by sources. It is a
+// server.Inventory.
+//
+// Where several sources name a page, and where one names it several times, the
+// last counts. What is not below Base, and what is no URL, is left out and
+// counted. If any source cannot be read, nothing is concluded from what the
+// others do not name: what is published stays.
+//
+// A Catalog without sources offers nothing by itself: all pages of its site
+// are announced (see server.Publisher.Announce).
+//
+// Fields are not to be changed once a method has been called. Any number of
+// goroutines may call the methods at once, but for those that one Publisher
+// calls one after the other.
+type Catalog struct {
+	Base    string // URL of the site, with a path if it is not a host's root; a last "/" is added
+	Sources []Source
+
+	// Exclude are patterns of pages not to publish, as those of server.Site:
+	// they are matched against the path of a URL below Base, without the query.
+	Exclude []string
+
+	// Robots is the robots.txt in force: a file or an http(s) URL. Empty means
+	// /robots.txt of the host of Base. Until it could be read for the first
+	// time nothing is public; while it cannot be read later, what it said last
+	// goes on to count. Once it answers "not found", it counts for another minute.
+	Robots string
+
+	// Fetch, if not nil, says how the site's own pages are fetched.
+	Fetch *Fetch
+
+	// Journal is what is published. Fetch needs it, and nothing else.
+	Journal *server.Journal
+
+	// Every is how often Watch reads the sources again, and robots.txt. Zero means a minute.
+	Every time.Duration
+
+	Log *slog.Logger
+	Now func() time.Time
+
+	once    sync.Once
+	bad     error // what is wrong with the fields
+	exclude server.Patterns
+	rules   rules
+	fetcher *fetcher // nil without Fetch
+	most    int      // URLs of all sources; zero means MaxURLs
+
+	turn chan struct{} // one token: whoever puts it there reads the sources
+
+	mu       sync.Mutex // guards what follows
+	readings []*reading // of each source; nil while it has not been read
+	readAt   time.Time  // when all of them were last read with success
+	watched  bool       // they were last read by Watch, and no look has seen them yet
+}
+
+// sourcesAgain is how old the sources may be that a look at a part of the site
+// goes by, and those that a look goes by which Watch has asked for.
+const (
+	sourcesAgain   = 10 * time.Second
+	sourcesWatched = 2 * time.Second
+)
+
+// Check reports what is wrong with the fields, if anything. The other methods
+// do the same first.
+func (c *Catalog) Check() error {
+	c.once.Do(func() { c.bad = c.prepare() })
+	return c.bad
+}
+
+func (c *Catalog) prepare() error {
+	if strings.ContainsAny(c.Base, "?#") {
+		return fmt.Errorf("catalog: base %.200q: a base has no query and no fragment", c.Base)
+	}
+	base, err := protocol.CanonicalURL("", c.Base)
+	if err != nil {
+		return fmt.Errorf("catalog: base: %w", err)
+	}
+	if !strings.HasSuffix(base, "/") {
+		base += "/"
+	}
+	if len(base) > protocol.MaxURL/2 {
+		return errors.New("catalog: base: too long")
+	}
+	c.Base = base
+	if c.exclude, err = server.ParsePatterns(c.Exclude); err != nil {
+		return fmt.Errorf("catalog: %w", err)
+	}
+	if c.rules.name = c.Robots; c.rules.name == "" {
+		c.rules.name = protocol.Origin(base) + "/robots.txt"
+	}
+	c.readings = make([]*reading, len(c.Sources))
+	c.turn = make(chan struct{}, 1)
+	if c.Fetch != nil {
+		if c.Journal == nil {
+			return errors.New("catalog: pages cannot be fetched without a journal")
+		}
+		c.fetcher = newFetcher(c)
+	}
+	return nil
+}
+
+func (c *Catalog) now() time.Time {
+	if c.Now != nil {
+		return c.Now()
+	}
+	return time.Now()
+}
+
+func (c *Catalog) log() *slog.Logger {
+	if c.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Log
+}
+
+// Public reports whether url is one below Base that the present rules allow to
+// be told, whether a source names it or not. A page that asked not to be
+// listed when it was last fetched, or redirects, is not public.
+func (c *Catalog) Public(url string) bool {
+	if c.Check() != nil || !strings.HasPrefix(url, c.Base) || len(url) > protocol.MaxURL {
+		return false
+	}
+	rules := c.rules.known(c.now(), c.log())
+	return rules != nil && c.left(rules, url) == "" && c.fetcher.left(url) == ""
+}
+
+// left returns why rules forbid a URL below Base, or the empty string.
+func (c *Catalog) left(rules *robots.File, url string) string {
+	switch place := c.place(url); {
+	case place == "robots.rdf":
+		return leftOwn
+	case c.exclude.Match(place):
+		return leftExcluded
+	case !rules.Allowed("*", url[len(protocol.Origin(c.Base)):]):
+		return leftRobots
+	}
+	return ""
+}
+
+// place returns the path below Base of a URL that is below it.
+func (c *Catalog) place(url string) string {
+	place, _, _ := strings.Cut(url[len(c.Base):], "?")
+	return place
+}
+
+// Look yields what the sources name, as server.Inventory says. A look at
+// everything reads again the sources that have changed, and robots.txt. With a
+// partial source it says of the whole site that it could not be looked at, so
+// that what the sources do not name stays as it is.
+func (c *Catalog) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[server.Offer, error] {
+	return func(yield func(server.Offer, error) bool) {
+		if err := c.look(ctx, scopes, yield); err != nil && err != errStop {
+			yield(server.Offer{}, err)
+		}
+	}
+}
+
+// errStop says that the caller of Look wants no more.
+var errStop = errors.New("stop")
+
+// errPartial is why what a partial source does not name is not known.
+var errPartial = errors.New("names only some of the pages")
+
+func (c *Catalog) look(ctx context.Context, scopes []server.Scope, yield func(server.Offer, error) bool) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if err := c.refreshForLook(ctx, len(scopes) == 0); err != nil {
+		return err
+	}
+	rules := c.rules.known(c.now(), c.log())
+	if rules == nil {
+		return errors.New("robots.txt could not be read: as long as nobody knows what it forbids, nothing is published")
+	}
+	readings := c.present()
+	for _, s := range c.Sources {
+		if s.Partial() {
+			if !yield(server.Offer{}, &server.UnseenError{Prefix: c.Base, Err: fmt.Errorf("%s %w", s, errPartial)}) {
+				return errStop
+			}
+			break
+		}
+	}
+	if len(scopes) == 0 {
+		if err := c.yieldLeftOut(readings, yield); err != nil {
+			return err
+		}
+	}
+	if err := c.fetcher.beforeLook(ctx, len(scopes) == 0); err != nil {
+		return err
+	}
+	in := within(scopes)
+	m, n := newMerge(readings), 0
+	for url, r, i, ok := m.next(); ok; url, r, i, ok = m.next() {
+		if n++; n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !in.has(url) {
+			continue
+		}
+		e, record := r.entry(i)
+		o := e.offer(url, c.place(url), c.now())
+		switch o.LeftOut = c.left(rules, url); {
+		case o.LeftOut != "":
+		case c.fetcher == nil:
+			o.Stamp = claimOf(record).stamp()
+		case !c.fetcher.offer(&o):
+			continue
+		}
+		if !yield(o, nil) {
+			return errStop
+		}
+	}
+	return nil
+}
+
+// present returns what the sources said last.
+func (c *Catalog) present() []*reading {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.readings)
+}
+
+func (c *Catalog) yieldLeftOut(readings []*reading, yield func(server.Offer, error) bool) error {
+	for s, r := range readings {
+		name := c.Sources[s].String()
+		for _, l := range r.left.first {
+			if !yield(server.Offer{Place: l.place(name), LeftOut: l.why, Length: -1}, nil) {
+				return errStop
+			}
+		}
+		for why, n := range r.left.more {
+			for range n {
+				if !yield(server.Offer{Place: name, LeftOut: why, Length: -1}, nil) {
+					return errStop
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Read returns what Look offered as it is: there is nothing more to know. With
+// Fetch it returns what was fetched.
+func (c *Catalog) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
+	if err := errors.Join(c.Check(), ctx.Err()); err != nil {
+		return o, err
+	}
+	if c.fetcher == nil {
+		return o, nil
+	}
+	r, err := c.fetcher.take(o)
+	if err != nil {
+		return o, fmt.Errorf("read %s: %w", o.URL, err)
+	}
+	return r, nil
+}
+
+// refreshForLook reads the sources, unless it was done only just now.
+func (c *Catalog) refreshForLook(ctx context.Context, whole bool) error {
+	c.mu.Lock()
+	age, watched := c.now().Sub(c.readAt), c.watched
+	read := !c.readAt.IsZero()
+	c.watched = false
+	c.mu.Unlock()
+	if read && (!whole && age < sourcesAgain || watched && age < sourcesWatched) && age >= 0 {
+		return nil
+	}
+	_, err := c.refresh(ctx)
+	return err
+}
+
+// refresh reads robots.txt, and all sources that have changed, and reports
+// whether any says something else than it did.
+func (c *Catalog) refresh(ctx context.Context) (changed bool, err error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	if err := c.rules.refresh(ctx, c.now(), c.log()); err != nil {
+		return false, err
+	}
+	most := cmp.Or(c.most, MaxURLs)
+	room := most
+	for i, s := range c.Sources {
+		c.mu.Lock()
+		old := c.readings[i]
+		c.mu.Unlock()
+		r, err := c.read(ctx, s, old, room, most)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w: nothing is concluded from what it does not name", s, err)
+		}
+		if old == nil || r != old && r.arena != old.arena {
+			changed = true
+		}
+		room -= len(r.keys)
+		c.mu.Lock()
+		c.readings[i] = r
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	c.readAt = c.now()
+	c.mu.Unlock()
+	return changed, nil
+}
+
+func (c *Catalog) read(ctx context.Context, s Source, old *reading, room, most int) (*reading, error) {
+	last := ""
+	if old != nil && len(old.keys) <= room {
+		last = old.version
+	}
+	b := builder{base: c.Base, room: room, most: most}
+	version, err := s.Read(ctx, last, b.add)
+	switch {
+	case errors.Is(err, ErrUnchanged) && last != "":
+		return old, nil
+	case err != nil:
+		return nil, err
+	}
+	return b.end(version), nil
+}
+
+// Watch reads robots.txt and the sources again every now and then, and fetches
+// pages meanwhile. Everything is dirty when a source or robots.txt says
+// something else.
+func (c *Catalog) Watch(ctx context.Context, dirty func([]server.Scope)) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	every := c.Every
+	if every <= 0 {
+		every = time.Minute
+	}
+	var owned sync.WaitGroup
+	defer owned.Wait()
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	if c.fetcher != nil {
+		owned.Go(func() { c.fetcher.run(inner, dirty) })
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for failing := false; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		before := c.rules.current()
+		changed, err := c.refresh(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			// The Publisher's next look says why; this is so that there is one.
+			if !failing {
+				dirty(nil)
+			}
+			failing = true
+			continue
+		}
+		if changed || failing || c.rules.current() != before {
+			c.mu.Lock()
+			c.watched = true
+			c.mu.Unlock()
+			dirty(nil)
+		}
+		failing = false
+	}
+}
+
+// A scopeSet says which URLs lie in some scopes; nil has all.
+type scopeSet map[string]bool // by prefix: whether it is deep
+
+func (w scopeSet) has(url string) bool {
+	if w == nil {
+		return true
+	}
+	path := scopeOf(url).Prefix
+	if _, ok := w[path]; ok {
+		return true
+	}
+	for len(path) > 0 {
+		path = path[:strings.LastIndexByte(path[:len(path)-1], '/')+1]
+		if w[path] {
+			return true
+		}
+	}
+	return false
+}
+
+func within(scopes []server.Scope) scopeSet {
+	if len(scopes) == 0 {
+		return nil
+	}
+	w := make(scopeSet, len(scopes))
+	for _, s := range scopes {
+		w[s.Prefix] = w[s.Prefix] || s.Deep
+	}
+	return w
+}
+
+// scopeOf is the directory that a URL stands in.
+func scopeOf(url string) server.Scope {
+	path, _, _ := strings.Cut(url, "?")
+	return server.Scope{Prefix: path[:strings.LastIndexByte(path, '/')+1]}
+}

@@ -1,0 +1,11 @@
+package catalog
+
+// For tests.
+var (
+	ReadList  = readList
+	ParseTime = parseTime
+	NoIndex   = saysNoIndex
+)
+
+// SetMost sets how many URLs all sources may name.
+func (c *Catalog) SetMost(n int) { c.most = n }

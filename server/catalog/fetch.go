@@ -1,0 +1,304 @@
+package catalog
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A Fetch says how a Catalog fetches the pages of its own site. What is
+// published is then what was found there: digest, length, media type, and what
+// a page says of itself. A page is published once it has been fetched; one
+// that answers 404 or 410 is not there, whatever a source says; one that
+// redirects is no page, and left out.
+//
+// A page is fetched when it is new, when a source says something else of it
+// than before, and when it was last checked longer than Recheck ago: those
+// never fetched and those longest unchecked by turns. It is asked with the
+// validators of the last answer, which are kept in the journal, so that most
+// checks cost the site a 304.
+//
+// While Watch runs it fetches beside the looks. Otherwise, and for the first
+// description of a site, a look fetches before it begins, for as long as
+// Budget: what is not fetched by then waits for the next look.
+type Fetch struct {
+	// Rate is how many pages are fetched in a second, at most. Zero means 2.
+	Rate float64
+
+	// MaxBytes is the size in bytes beyond which a page is left out. Zero means 16 MB.
+	MaxBytes int64
+
+	// Timeout is how long one page may take. Zero means 20 s.
+	Timeout time.Duration
+
+	// Recheck is how old what is known of a page may become. Zero means a day.
+	Recheck time.Duration
+
+	// Budget is how long one look may fetch. Zero means a minute.
+	Budget time.Duration
+
+	// Client fetches, without following redirects. Nil means http.DefaultClient.
+	Client *http.Client
+
+	// Features, if not nil, says what a page says of itself, as Site.Features does.
+	Features func(url string, page []byte, whole bool) (server.Features, error)
+}
+
+func (f *Fetch) interval() time.Duration {
+	rate := f.Rate
+	if !(rate > 0) {
+		rate = 2
+	}
+	return time.Duration(min(float64(time.Second)/rate, float64(math.MaxInt64/2)))
+}
+
+func (f *Fetch) maxBytes() int64 {
+	if f.MaxBytes > 0 {
+		return f.MaxBytes
+	}
+	return 16_000_000
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+// featuresSize is how much of a page is asked for its features, in bytes.
+const featuresSize = 2 << 20
+
+// An answer is what came of fetching a page.
+type answer struct {
+	offer   server.Offer // with LeftOut, or Digest and Stamp
+	was     string       // the stamp of what was published when it was asked for
+	err     error        // fs.ErrNotExist if the page is not there
+	retry   time.Duration
+	trouble bool // err is about the server, and not this page
+}
+
+// fetchMark begins the stamp of a page that was fetched. There follow the
+// claim that it was fetched for, when it was checked, and its validators.
+const fetchMark = "parley/fetched:"
+
+type fetchStamp struct {
+	claim   claim
+	checked int64 // Unix seconds
+	validators
+}
+
+func (s fetchStamp) append(b []byte) []byte {
+	b = append(append(b, fetchMark...), s.claim[:]...)
+	b = strconv.AppendInt(b, s.checked, 36)
+	return append(append(b, '\n'), s.validators.String()...)
+}
+
+func parseFetchStamp(b string) (s fetchStamp, ok bool) {
+	b, ok = strings.CutPrefix(b, fetchMark)
+	if !ok || len(b) < claimSize {
+		return s, false
+	}
+	copy(s.claim[:], b)
+	checked, rest, ok := strings.Cut(b[claimSize:], "\n")
+	n, err := strconv.ParseInt(checked, 36, 64)
+	s.checked, s.validators = n, parseValidators(rest)
+	return s, ok && err == nil
+}
+
+// fetch asks the site for a page of which a source says what o says.
+func (f *fetcher) fetch(ctx context.Context, o server.Offer, c claim) answer {
+	known, was, stamp, err := f.known(o.URL)
+	if err != nil {
+		return answer{err: err, trouble: true}
+	}
+	a := f.ask(ctx, o, c, known, was)
+	a.was = stamp
+	return a
+}
+
+func (f *fetcher) ask(ctx context.Context, o server.Offer, c claim, known server.Offer, was validators) answer {
+	ctx, cancel := context.WithTimeout(ctx, orDefault(f.opts.Timeout, 20*time.Second))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.URL, nil)
+	if err != nil {
+		return answer{err: err}
+	}
+	req.Header.Set("User-Agent", userAgent)
+	req.Header.Set("Accept", "*/*")
+	if was != (validators{}) {
+		was.ask(req)
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return answer{err: err, trouble: true}
+	}
+	defer resp.Body.Close()
+	now := f.catalog.now()
+	stamp := fetchStamp{c, now.Unix(), validatorsOf(resp)}
+	switch code := resp.StatusCode; {
+	case code == http.StatusNotModified && was != (validators{}):
+		if stamp.validators == (validators{}) {
+			stamp.validators = was
+		}
+		known.Stamp = stamp.append(nil)
+		if saysNoIndex(resp.Header) {
+			known.LeftOut = leftNoIndex
+		}
+		return answer{offer: known}
+	case code == http.StatusNotFound || code == http.StatusGone:
+		return answer{err: fmt.Errorf("%s: %w", resp.Status, fs.ErrNotExist)}
+	case code >= 300 && code < 400 && code != http.StatusNotModified:
+		o.LeftOut = leftRedirects
+		return answer{offer: o}
+	case code != http.StatusOK:
+		return answer{err: errors.New(resp.Status), retry: retryAfter(resp.Header, now),
+			trouble: code >= 500 || code == http.StatusTooManyRequests}
+	}
+	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return answer{err: fmt.Errorf("content coding %.40q, which was not asked for", coding)}
+	}
+	return f.body(o, resp, stamp, now)
+}
+
+// known returns what is published of a page as a reading of it, and the
+// validators to ask with, none if it must be read in any case; and its stamp.
+func (f *fetcher) known(url string) (o server.Offer, v validators, was string, err error) {
+	e, ok, err := f.catalog.Journal.Get(url)
+	was = string(e.Stamp)
+	stamp, fetched := parseFetchStamp(was)
+	if err != nil || !ok || !fetched || e.Item.Digest.IsZero() {
+		return o, v, was, err
+	}
+	it := e.Item
+	o = server.Offer{URL: url, Place: f.catalog.place(url), Modified: it.Modified, Span: it.Span, Length: it.Length, Type: it.Type, Title: it.Title,
+		Digest: it.Digest, Language: it.Language, Canonical: it.Canonical, Text: it.Text, Sketch: e.Sketch}
+	return o, stamp.validators, was, nil
+}
+
+// body reads the page.
+func (f *fetcher) body(o server.Offer, resp *http.Response, stamp fetchStamp, now time.Time) answer {
+	if t := mediaType(resp.Header.Get("Content-Type")); t != "" {
+		o.Type = t
+	}
+	if o.Modified.IsZero() {
+		o.Modified, o.Span = lastModified(resp.Header, now), 0
+	}
+	if saysNoIndex(resp.Header) {
+		o.LeftOut = leftNoIndex
+		return answer{offer: o}
+	}
+	most := f.opts.maxBytes()
+	if resp.ContentLength > most {
+		o.LeftOut = leftLarge
+		return answer{offer: o}
+	}
+	hash, head := sha256.New(), headKeeper{}
+	isPage := isHTML(o.Type)
+	w := io.Writer(hash)
+	if f.opts.Features != nil && isPage {
+		w = io.MultiWriter(hash, &head)
+	}
+	n, err := io.Copy(w, io.LimitReader(resp.Body, most+1))
+	if err != nil {
+		return answer{err: err, trouble: true}
+	}
+	if n > most {
+		o.LeftOut = leftLarge
+		return answer{offer: o}
+	}
+	o.Length = n
+	hash.Sum(o.Digest[:0])
+	o.Stamp = stamp.append(nil)
+	if f.opts.Features == nil || !isPage {
+		return answer{offer: o}
+	}
+	page, err := f.opts.Features(o.URL, head.b, int64(len(head.b)) == n)
+	if err != nil {
+		return answer{err: fmt.Errorf("features: %w", err)}
+	}
+	if page.NoIndex {
+		o.LeftOut = leftNoIndex
+	}
+	if page.Title != "" {
+		o.Title = oneLine(page.Title, maxTitle)
+	}
+	if page.Language != "" {
+		o.Language = page.Language
+	}
+	if page.Canonical != "" {
+		o.Canonical = page.Canonical
+	}
+	o.Text, o.Sketch = page.Text, page.Sketch
+	return answer{offer: o}
+}
+
+// A headKeeper keeps the beginning of what is written to it.
+type headKeeper struct{ b []byte }
+
+func (h *headKeeper) Write(p []byte) (int, error) {
+	h.b = append(h.b, p[:min(len(p), featuresSize-len(h.b))]...)
+	return len(p), nil
+}
+
+// lastModified is what the header of that name says, or the zero time if
+// nothing of use. Programs that make pages often say that they made them just
+// now, which is no news of the page.
+func lastModified(h http.Header, now time.Time) time.Time {
+	t, err := http.ParseTime(h.Get("Last-Modified"))
+	if err != nil {
+		return time.Time{}
+	}
+	date, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		date = now
+	}
+	if d := date.Sub(t); d < 2*time.Second {
+		return time.Time{}
+	}
+	t, _ = protocol.SaneModified(t, now)
+	return t
+}
+
+// saysNoIndex reports whether headers ask everybody, or Parley, not to list the page.
+func saysNoIndex(h http.Header) bool {
+	for _, value := range h.Values("X-Robots-Tag") {
+		agent := ""
+		for word := range strings.SplitSeq(strings.ToLower(value), ",") {
+			word = strings.TrimSpace(word)
+			if name, rest, ok := strings.Cut(word, ":"); ok && !strings.ContainsAny(name, " _-") {
+				agent, word = strings.TrimSpace(name), strings.TrimSpace(rest) // "name: noindex", not "max-snippet: 3"
+			}
+			if (word == "noindex" || word == "none") && (agent == "" || agent == "parley" || agent == "*") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// retryAfter is how long a server asks to be left alone, an hour at most; zero if it does not.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	value := strings.TrimSpace(h.Get("Retry-After"))
+	if value == "" {
+		return 0
+	}
+	if n, err := strconv.ParseInt(value, 10, 32); err == nil {
+		return min(max(time.Duration(n)*time.Second, 0), time.Hour)
+	}
+	if t, err := http.ParseTime(value); err == nil {
+		return min(max(t.Sub(now), 0), time.Hour)
+	}
+	return 0
+}

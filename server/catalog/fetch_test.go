@@ -1,0 +1,337 @@
+package catalog_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/catalog"
+)
+
+// Every story begins with a site of /a, /b and /c, which a list names and a
+// first look has fetched.
+func TestFetchStories(t *testing.T) {
+	for name, story := range map[string]func(w *world){
+		"what was fetched is published": func(w *world) {
+			it := w.item("a")
+			if it.Digest != protocol.Sum([]byte("page a")) || it.Length != 6 || it.Type != "text/html" {
+				w.Errorf("%+v", it)
+			}
+			w.look()
+			if r := w.requests(); len(r) > 0 {
+				w.Errorf("asked again for %q", r)
+			}
+			w.wantTold()
+		},
+		"a page that changed is found when it is checked": func(w *world) {
+			w.page("/b", "other")
+			w.pass(25 * time.Hour)
+			r := w.look()
+			if r.Changed != 1 || r.Touched != 2 {
+				w.Errorf("%+v", r)
+			}
+			w.wantTold("update b")
+			asked := w.requests()
+			slices.Sort(asked)
+			if got := fmt.Sprint(asked); got != "[GET /a 304 GET /b 200 GET /c 304]" {
+				w.Errorf("asked %s", got)
+			}
+			if m := w.item("a").Modified; !m.IsZero() {
+				w.Errorf("a 304 moved modified to %v", m)
+			}
+		},
+		"validators outlive the process": func(w *world) {
+			w.restart()
+			w.look()
+			if r := w.requests(); len(r) > 0 {
+				w.Errorf("a restart asked for %q", r)
+			}
+			w.pass(25 * time.Hour)
+			w.restart()
+			w.look()
+			asked := w.requests()
+			slices.Sort(asked)
+			if got := fmt.Sprint(asked); got != "[GET /a 304 GET /b 304 GET /c 304]" {
+				w.Errorf("asked %s", got)
+			}
+			w.wantTold()
+		},
+		"a source that says something else is a reason to check": func(w *world) {
+			w.write("urls", "url,modified\n/a,2026-10-30\n/b,\n/c,\n")
+			w.look()
+			if got := fmt.Sprint(w.requests()); got != "[GET /a 304]" {
+				w.Errorf("asked %s", got)
+			}
+			w.wantTold() // the digest is what it was
+		},
+		"a page that is not there, whatever the list says": func(w *world) {
+			w.remove("/b")
+			w.pass(25 * time.Hour)
+			if r := w.look(); r.Held != 1 {
+				w.Errorf("%+v", r)
+			}
+			w.pass(time.Minute)
+			w.look()
+			w.wantTold("delete b")
+			w.page("/b", "back")
+			w.pass(time.Hour)
+			w.look()
+			w.wantTold("create b")
+		},
+		"under cron, too": func(w *world) {
+			w.remove("/b")
+			w.pass(25 * time.Hour)
+			for range 2 {
+				w.restart()
+				w.publisher.Once = true
+				w.look()
+				w.pass(time.Hour)
+			}
+			w.wantTold("delete b")
+		},
+		"a page that is back at the next run": func(w *world) {
+			w.remove("/b")
+			w.pass(25 * time.Hour)
+			w.restart()
+			w.look()
+			w.page("/b", "page b")
+			w.restart()
+			if r := w.look(); r.Returned != 1 {
+				w.Errorf("%+v", r)
+			}
+			w.wantTold()
+		},
+		"redirects and noindex are no pages": func(w *world) {
+			w.answer("/a", answer{status: 301, header: http.Header{"Location": {"/b"}}})
+			w.answer("/b", answer{body: "x", header: http.Header{"X-Robots-Tag": {"unavailable_after: 25 Jun 2030 15:00:00 PST", "googlebot: nofollow, noindex"}}})
+			w.answer("/c", answer{body: "<meta name=robots content=noindex>"})
+			w.pass(25 * time.Hour)
+			r := w.look()
+			w.wantTold("delete a", "update b", "delete c")
+			if w.catalog.Public(w.base+"a") || w.catalog.Public(w.base+"c") || !w.catalog.Public(w.base+"b") {
+				w.Errorf("public are what must not be: %+v", r)
+			}
+			got := w.leftOut()
+			if got["a"] != "redirects" || got["c"] != "noindex" || len(got) != 2 {
+				w.Errorf("left out %q", got)
+			}
+			w.answer("/b", answer{body: "x", header: http.Header{"X-Robots-Tag": {"max-snippet: 3, NoIndex"}}})
+			w.page("/c", "index me")
+			w.pass(25 * time.Hour)
+			w.look()
+			w.wantTold("delete b", "create c")
+		},
+		"a redirect loop is asked once": func(w *world) {
+			w.answer("/a", answer{status: 302, header: http.Header{"Location": {"/a"}}})
+			w.pass(25 * time.Hour)
+			w.look()
+			n := 0
+			for _, r := range w.requests() {
+				if strings.HasPrefix(r, "GET /a ") {
+					n++
+				}
+			}
+			if n != 1 {
+				w.Errorf("asked %d times", n)
+			}
+		},
+		"a page over the limit": func(w *world) {
+			w.page("/a", strings.Repeat("x", 2000))
+			w.pass(25 * time.Hour)
+			w.look()
+			w.wantTold("delete a")
+			if got := w.leftOut()["a"]; got != "too large" {
+				w.Errorf("left out for %q", got)
+			}
+		},
+		"a server in trouble changes nothing, and is left alone": func(w *world) {
+			for _, p := range []string{"/a", "/b", "/c"} {
+				w.answer(p, answer{status: 503, header: http.Header{"Retry-After": {"120"}}})
+			}
+			w.pass(25 * time.Hour)
+			w.look()
+			w.wantTold()
+			w.wantPages("a", "b", "c")
+			w.requests()
+			w.page("/a", "page a")
+			w.pass(time.Minute)
+			w.look()
+			if r := w.requests(); len(r) != 0 {
+				w.Errorf("asked %q within Retry-After", r)
+			}
+			w.pass(2 * time.Minute)
+			w.look()
+			if r := w.requests(); len(r) == 0 {
+				w.Error("asked no more")
+			}
+		},
+		"a page whose answer never ends": func(w *world) {
+			stop := make(chan struct{})
+			w.Cleanup(func() { close(stop) })
+			w.answer("/a", answer{serve: func(rw http.ResponseWriter, r *http.Request) {
+				rw.Write([]byte("begin"))
+				rw.(http.Flusher).Flush()
+				select {
+				case <-stop:
+				case <-r.Context().Done():
+				}
+			}})
+			w.pass(25 * time.Hour)
+			w.look()
+			w.wantTold()
+			w.wantPages("a", "b", "c")
+		},
+		"an answer that is cut": func(w *world) {
+			w.answer("/a", answer{serve: func(rw http.ResponseWriter, r *http.Request) {
+				rw.Header().Set("Content-Length", "100")
+				rw.Write([]byte("only this"))
+			}})
+			w.pass(25 * time.Hour)
+			w.look()
+			w.wantTold()
+		},
+		"a page that is compressed on its way has one digest": func(w *world) {
+			w.answer("/a", answer{serve: func(rw http.ResponseWriter, r *http.Request) {
+				rw.Header().Set("Content-Type", "text/html")
+				gzipped(rw, r, "page a")
+			}})
+			w.pass(25 * time.Hour)
+			w.look()
+			w.wantTold()
+		},
+		"Last-Modified counts where the source is silent": func(w *world) {
+			w.write("urls", "/a\n/b\n/c\n/d\n/e\n/f\n")
+			at := func(d time.Duration) http.Header {
+				return http.Header{"Last-Modified": {w.clock().Add(d).Format(http.TimeFormat)}, "Date": {w.clock().Format(http.TimeFormat)}}
+			}
+			w.answer("/d", answer{body: "d", header: at(-24 * time.Hour)})
+			w.answer("/e", answer{body: "e", header: at(0)}) // a program that made it just now
+			w.answer("/f", answer{body: "f", header: at(30 * 24 * time.Hour)})
+			w.look()
+			w.wantTold("create d", "create e", "create f")
+			if m := w.item("d").Modified; !m.Equal(w.clock().Add(-24 * time.Hour)) {
+				w.Errorf("d was modified %v", m)
+			}
+			for _, p := range []string{"e", "f"} { // when it was first seen
+				if m := w.item(p).Modified; !m.Equal(w.clock()) {
+					w.Errorf("%s was modified %v", p, m)
+				}
+			}
+		},
+		"an announcement is newer than what was fetched": func(w *world) {
+			w.page("/b", "announced")
+			d := protocol.Sum([]byte("announced"))
+			length := int64(9)
+			done, err := w.publisher.Announce(w.Context(), []server.Announcement{{URL: w.base + "b", Digest: d, Length: &length, Type: "text/html"}})
+			w.must(err)
+			if done.Updated != 1 {
+				w.Errorf("%+v", done)
+			}
+			w.wantTold("update b")
+			for range 3 {
+				w.look()
+			}
+			w.wantTold()
+			if got := w.item("b").Digest; got != d {
+				w.Errorf("digest %v", got)
+			}
+		},
+		"titles and all that a page says of itself": func(w *world) {
+			w.answer("/a", answer{body: "<title>From the page</title>"})
+			w.pass(25 * time.Hour)
+			w.look()
+			if got := w.item("a").Title; got != "From the page" {
+				w.Errorf("title %q", got)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for _, p := range []string{"a", "b", "c"} {
+				w.page("/"+p, "page "+p)
+			}
+			w.write("urls", "url,modified\n/a,\n/b,\n/c,\n")
+			w.catalog.Sources = []catalog.Source{catalog.List(w.path("urls"))}
+			w.catalog.Fetch = &catalog.Fetch{Rate: 1000, MaxBytes: 1000, Timeout: time.Second, Budget: 5 * time.Second, Features: features}
+			w.restart()
+			w.baseline()
+			w.wantPages("a", "b", "c")
+			w.requests()
+			story(w)
+		})
+	}
+}
+
+// features reads a title and noindex as a cmd would, roughly.
+func features(_ string, page []byte, _ bool) (f server.Features, err error) {
+	s := string(page)
+	if strings.Contains(s, "broken") {
+		return f, errors.New("broken")
+	}
+	if _, rest, ok := strings.Cut(s, "<title>"); ok {
+		f.Title, _, _ = strings.Cut(rest, "</title>")
+	}
+	f.NoIndex = strings.Contains(s, "noindex")
+	return f, nil
+}
+
+// A look takes no longer than it may, and the next ones do the rest.
+func TestFetchBudget(t *testing.T) {
+	w := newWorld(t)
+	list := ""
+	for i := range 40 {
+		w.page(fmt.Sprintf("/%02d", i), fmt.Sprint(i))
+		list += fmt.Sprintf("/%02d\n", i)
+	}
+	w.write("urls", list)
+	w.catalog.Sources = []catalog.Source{catalog.List(w.path("urls"))}
+	w.catalog.Fetch = &catalog.Fetch{Rate: 50, Budget: 200 * time.Millisecond}
+	w.restart()
+	began := time.Now()
+	r := w.baseline()
+	if d := time.Since(began); d > 5*time.Second || r.New == 0 || r.New > 15 {
+		t.Errorf("%d pages in %v, at 50 a second for 0.2 s", r.New, d)
+	}
+	for i := 0; w.journal.Len() < 40; i++ {
+		if i > 50 {
+			t.Fatalf("only %d pages after %d looks", w.journal.Len(), i)
+		}
+		w.look()
+	}
+	if got := len(w.requests()); got != 40 {
+		t.Errorf("%d requests for 40 pages", got)
+	}
+}
+
+// Beside a running Publisher pages are fetched all the time, at the rate.
+func TestFetchRunning(t *testing.T) {
+	w := newWorld(t)
+	w.page("/a", "page a")
+	w.write("urls", "/a\n")
+	w.catalog.Sources = []catalog.Source{catalog.List(w.path("urls"))}
+	w.catalog.Fetch = &catalog.Fetch{Rate: 100, Recheck: time.Hour}
+	w.catalog.Every = 50 * time.Millisecond
+	w.restart()
+	w.publisher.Grace = time.Millisecond
+	w.running()
+	w.until("the first page", func() bool { return w.journal.Whole() && w.journal.Len() == 1 })
+	w.cursor = w.journal.Head()
+
+	w.page("/b", "page b")
+	w.write("urls", "/a\n/b\n")
+	w.until("the new page", func() bool { return w.journal.Len() == 2 })
+	w.page("/a", "other")
+	w.pass(2 * time.Hour)
+	w.until("the change", func() bool { return w.item("a").Digest == protocol.Sum([]byte("other")) })
+	w.remove("/b")
+	w.pass(2 * time.Hour)
+	w.until("the deletion", func() bool { w.pass(time.Second); return w.journal.Len() == 1 })
+	w.wantTold("create b", "update a", "delete b")
+}

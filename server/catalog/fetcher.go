@@ -1,0 +1,555 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"hash/maphash"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/server"
+)
+
+const (
+	maxQueue   = 10_000 // pages that wait in line; more are found when these are done
+	maxAnswers = 1000   // that wait for a look to take them
+	maxWorkers = 8      // pages fetched at once, where the rate asks for it
+
+	againLeast = 30 * time.Second // before a page that failed is asked for again, doubled every time
+	troubles   = 5                // answers in a row that say that the server is in trouble, before it is left alone
+	leaveAlone = time.Minute      // for so long
+
+	tellAfter = 500 * time.Millisecond // pages that are fetched so close together are told together
+)
+
+// A fetcher knows when each page was checked last, and fetches those that are
+// due. Its own state is lost with the process, but for what the stamps in the
+// journal say. A nil fetcher fetches nothing.
+type fetcher struct {
+	catalog *Catalog
+	opts    Fetch
+	client  *http.Client
+	partial bool // a source is
+	seed    maphash.Seed
+	wake    chan struct{} // the sources were read
+
+	slot  sync.Mutex // whoever has it waits for the next page's time
+	after time.Time  // when that is; guarded by slot
+
+	mu      sync.Mutex // guards what follows
+	loaded  bool
+	running bool             // Watch fetches
+	pages   map[uint64]*page // by hash of the URL
+	plans   uint32           // how often there was a plan
+	queue   []due            // what comes first stands last
+	more    bool             // more is due than the queue holds
+	replan  bool             // there may be something more urgent
+	flying  map[string]bool  // is being fetched
+	answers map[string]answer
+	untold  []string  // URLs of which a look does not know yet what came of them
+	trouble int       // answers in a row
+	quiet   time.Time // until then nothing is fetched
+}
+
+// A page is what the fetcher knows of a URL. There may be a million.
+type page struct {
+	stamp   string // of what was published; empty if nothing was
+	next    int64  // Unix seconds: not to be fetched before
+	claim   uint64 // the beginning of the claim that it was last fetched for
+	plan    uint32 // the last plan in which it was named
+	verdict verdict
+	fails   uint8
+	doubt   bool // it must be fetched before anything is said of it
+}
+
+type verdict uint8
+
+const (
+	fine verdict = iota
+	gone
+	noIndex
+	redirects
+	large
+)
+
+func (v verdict) left() string { return [...]string{"", "", leftNoIndex, leftRedirects, leftLarge}[v] }
+
+func verdictOf(left string) verdict {
+	for v := noIndex; v <= large; v++ {
+		if v.left() == left {
+			return v
+		}
+	}
+	return fine
+}
+
+// A due is a page to be fetched.
+type due struct {
+	offer server.Offer
+	claim claim
+}
+
+func newFetcher(c *Catalog) *fetcher {
+	f := &fetcher{catalog: c, opts: *c.Fetch, seed: maphash.MakeSeed(), wake: make(chan struct{}, 1),
+		pages: make(map[uint64]*page), flying: make(map[string]bool), answers: make(map[string]answer)}
+	for _, s := range c.Sources {
+		f.partial = f.partial || s.Partial()
+	}
+	client := *http.DefaultClient
+	if c.Fetch.Client != nil {
+		client = *c.Fetch.Client
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	f.client = &client
+	return f
+}
+
+func (f *fetcher) hash(url string) uint64 { return maphash.String(f.seed, url) }
+
+// left returns why what was found at url keeps it from being told, or the empty string.
+func (f *fetcher) left(url string) string {
+	if f == nil {
+		return ""
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p := f.pages[f.hash(url)]; p != nil {
+		return p.verdict.left()
+	}
+	return ""
+}
+
+// offer says of a page that a source names what a look is to say, and reports
+// whether it is to say anything.
+func (f *fetcher) offer(o *server.Offer) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o.Digest, o.Type, o.Stamp = [32]byte{}, "", nil
+	p := f.pages[f.hash(o.URL)]
+	_, answered := f.answers[o.URL]
+	switch {
+	case answered: // Read has it
+	case p == nil:
+		return false
+	case p.verdict == gone && f.partial && p.fails > 1: // its absence would say nothing
+		o.LeftOut = leftGone
+	case p.verdict == gone:
+		return false
+	case p.verdict != fine:
+		o.LeftOut = p.verdict.left()
+	case p.stamp == "":
+		return false // nobody has fetched it yet
+	case p.doubt:
+		o.Unsettled = true
+	default:
+		o.Stamp = []byte(p.stamp)
+	}
+	return true
+}
+
+var errWaits = errors.New("it waits to be fetched")
+
+// take returns what came of fetching a page.
+func (f *fetcher) take(o server.Offer) (server.Offer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a, ok := f.answers[o.URL]
+	p := f.pages[f.hash(o.URL)]
+	if !ok {
+		// The journal does not have what this fetcher thinks it has: the page
+		// was announced meanwhile, or is gone, or could not be written.
+		if p != nil {
+			p.doubt = true
+		}
+		return o, errWaits
+	}
+	delete(f.answers, o.URL)
+	if p != nil {
+		p.stamp = string(a.offer.Stamp)
+	}
+	return a.offer, nil
+}
+
+// beforeLook makes ready for a look: it fetches what is due, unless Watch does.
+func (f *fetcher) beforeLook(ctx context.Context, whole bool) error {
+	if f == nil {
+		return nil
+	}
+	if err := f.load(ctx); err != nil {
+		return err
+	}
+	if whole {
+		f.fetchForLook(ctx)
+	}
+	return errors.Join(ctx.Err(), f.verify())
+}
+
+// fetchForLook fetches what is due, for as long as one look may.
+func (f *fetcher) fetchForLook(ctx context.Context) {
+	f.mu.Lock()
+	background := f.running && f.catalog.Journal.Whole()
+	f.replan = background
+	f.mu.Unlock()
+	if background {
+		signal(f.wake)
+		return
+	}
+	waiting := f.plan()
+	before := time.Now()
+	f.work(ctx, before.Add(orDefault(f.opts.Budget, time.Minute)))
+	f.mu.Lock()
+	waiting -= len(f.untold)
+	untold := f.untold
+	if f.untold = nil; f.running {
+		f.untold = untold // this look may be of another part
+	}
+	f.mu.Unlock()
+	if waiting > 0 {
+		f.catalog.log().Info("pages wait to be fetched by the next look", "pages", waiting, "fetched_for", time.Since(before).Round(time.Second))
+	}
+}
+
+// load takes over what earlier runs have stored in the journal. That it opens
+// a second View while the look has one is harmless: nothing is waited for.
+func (f *fetcher) load(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.loaded {
+		return nil
+	}
+	v, err := f.catalog.Journal.View()
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	for e, err := range v.Entries() {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		p := &page{stamp: string(e.Stamp), doubt: !e.Held.IsZero()}
+		if s, ok := parseFetchStamp(p.stamp); ok { // else it was published by other means, and is fetched soon
+			p.claim = s.claim.short()
+		}
+		f.pages[f.hash(e.Item.URL)] = p
+	}
+	f.loaded = true
+	return nil
+}
+
+// plan finds what is due, and returns how many pages that are.
+func (f *fetcher) plan() (waiting int) {
+	type candidate struct {
+		checked int64
+		tie     uint32
+		reading *reading
+		i       int
+	}
+	var fresh, known []candidate
+	rules := f.catalog.rules.current()
+	readings := f.catalog.present()
+	if rules == nil || slices.Contains(readings, nil) {
+		return 0
+	}
+	now := f.catalog.now()
+	recheck := int64(orDefault(f.opts.Recheck, 24*time.Hour) / time.Second)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.plans++
+	named := 0
+	m := newMerge(readings)
+	for url, r, i, ok := m.next(); ok; url, r, i, ok = m.next() {
+		named++
+		p := f.pages[f.hash(url)]
+		if p != nil {
+			p.plan = f.plans
+		}
+		_, answered := f.answers[url]
+		if answered || f.flying[url] || f.catalog.left(rules, url) != "" {
+			continue
+		}
+		c := candidate{tie: rand.Uint32(), reading: r, i: i}
+		_, record := r.entry(i)
+		changed := p != nil && p.claim != claimOf(record).short()
+		switch {
+		case p == nil:
+			fresh = append(fresh, c)
+			continue
+		case p.next > now.Unix() && !(changed && p.verdict != fine):
+			continue
+		case p.doubt || changed:
+			c.checked = 1 // before all others
+		case p.verdict != fine || p.stamp == "":
+			fresh = append(fresh, c)
+			continue
+		default:
+			s, ok := parseFetchStamp(p.stamp)
+			if c.checked = max(s.checked, 2); ok && now.Unix() < c.checked+recheck && c.checked <= now.Unix() {
+				continue
+			}
+		}
+		known = append(known, c)
+	}
+	f.forget(named)
+	order := func(a, b candidate) int { return cmp.Or(cmp.Compare(a.checked, b.checked), cmp.Compare(a.tie, b.tie)) }
+	slices.SortFunc(fresh, order)
+	slices.SortFunc(known, order)
+	waiting = len(fresh) + len(known)
+	f.queue = f.queue[:0]
+	for i := 0; len(f.queue) < maxQueue && (i < len(fresh) || i < len(known)); i++ {
+		for _, list := range [][]candidate{known, fresh} {
+			if i >= len(list) {
+				continue
+			}
+			x := list[i]
+			url := strings.Clone(x.reading.url(x.i))
+			e, record := x.reading.entry(x.i)
+			f.queue = append(f.queue, due{e.offer(url, f.catalog.place(url), now), claimOf(record)})
+		}
+	}
+	f.more, f.replan = waiting > len(f.queue), false
+	slices.Reverse(f.queue)
+	return waiting
+}
+
+// forget drops pages that no source names any more, when they are the larger part.
+func (f *fetcher) forget(named int) {
+	if len(f.pages) < 2*named+maxQueue {
+		return
+	}
+	for h, p := range f.pages {
+		if p.plan != f.plans {
+			delete(f.pages, h)
+		}
+	}
+}
+
+// short is the beginning of a claim.
+func (c claim) short() (v uint64) {
+	for _, b := range c[:8] {
+		v = v<<8 | uint64(b)
+	}
+	return v
+}
+
+// work fetches what is in the queue, until the queue is empty, a time has
+// come, ctx ends, or the server is in trouble.
+func (f *fetcher) work(ctx context.Context, until time.Time) {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	workers := 1
+	if i := f.opts.interval(); i < time.Second {
+		workers = min(maxWorkers, int(time.Second/max(i, time.Millisecond)))
+	}
+	var owned sync.WaitGroup
+	for range workers {
+		owned.Go(func() {
+			for f.step(ctx) {
+			}
+		})
+	}
+	owned.Wait()
+}
+
+// step fetches the next page, and reports whether there may be another.
+func (f *fetcher) step(ctx context.Context) bool {
+	if !f.await(ctx) {
+		return false
+	}
+	f.mu.Lock()
+	if len(f.queue) == 0 || f.replan || len(f.answers) >= maxAnswers || f.catalog.now().Before(f.quiet) {
+		f.mu.Unlock()
+		return false
+	}
+	d := f.queue[len(f.queue)-1]
+	f.queue = f.queue[:len(f.queue)-1]
+	if f.flying[d.offer.URL] {
+		f.mu.Unlock()
+		return true
+	}
+	f.flying[d.offer.URL] = true
+	f.mu.Unlock()
+
+	a := f.fetch(ctx, d.offer, d.claim)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.flying, d.offer.URL)
+	if ctx.Err() != nil && a.err != nil {
+		return false // it was cut off
+	}
+	f.note(d, a)
+	return true
+}
+
+// await waits for the time of the next page.
+func (f *fetcher) await(ctx context.Context) bool {
+	f.slot.Lock()
+	defer f.slot.Unlock()
+	if wait := time.Until(f.after); wait > 0 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	f.after = time.Now().Add(f.opts.interval())
+	return ctx.Err() == nil
+}
+
+// note takes in what came of fetching a page. The caller holds mu.
+func (f *fetcher) note(d due, a answer) {
+	url, now := d.offer.URL, f.catalog.now()
+	h := f.hash(url)
+	p := f.pages[h]
+	if p == nil {
+		p = new(page)
+		f.pages[h] = p
+	}
+	was := p.verdict
+	recheck := orDefault(f.opts.Recheck, 24*time.Hour)
+	again := min(againLeast<<min(p.fails, 20), max(recheck, againLeast))
+	p.plan = f.plans
+	if a.err != nil && !errors.Is(a.err, fs.ErrNotExist) {
+		p.next = now.Add(max(again, a.retry)).Unix()
+		p.fails = min(p.fails+1, 100)
+		f.failed(url, a, now)
+		return
+	}
+	f.trouble = 0
+	p.claim, p.doubt, p.next = d.claim.short(), false, 0
+	switch {
+	case a.err != nil:
+		p.verdict, p.next = gone, now.Add(again).Unix()
+		if p.fails = min(p.fails+1, 100); p.fails == 2 {
+			was = fine
+		}
+	case a.offer.LeftOut != "":
+		p.verdict, p.fails, p.next = verdictOf(a.offer.LeftOut), 0, now.Add(recheck).Unix()
+	default:
+		p.verdict, p.fails = fine, 0
+		f.answers[url] = a
+	}
+	if p.verdict == fine || p.verdict != was {
+		f.untold = append(f.untold, url)
+	}
+}
+
+// failed notes that nothing is known of a page, and leaves a server alone that is in trouble.
+func (f *fetcher) failed(url string, a answer, now time.Time) {
+	f.catalog.log().Debug("page could not be fetched: what is known of it stays", "url", url, "err", a.err)
+	if !a.trouble {
+		f.trouble = 0
+		return
+	}
+	if f.trouble++; f.trouble >= troubles || a.retry > 0 {
+		f.quiet, f.trouble = now.Add(max(a.retry, leaveAlone)), 0
+		f.catalog.log().Warn("the site does not answer well: no page is fetched for a while", "url", url, "err", a.err, "again_in", max(a.retry, leaveAlone))
+	}
+}
+
+// run fetches until ctx ends, and tells which parts of the site are to be looked at.
+func (f *fetcher) run(ctx context.Context, dirty func([]server.Scope)) {
+	f.setRunning(true)
+	defer f.setRunning(false)
+	var owned sync.WaitGroup
+	defer owned.Wait()
+	owned.Go(func() { f.tell(ctx, dirty) })
+	every := orDefault(f.catalog.Every, time.Minute)
+	for ctx.Err() == nil {
+		if f.isLoaded() {
+			f.plan()
+			f.work(ctx, time.Now().Add(every))
+			if f.hasMore() {
+				continue
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-f.wake:
+		case <-time.After(every):
+		}
+	}
+}
+
+func (f *fetcher) setRunning(is bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running = is
+}
+
+func (f *fetcher) isLoaded() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.loaded
+}
+
+// hasMore reports whether there is something to fetch right now.
+func (f *fetcher) hasMore() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return (len(f.queue) > 0 || f.more || f.replan) && len(f.answers) < maxAnswers && !f.catalog.now().Before(f.quiet)
+}
+
+// tell calls dirty with what was fetched, now and then.
+func (f *fetcher) tell(ctx context.Context, dirty func([]server.Scope)) {
+	t := time.NewTicker(tellAfter)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		f.mu.Lock()
+		untold := f.untold
+		f.untold = nil
+		f.mu.Unlock()
+		scopes := make([]server.Scope, 0, len(untold))
+		for _, url := range untold {
+			scopes = append(scopes, scopeOf(url))
+		}
+		slices.SortFunc(scopes, func(a, b server.Scope) int { return strings.Compare(a.Prefix, b.Prefix) })
+		if scopes = slices.Compact(scopes); len(scopes) > 0 {
+			dirty(scopes)
+		}
+	}
+}
+
+// verify drops the answers for pages of which something else was published
+// since they were asked for, as by an announcement: it may be newer. During a
+// look nothing is announced.
+func (f *fetcher) verify() error {
+	f.mu.Lock()
+	urls := slices.Collect(maps.Keys(f.answers))
+	f.mu.Unlock()
+	for _, url := range urls {
+		e, _, err := f.catalog.Journal.Get(url)
+		if err != nil {
+			return err
+		}
+		f.mu.Lock()
+		if a, ok := f.answers[url]; ok && string(e.Stamp) != a.was {
+			delete(f.answers, url)
+			if p := f.pages[f.hash(url)]; p != nil {
+				p.doubt = true
+			}
+		}
+		f.mu.Unlock()
+	}
+	return nil
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

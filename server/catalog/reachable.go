@@ -1,0 +1,366 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"iter"
+	"log/slog"
+	neturl "net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A Reachable is a server.Inventory that publishes, of what another one
+// offers, only what links lead to from the start pages: for those who fear
+// that a file lies about which nobody was meant to find (C34). Links count in
+// pages that are offered, and in those that are left out because they say
+// noindex: visitors follow them. Sitemaps and robots.txt are no links.
+//
+// A page that has been published and that no link leads to any more is treated
+// as one that has vanished: it is held before its deletion is told, and most
+// pages at once wait for a person. For links are content, and not a rule, and a
+// deployment that takes the home page away for a moment takes all links away.
+//
+// "/a", "/a/", "/a.html" and "/a/index.html" are taken for one page, with any
+// query: a link to one of them leads to all that there are.
+//
+// Every change is followed by a look at everything, since a link may lead
+// anywhere. Links are kept in memory for as long as pages do not change: 8
+// bytes each, and some 300 for each page.
+//
+// Fields are not to be changed once a method has been called.
+type Reachable struct {
+	server.Inventory // whose pages these are
+
+	// Open opens what the Inventory offered: Site.Open.
+	Open func(ctx context.Context, o server.Offer) (io.ReadCloser, error)
+
+	// Links returns where the links of an HTML page lead: URLs, which may be
+	// relative to the page's own, of any site. The page is cut after 4 MiB.
+	Links func(url string, page []byte) []string
+
+	// Start are the URLs where it begins. At least one of them must be
+	// offered. Empty means Base.
+	Start []string
+	Base  string // URL of the site
+
+	// Journal, if not nil, is what is published. Without it nothing counts as
+	// published before the first look of this process.
+	Journal *server.Journal
+
+	Log *slog.Logger
+
+	once sync.Once
+	bad  error
+	seed maphash.Seed
+
+	turn sync.Mutex           // whoever has it looks; guards links
+	link map[uint64]pageLinks // by hash of the URL
+
+	mu      sync.Mutex          // guards what follows
+	reached map[uint64]struct{} // names of pages, see name; nil before the first look
+	told    map[uint64]struct{} // hashes of URLs that were offered, or published before
+}
+
+const (
+	// MaxReachable is how many pages may be offered to a Reachable.
+	MaxReachable = 1_000_000
+
+	maxLinks    = 10_000  // of a page
+	maxLinkPage = 4 << 20 // bytes of a page
+)
+
+// pageLinks are the links of a page when it had a stamp.
+type pageLinks struct {
+	stamp uint64   // hash
+	to    []uint64 // names, see name
+}
+
+// Check reports what is wrong with the fields, if anything.
+func (r *Reachable) Check() error {
+	r.once.Do(func() { r.bad = r.prepare() })
+	return r.bad
+}
+
+func (r *Reachable) prepare() error {
+	if r.Inventory == nil || r.Open == nil || r.Links == nil {
+		return errors.New("reachable: it takes an inventory, its pages, and their links")
+	}
+	r.seed = maphash.MakeSeed()
+	r.link, r.told = make(map[uint64]pageLinks), make(map[uint64]struct{})
+	base, err := protocol.CanonicalURL("", r.Base)
+	if err != nil {
+		return fmt.Errorf("reachable: base: %w", err)
+	}
+	if !strings.HasSuffix(base, "/") {
+		base += "/"
+	}
+	if len(r.Start) == 0 {
+		r.Start = []string{base}
+	}
+	for i, s := range r.Start {
+		if r.Start[i], err = protocol.CanonicalURL(base, s); err != nil {
+			return fmt.Errorf("reachable: start: %w", err)
+		}
+		if !strings.HasPrefix(r.Start[i], base) {
+			return fmt.Errorf("reachable: start page %s is not below %s", r.Start[i], base)
+		}
+	}
+	return nil
+}
+
+func (r *Reachable) hash(s string) uint64 { return maphash.String(r.seed, s) }
+
+// name is the hash of what the URLs of one page have in common.
+func (r *Reachable) name(url string) uint64 {
+	url, _, _ = strings.Cut(url, "?")
+	if plain, err := neturl.PathUnescape(url); err == nil {
+		url = plain // links are encoded in more ways than one
+	}
+	url = strings.TrimSuffix(url, "/index.html")
+	url = strings.TrimSuffix(url, ".html")
+	return r.hash(strings.TrimSuffix(url, "/"))
+}
+
+// Public reports whether the Inventory says so, and a link leads there or it
+// has been published. Before the first look nobody knows where links lead.
+func (r *Reachable) Public(url string) bool {
+	if r.Check() != nil || !r.Inventory.Public(url) {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, reached := r.reached[r.name(url)]
+	_, told := r.told[r.hash(url)]
+	return reached || told
+}
+
+// Watch says that everything is dirty whenever anything is.
+func (r *Reachable) Watch(ctx context.Context, dirty func([]server.Scope)) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	return r.Inventory.Watch(ctx, func([]server.Scope) { dirty(nil) })
+}
+
+// Look yields what the Inventory offers, as far as links lead there. What a
+// look at everything has found out counts for the looks at parts of the site
+// that come after it.
+func (r *Reachable) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[server.Offer, error] {
+	return func(yield func(server.Offer, error) bool) {
+		if err := r.follow(ctx, len(scopes) == 0); err != nil {
+			yield(server.Offer{}, fmt.Errorf("follow links: %w", err))
+			return
+		}
+		for o, err := range r.Inventory.Look(ctx, scopes) {
+			if err == nil && o.URL != "" && o.LeftOut == "" && !r.admit(&o) {
+				continue
+			}
+			if !yield(o, err) {
+				return
+			}
+		}
+	}
+}
+
+// admit reports whether anything is to be said of an offer, and leaves it out
+// if no link leads there.
+func (r *Reachable) admit(o *server.Offer) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.reached[r.name(o.URL)]; ok {
+		r.told[r.hash(o.URL)] = struct{}{}
+		return true
+	}
+	if _, told := r.told[r.hash(o.URL)]; told {
+		return false
+	}
+	o.LeftOut = leftUnlinked
+	return true
+}
+
+// Heal is that of the Inventory, if it has one.
+func (r *Reachable) Heal(ctx context.Context, o server.Offer, to time.Time) (server.Offer, error) {
+	if h, ok := r.Inventory.(server.Healer); ok {
+		return h.Heal(ctx, o, to)
+	}
+	return o, fmt.Errorf("heal %s: its times cannot be set", o.URL)
+}
+
+// A node is a page that links may lead to.
+type node struct {
+	offer server.Offer
+	next  int // another page of the same name, -1 if there is none
+}
+
+// follow finds out what links lead to, unless that is known and a part of it will do.
+func (r *Reachable) follow(ctx context.Context, whole bool) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	r.mu.Lock()
+	known := r.reached != nil
+	r.mu.Unlock()
+	if known && !whole {
+		return nil
+	}
+	if !known {
+		if err := r.load(ctx); err != nil {
+			return err
+		}
+	}
+	nodes, byName, err := r.offers(ctx)
+	if err != nil {
+		return err
+	}
+	reached := make(map[uint64]struct{})
+	var queue []uint64
+	reach := func(name uint64) {
+		if _, ok := reached[name]; ok {
+			return
+		}
+		if _, ok := byName[name]; ok {
+			reached[name] = struct{}{}
+			queue = append(queue, name)
+		}
+	}
+	for _, s := range r.Start {
+		reach(r.name(s))
+	}
+	if len(queue) == 0 {
+		return fmt.Errorf("no start page is there (%s): as long as nobody knows what links lead to, what is published stays as it is", strings.Join(r.Start, " "))
+	}
+	links := make(map[uint64]pageLinks, len(r.link))
+	for len(queue) > 0 {
+		name := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		for i := byName[name]; i >= 0; i = nodes[i].next {
+			o := nodes[i].offer
+			if !isHTML(o.Type) {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			l := r.linksOf(ctx, o)
+			links[r.hash(o.URL)] = l
+			for _, to := range l.to {
+				reach(to)
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.link = links
+	r.mu.Lock()
+	r.reached = reached
+	r.mu.Unlock()
+	return nil
+}
+
+// load takes over what is published. That it opens a second View while the
+// look has one is harmless: nothing is waited for.
+func (r *Reachable) load(ctx context.Context) error {
+	if r.Journal == nil {
+		return nil
+	}
+	v, err := r.Journal.View()
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for e, err := range v.Entries() {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		r.told[r.hash(e.Item.URL)] = struct{}{}
+	}
+	return nil
+}
+
+// offers returns what the Inventory offers, and the first page of each name.
+func (r *Reachable) offers(ctx context.Context) (nodes []node, byName map[uint64]int, err error) {
+	byName = make(map[uint64]int)
+	for o, err := range r.Inventory.Look(ctx, nil) {
+		var unseen *server.UnseenError
+		switch {
+		case errors.As(err, &unseen):
+			continue // the look that follows says so
+		case err != nil:
+			return nil, nil, err
+		case o.URL == "" || o.LeftOut != "" && o.LeftOut != leftNoIndex:
+			continue
+		case len(nodes) >= MaxReachable:
+			return nil, nil, fmt.Errorf("more than %d pages", MaxReachable)
+		}
+		o.LeftOut = ""
+		name, n := r.name(o.URL), node{o, -1}
+		if first, ok := byName[name]; ok {
+			n.next = first
+		}
+		byName[name] = len(nodes)
+		nodes = append(nodes, n)
+	}
+	return nodes, byName, ctx.Err()
+}
+
+// linksOf returns the links of a page. Where it cannot be read, those count
+// that it had; if that is not known either, it has none.
+func (r *Reachable) linksOf(ctx context.Context, o server.Offer) pageLinks {
+	old, ok := r.link[r.hash(o.URL)]
+	stamp := r.hash(string(o.Stamp))
+	if ok && (len(o.Stamp) > 0 && old.stamp == stamp || o.Unsettled) {
+		return old
+	}
+	page, err := r.page(ctx, o)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil && r.Log != nil {
+			r.Log.Warn("links of a page could not be read: those count that it had", "url", o.URL, "err", err)
+		}
+		return old
+	}
+	l := pageLinks{stamp: stamp}
+	seen := make(map[uint64]bool)
+	for i, ref := range r.Links(o.URL, page) {
+		if i >= maxLinks {
+			break
+		}
+		url, err := protocol.CanonicalURL(o.URL, ref)
+		if err != nil || protocol.Origin(url) != protocol.Origin(o.URL) {
+			continue
+		}
+		if name := r.name(url); !seen[name] {
+			seen[name] = true
+			l.to = append(l.to, name)
+		}
+	}
+	return l
+}
+
+func (r *Reachable) page(ctx context.Context, o server.Offer) ([]byte, error) {
+	f, err := r.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxLinkPage))
+}
+
+func isHTML(mediaType string) bool {
+	return mediaType == "text/html" || mediaType == "application/xhtml+xml"
+}
+
+var _ server.Inventory = (*Reachable)(nil)

@@ -1,0 +1,224 @@
+package catalog_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/catalog"
+)
+
+var href = regexp.MustCompile(`href="([^"]*)"`)
+
+func links(_ string, page []byte) (list []string) {
+	for _, m := range href.FindAllSubmatch(page, -1) {
+		list = append(list, string(m[1]))
+	}
+	return list
+}
+
+// A docroot is a site of files, of which only what links reach is published.
+type docroot struct {
+	*testing.T
+	root    string
+	now     time.Time
+	journal *server.Journal
+	site    *server.Site
+	reach   *catalog.Reachable
+	pub     *server.Publisher
+}
+
+const rootBase = "https://www.example.org/docs/"
+
+func newDocroot(t *testing.T) *docroot {
+	d := &docroot{T: t, root: t.TempDir(), now: time.Now()}
+	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: rootBase, Now: d.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	d.journal = j
+	d.restart()
+	return d
+}
+
+func (d *docroot) restart() {
+	d.site = &server.Site{Docroot: d.root, Base: rootBase, Features: features}
+	d.reach = &catalog.Reachable{Inventory: d.site, Open: d.site.Open, Links: links, Base: rootBase, Journal: d.journal}
+	d.pub = &server.Publisher{Inventory: d.reach, Journal: d.journal, Now: d.clock}
+}
+
+func (d *docroot) clock() time.Time { return d.now }
+
+func (d *docroot) write(name string, refs ...string) {
+	d.Helper()
+	content := "page " + name
+	for _, r := range refs {
+		content += fmt.Sprintf(` <a href="%s">`, r)
+	}
+	path := filepath.Join(d.root, filepath.FromSlash(name))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+		d.Fatal(err)
+	}
+}
+
+func (d *docroot) remove(name string) {
+	d.Helper()
+	if err := os.Remove(filepath.Join(d.root, name)); err != nil {
+		d.Fatal(err)
+	}
+}
+
+func (d *docroot) look(pages ...string) server.Report {
+	d.Helper()
+	r, err := d.pub.Look(d.Context(), nil)
+	if err != nil {
+		d.Fatal(err)
+	}
+	v, err := d.journal.View()
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer v.Close()
+	var got []string
+	for e, err := range v.Entries() {
+		if err != nil {
+			d.Fatal(err)
+		}
+		if e.Held.IsZero() {
+			got = append(got, strings.TrimPrefix(e.Item.URL, rootBase))
+		}
+	}
+	if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", pages) {
+		d.Errorf("published are %q, want %q (%+v)", got, pages, r)
+	}
+	return r
+}
+
+func TestReachable(t *testing.T) {
+	for name, story := range map[string]func(d *docroot){
+		"what nothing links to": func(d *docroot) {
+			d.write("secret.html")
+			d.write("sub/secret.html", "../index.html")
+			if r := d.look("", "a.html", "b/"); r.LeftOut != 2 {
+				d.Errorf("%+v", r)
+			}
+			if d.reach.Public(rootBase+"secret.html") || !d.reach.Public(rootBase+"a.html") {
+				d.Error("Public does not follow the links")
+			}
+		},
+		"the ways in which one page is linked": func(d *docroot) {
+			d.write("index.html", "a.html?x=1#top", "b", "https://www.example.org/docs/c/index.html", "/docs/%64.html", "e%C3%A9.html", "//other.example/docs/f.html", "http://[", "../../docs/g.html")
+			for _, n := range []string{"c/index.html", "d.html", "eé.html", "f.html", "g.html"} {
+				d.write(n)
+			}
+			d.look("", "a.html", "d.html", "e%C3%A9.html", "g.html", "b/", "c/")
+		},
+		"links lead on, and round in circles": func(d *docroot) {
+			d.write("a.html", "one.html")
+			d.write("one.html", "two.html", "one.html", "index.html")
+			d.write("two.html", "one.html")
+			d.look("", "a.html", "one.html", "two.html", "b/")
+		},
+		"a link appears": func(d *docroot) {
+			d.write("new.html")
+			d.look("", "a.html", "b/")
+			d.write("a.html", "new.html")
+			d.look("", "a.html", "new.html", "b/")
+		},
+		"a link vanishes, and what it led to is held": func(d *docroot) {
+			d.look("", "a.html", "b/")
+			d.write("index.html", "b/")
+			if r := d.look("", "b/"); r.Held != 1 {
+				d.Errorf("%+v", r)
+			}
+			if !d.reach.Public(rootBase + "a.html") {
+				d.Error("what is held is withheld")
+			}
+			d.now = d.now.Add(2 * time.Minute)
+			if r := d.look("", "b/"); r.Gone != 1 {
+				d.Errorf("%+v", r)
+			}
+		},
+		"so it is in the next process": func(d *docroot) {
+			d.look("", "a.html", "b/")
+			d.write("index.html", "b/")
+			d.restart()
+			if r := d.look("", "b/"); r.Held != 1 || r.Withdrawn != 0 {
+				d.Errorf("%+v", r)
+			}
+		},
+		"the home page is gone for a moment": func(d *docroot) {
+			d.look("", "a.html", "b/")
+			d.remove("index.html")
+			for range 2 {
+				if _, err := d.pub.Look(d.Context(), nil); err == nil || !strings.Contains(err.Error(), "start page") {
+					d.Errorf("error %v", err)
+				}
+				d.restart()
+			}
+			d.write("index.html", "a.html", "b/")
+			d.look("", "a.html", "b/")
+		},
+		"what rules forbid is not reached, and leads nowhere": func(d *docroot) {
+			d.write("robots.txt")
+			d.must(os.WriteFile(filepath.Join(d.root, "robots.txt"), []byte("User-agent: *\nDisallow: /docs/b/"), 0o644))
+			d.write("b/index.html", "../deep.html")
+			d.write("deep.html")
+			d.look("", "a.html")
+		},
+		"a page that says noindex is left out, and its links count": func(d *docroot) {
+			d.must(os.WriteFile(filepath.Join(d.root, "a.html"), []byte(`noindex <a href="deep.html">`), 0o644))
+			d.write("deep.html")
+			d.look("", "deep.html", "b/")
+			d.now = d.now.Add(time.Hour)
+			d.look("", "deep.html", "b/")
+		},
+		"other start pages": func(d *docroot) {
+			d.write("hidden/start.html", "x.html")
+			d.write("hidden/x.html")
+			d.reach.Start = []string{"/docs/hidden/start.html"}
+			d.look("hidden/start.html", "hidden/x.html")
+		},
+		"a link to what leads out of the docroot": func(d *docroot) {
+			out := filepath.Join(d.TempDir(), "passwd.html")
+			d.must(os.WriteFile(out, []byte(`<a href="secret.html">`), 0o644))
+			d.must(os.Symlink(out, filepath.Join(d.root, "out.html")))
+			d.write("a.html", "out.html")
+			d.write("secret.html")
+			d.look("", "a.html", "b/")
+			for _, place := range []string{"out.html", "../x", "b", "none.html", ""} {
+				f, err := d.site.Open(d.Context(), server.Offer{Place: place})
+				if err == nil {
+					f.Close()
+					d.Errorf("%q was opened", place)
+				} else if place != "" && place != "../x" && !errors.Is(err, fs.ErrNotExist) {
+					d.Errorf("open %q: %v", place, err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDocroot(t)
+			d.write("index.html", "a.html", "b/")
+			d.write("a.html", "index.html")
+			d.write("b/index.html")
+			story(d)
+		})
+	}
+}
+
+func (d *docroot) must(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
+	}
+}

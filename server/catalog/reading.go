@@ -1,0 +1,192 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// MaxURLs is how many URLs all sources of a Catalog may name, those of other
+// sites apart. They are kept in memory, with all that is said of them: about
+// 35 bytes more than the URL each, and twice that while a source is read again.
+const MaxURLs = 2_000_000
+
+// maxArena bounds the bytes of one source's URLs and records; a key has four bytes for it.
+const maxArena = 1 << 31
+
+// A reading is what a source said when it was read, each URL once, in the
+// order of protocol.Compare. It does not change any more.
+type reading struct {
+	version string // of the source, see Source
+	arena   string // of each entry: its URL, then its record
+	keys    []key
+	left    leftOuts
+}
+
+// A key is an entry of a reading.
+type key struct {
+	at    uint32 // in the arena
+	size  uint16 // of the URL
+	depth uint16
+}
+
+func (r *reading) url(i int) string {
+	k := r.keys[i]
+	return r.arena[k.at : k.at+uint32(k.size)]
+}
+
+// entry returns what the source says of URL i, and a record of that.
+func (r *reading) entry(i int) (e Entry, record string) {
+	k := r.keys[i]
+	rest := r.arena[k.at+uint32(k.size):]
+	e, n := cutRecord(rest)
+	return e, rest[:n]
+}
+
+// compareAt orders keys as protocol.Compare orders URLs.
+func (r *reading) compareAt(a, b key) int {
+	if c := cmp.Compare(a.depth, b.depth); c != 0 {
+		return c
+	}
+	return strings.Compare(r.arena[a.at:a.at+uint32(a.size)], r.arena[b.at:b.at+uint32(b.size)])
+}
+
+// Why an entry is left out, beside what server.Site says. Commands group by these words.
+const (
+	leftOther     = "another site"          // not below the base URL
+	leftNotURL    = "not a URL"             // or not one that can be published
+	leftLongURL   = "URL too long"          // more than protocol.MaxURL bytes
+	leftRobots    = "robots.txt"            // forbidden to everybody
+	leftExcluded  = "excluded"              // a pattern of Exclude matches
+	leftOwn       = "own output"            // the manifest
+	leftNoIndex   = "noindex"               // the page, or its headers, ask for it
+	leftRedirects = "redirects"             // it leads to another URL, and is no page
+	leftLarge     = "too large"             // more bytes than Fetch.MaxBytes
+	leftGone      = "not found"             // and no source says whether it should be there
+	leftUnlinked  = "not reachable by link" // see Reachable
+)
+
+// maxLeft is how many entries that are left out are remembered one by one.
+const maxLeft = 1000
+
+// leftOuts is what was left out without having a URL here: the first of them,
+// and how many more for which reason.
+type leftOuts struct {
+	first []leftOut
+	more  map[string]int
+}
+
+type leftOut struct {
+	line      int
+	what, why string
+}
+
+func (l *leftOuts) add(line int, what, why string) {
+	if len(l.first) < maxLeft {
+		l.first = append(l.first, leftOut{line, strings.Clone(what[:min(len(what), 200)]), why})
+		return
+	}
+	if l.more == nil {
+		l.more = make(map[string]int)
+	}
+	l.more[why]++
+}
+
+// place says where it stands, for people.
+func (l leftOut) place(source string) string {
+	if l.line > 0 {
+		source = fmt.Sprintf("%s:%d", source, l.line)
+	}
+	if l.what != "" {
+		source += fmt.Sprintf(" %q", l.what)
+	}
+	return source
+}
+
+// A builder makes a reading of entries as they come.
+type builder struct {
+	base  string
+	room  int // how many URLs there may be
+	most  int // of all sources
+	arena strings.Builder
+	buf   []byte
+	r     reading
+}
+
+// add takes in an entry. An error says that there are too many.
+func (b *builder) add(e Entry) error {
+	if e.Bad != "" {
+		b.r.left.add(e.Line, e.URL, e.Bad)
+		return nil
+	}
+	if len(e.URL) > protocol.MaxURL {
+		b.r.left.add(e.Line, e.URL, leftLongURL)
+		return nil
+	}
+	url, err := protocol.CanonicalURL(b.base, e.URL)
+	switch {
+	case err != nil:
+		b.r.left.add(e.Line, e.URL, leftNotURL)
+		return nil
+	case !strings.HasPrefix(url, b.base):
+		b.r.left.add(e.Line, url, leftOther)
+		return nil
+	}
+	if len(b.r.keys) >= b.room {
+		return fmt.Errorf("more than %d URLs, which is as many as all sources of a site may name", b.most)
+	}
+	e.clean(url)
+	b.buf = appendRecord(append(b.buf[:0], url...), &e)
+	if b.arena.Len()+len(b.buf) > maxArena {
+		return fmt.Errorf("more than %d bytes of URLs and titles", maxArena)
+	}
+	b.r.keys = append(b.r.keys, key{uint32(b.arena.Len()), uint16(len(url)), uint16(protocol.Depth(url))})
+	b.arena.Write(b.buf)
+	return nil
+}
+
+// end returns the reading. Of entries with the same URL the last counts.
+func (b *builder) end(version string) *reading {
+	r := &b.r
+	r.version, r.arena = version, b.arena.String()
+	slices.SortFunc(r.keys, func(x, y key) int {
+		return cmp.Or(r.compareAt(x, y), cmp.Compare(y.at, x.at))
+	})
+	r.keys = slices.CompactFunc(r.keys, func(x, y key) bool { return r.compareAt(x, y) == 0 })
+	return r
+}
+
+// A merge walks several readings as one. Where several name a URL, the last of them counts.
+type merge struct {
+	readings []*reading
+	at       []int
+}
+
+func newMerge(list []*reading) *merge { return &merge{list, make([]int, len(list))} }
+
+// next returns the next URL and where it stands, and false after the last.
+func (m *merge) next() (url string, r *reading, i int, ok bool) {
+	best := -1
+	for s, x := range m.readings {
+		if m.at[s] >= len(x.keys) {
+			continue
+		}
+		if best >= 0 && protocol.Compare(x.url(m.at[s]), url) > 0 {
+			continue
+		}
+		best, url = s, x.url(m.at[s])
+	}
+	if best < 0 {
+		return "", nil, 0, false
+	}
+	r, i = m.readings[best], m.at[best]
+	for s, x := range m.readings {
+		if m.at[s] < len(x.keys) && x.url(m.at[s]) == url {
+			m.at[s]++
+		}
+	}
+	return url, r, i, true
+}

@@ -1,0 +1,245 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/feed"
+	"github.com/parleyweb/parley/internal/sitemap"
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	maxSitemaps     = 10_000 // that an index names, directly or not
+	maxSitemapLevel = 2      // indexes within an index; the protocol allows none
+)
+
+// A Sitemap is a Source: a sitemap in a file, or at an http(s) URL, plain or
+// compressed, or an index of sitemaps. The sitemaps of an index that is a file
+// are looked for beside it by their names, and fetched if they are not there;
+// those of one on the Web must be of the same host. If one of them cannot be
+// read, the Sitemap cannot.
+type Sitemap string
+
+// Partial is false.
+func (s Sitemap) Partial() bool { return false }
+
+func (s Sitemap) String() string { return redacted(string(s)) }
+
+// Read is as [Source] says. Whether an index has changed is asked of it and of
+// all that it names.
+func (s Sitemap) Read(ctx context.Context, last string, each func(Entry) error) (string, error) {
+	if last != "" {
+		changed, err := sitemapsChanged(ctx, last)
+		if err != nil {
+			return "", err
+		}
+		if !changed {
+			return "", ErrUnchanged
+		}
+	}
+	r := sitemapReader{each: each}
+	if err := r.read(ctx, string(s), 0); err != nil {
+		return "", err
+	}
+	return r.version(), nil
+}
+
+// sitemapsChanged reports whether one of the documents whose names and
+// versions sitemapReader.version wrote is another now.
+func sitemapsChanged(ctx context.Context, last string) (bool, error) {
+	for line := range strings.Lines(last) {
+		name, version, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		version, err := url.QueryUnescape(version)
+		if !ok || err != nil {
+			return true, nil
+		}
+		d, err := openDocument(ctx, name, version)
+		if errors.Is(err, ErrUnchanged) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		d.Close()
+		return true, nil
+	}
+	return false, nil
+}
+
+// A sitemapReader reads a sitemap and all that it names.
+type sitemapReader struct {
+	each     func(Entry) error
+	names    []string // of what was read
+	versions []string
+	seen     map[string]bool
+}
+
+func (r *sitemapReader) version() string {
+	var b bytes.Buffer
+	for i, name := range r.names {
+		if r.versions[i] == "" || strings.ContainsAny(name, "\t\n") {
+			return ""
+		}
+		fmt.Fprintf(&b, "%s\t%s\n", name, url.QueryEscape(r.versions[i]))
+	}
+	return b.String()
+}
+
+func (r *sitemapReader) read(ctx context.Context, name string, level int) error {
+	if r.seen == nil {
+		r.seen = make(map[string]bool)
+	}
+	if r.seen[name] {
+		return nil
+	}
+	r.seen[name] = true
+	if len(r.names) > maxSitemaps {
+		return fmt.Errorf("more than %d sitemaps", maxSitemaps)
+	}
+	more, err := r.document(ctx, name)
+	if err != nil {
+		if level > 0 {
+			err = fmt.Errorf("sitemap %s: %w", redacted(name), err)
+		}
+		return err
+	}
+	if len(more) > 0 && level >= maxSitemapLevel {
+		return fmt.Errorf("sitemap %s: an index within an index within an index", redacted(name))
+	}
+	for _, loc := range more {
+		next, err := beside(name, loc)
+		if err != nil {
+			return err
+		}
+		if err := r.read(ctx, next, level+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// document reads one document, and returns the sitemaps that it names.
+func (r *sitemapReader) document(ctx context.Context, name string) (more []string, err error) {
+	d, err := openDocument(ctx, name, "")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	plain, err := coding.NewReader(d)
+	if err != nil {
+		return nil, err
+	}
+	defer plain.Close()
+	var o sitemap.Options
+	if isWeb(name) {
+		o.URL = name
+	}
+	m := sitemap.NewReader(plain, o)
+	for {
+		e, err := m.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if e.Sitemap {
+			if more = append(more, e.Loc); len(more) > maxSitemaps {
+				return nil, fmt.Errorf("more than %d sitemaps", maxSitemaps)
+			}
+			continue
+		}
+		if err := r.each(Entry{URL: e.Loc, Modified: e.Modified, Span: e.Span}); err != nil {
+			return nil, err
+		}
+	}
+	skipped, first := m.Skipped()
+	for i := range skipped {
+		bad := Entry{Bad: leftNotURL}
+		if i < len(first) {
+			bad.URL = first[i].Error()
+		}
+		if err := r.each(bad); err != nil {
+			return nil, err
+		}
+	}
+	v, err := d.version()
+	r.names, r.versions = append(r.names, name), append(r.versions, v)
+	return more, err
+}
+
+// beside returns where a sitemap is that an index names.
+func beside(index, loc string) (string, error) {
+	if isWeb(index) {
+		at, err := protocol.CanonicalURL("", index)
+		if err != nil {
+			return "", err
+		}
+		if protocol.Origin(at) != protocol.Origin(loc) {
+			return "", fmt.Errorf("the index names %s, which is on another host: give that as a sitemap of its own", loc)
+		}
+		return loc, nil
+	}
+	u, err := url.Parse(loc)
+	if err != nil {
+		return "", err
+	}
+	if base := path.Base(u.Path); base != "/" && base != "." {
+		file := filepath.Join(filepath.Dir(index), base)
+		if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {
+			return file, nil
+		}
+	}
+	return loc, nil
+}
+
+// A Feed is a Source: an RSS, Atom or JSON feed in a file, or at an http(s)
+// URL. A feed names the newest pages only.
+type Feed string
+
+// Partial is true.
+func (f Feed) Partial() bool { return true }
+
+func (f Feed) String() string { return redacted(string(f)) }
+
+// Read is as [Source] says.
+func (f Feed) Read(ctx context.Context, last string, each func(Entry) error) (string, error) {
+	d, err := openDocument(ctx, string(f), last)
+	if err != nil {
+		return "", err
+	}
+	defer d.Close()
+	plain, err := coding.NewReader(d)
+	if err != nil {
+		return "", err
+	}
+	defer plain.Close()
+	var o feed.Options
+	if isWeb(string(f)) {
+		o.URL = string(f)
+	}
+	parsed, err := feed.Read(plain, o)
+	if err != nil {
+		return "", err
+	}
+	for i := len(parsed.Entries) - 1; i >= 0; i-- { // newest last, since the last counts
+		e := &parsed.Entries[i]
+		if e.Op == protocol.Delete {
+			continue // nothing is concluded from a feed but that a page is there
+		}
+		if err := each(Entry{URL: e.URL, Title: e.Title, Modified: e.Modified, Span: e.Span}); err != nil {
+			return "", err
+		}
+	}
+	return d.version()
+}

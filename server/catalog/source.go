@@ -1,0 +1,254 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// A Source names pages of a site.
+type Source interface {
+	// Read calls each with everything that the source names, in any order, and
+	// returns the version that it stood at. If the source still stands at the
+	// version of an earlier reading, last, it need not be read again: then the
+	// error is ErrUnchanged. An empty version is one that cannot be told apart
+	// from others. After any other error nothing may be concluded from what
+	// was not named. An error of each ends the reading, and is returned.
+	Read(ctx context.Context, last string, each func(Entry) error) (version string, err error)
+
+	// Partial reports whether the source names only some pages of the site,
+	// such as the newest ones, so that one which it does not name may be there
+	// all the same.
+	Partial() bool
+
+	// String names the source for people.
+	String() string
+}
+
+// ErrUnchanged is what Source.Read returns when the source stands where it stood.
+var ErrUnchanged = errors.New("unchanged")
+
+// A List is a Source: a list of URLs in a file, or at an http(s) URL. It is a
+// text with a URL a line, a CSV with a header, or JSON lines, compressed or
+// not. A list that is written while it is read is best written beside its
+// place, and renamed.
+type List string
+
+// Read is as [Source] says.
+func (l List) Read(ctx context.Context, last string, each func(Entry) error) (string, error) {
+	d, err := openDocument(ctx, string(l), last)
+	if err != nil {
+		return "", err
+	}
+	defer d.Close()
+	if err := readList(d, each); err != nil {
+		return "", err
+	}
+	return d.version()
+}
+
+// Partial is false.
+func (l List) Partial() bool { return false }
+
+func (l List) String() string { return redacted(string(l)) }
+
+const (
+	documentTimeout = 5 * time.Minute  // for fetching all of a list, a sitemap or a feed
+	documentIdle    = 30 * time.Second // without a byte
+
+	// racy is how young a file may be whose next change might not be seen in
+	// its size and time.
+	racy = 2 * time.Second
+)
+
+// userAgent is how Parley introduces itself to its own site.
+const userAgent = "parley (+https://github.com/parleyweb/parley)"
+
+// A document is a list, a sitemap or a feed, opened.
+type document struct {
+	io.Reader
+	name  string
+	close func()
+
+	file     *os.File // nil if it came from the Web
+	size     int64
+	modified time.Time
+
+	validators string // of what came from the Web
+}
+
+func isWeb(name string) bool {
+	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://")
+}
+
+// redacted is a name without a password.
+func redacted(name string) string {
+	if isWeb(name) {
+		if u, err := url.Parse(name); err == nil {
+			return u.Redacted()
+		}
+	}
+	return name
+}
+
+// openDocument opens a file or an http(s) URL. The error is ErrUnchanged if it
+// stands at the version last.
+func openDocument(ctx context.Context, name, last string) (*document, error) {
+	if isWeb(name) {
+		return getDocument(ctx, name, last)
+	}
+	// A pipe would be waited for when it is opened.
+	st, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file: give a command that writes it", name)
+	}
+	d := &document{name: name, size: st.Size(), modified: st.ModTime()}
+	if last != "" && d.fileVersion() == last {
+		return nil, ErrUnchanged
+	}
+	if d.file, err = os.Open(name); err != nil {
+		return nil, err
+	}
+	d.Reader, d.close = withContext(ctx, d.file), func() { d.file.Close() }
+	if st, err = d.file.Stat(); err != nil {
+		d.Close()
+		return nil, err
+	}
+	d.size, d.modified = st.Size(), st.ModTime()
+	return d, nil
+}
+
+func (d *document) Close() error {
+	d.close()
+	return nil
+}
+
+func (d *document) fileVersion() string {
+	return fmt.Sprintf("%d %d", d.size, d.modified.UnixNano())
+}
+
+// version is called when the document has been read.
+func (d *document) version() (string, error) {
+	if d.file == nil {
+		return d.validators, nil
+	}
+	st, err := d.file.Stat()
+	if err != nil {
+		return "", err
+	}
+	if st.Size() != d.size || !st.ModTime().Equal(d.modified) {
+		return "", fmt.Errorf("%s changed while it was read", d.name)
+	}
+	if time.Since(d.modified) < racy {
+		return "", nil
+	}
+	return d.fileVersion(), nil
+}
+
+func getDocument(ctx context.Context, name, last string) (*document, error) {
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, name, nil)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	idle := time.AfterFunc(documentIdle, cancel)
+	req.Header.Set("User-Agent", userAgent)
+	parseValidators(last).ask(req)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		idle.Stop()
+		cancel()
+		return nil, err
+	}
+	d := &document{Reader: &idleReader{resp.Body, idle}, name: name, validators: validatorsOf(resp).String(), close: func() {
+		idle.Stop()
+		resp.Body.Close()
+		cancel()
+	}}
+	switch {
+	case resp.StatusCode == http.StatusOK:
+		return d, nil
+	case resp.StatusCode == http.StatusNotModified && last != "":
+		err = ErrUnchanged
+	default:
+		err = fmt.Errorf("GET %s: %s", redacted(name), resp.Status)
+	}
+	d.Close()
+	return nil, err
+}
+
+// An idleReader puts off its timer whenever something comes.
+type idleReader struct {
+	r     io.Reader
+	timer *time.Timer
+}
+
+func (i *idleReader) Read(p []byte) (int, error) {
+	n, err := i.r.Read(p)
+	if n > 0 {
+		i.timer.Reset(documentIdle)
+	}
+	return n, err
+}
+
+// validators are what a server wants to be asked with, to answer that nothing has changed.
+type validators struct{ etag, modified string }
+
+// maxValidator is the longest that is kept, in bytes.
+const maxValidator = 256
+
+func validatorsOf(resp *http.Response) (v validators) {
+	keep := func(name string) string {
+		if s := resp.Header.Get(name); len(s) <= maxValidator && !strings.ContainsAny(s, "\r\n") {
+			return s
+		}
+		return ""
+	}
+	return validators{keep("ETag"), keep("Last-Modified")}
+}
+
+func (v validators) String() string {
+	if v == (validators{}) {
+		return ""
+	}
+	return v.etag + "\n" + v.modified
+}
+
+func parseValidators(s string) (v validators) {
+	v.etag, v.modified, _ = strings.Cut(s, "\n")
+	return v
+}
+
+func (v validators) ask(req *http.Request) {
+	if v.etag != "" {
+		req.Header.Set("If-None-Match", v.etag)
+	}
+	if v.modified != "" {
+		req.Header.Set("If-Modified-Since", v.modified)
+	}
+}
+
+// withContext ends reading with ctx.
+func withContext(ctx context.Context, r io.Reader) io.Reader { return &contextReader{ctx, r} }
+
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
