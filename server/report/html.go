@@ -1,0 +1,193 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+)
+
+//go:embed report.html.tmpl
+var htmlPage string
+
+// WriteHTML writes the report as one page that needs nothing else: no scripts,
+// no styles or images from elsewhere. It follows the reader's light or dark
+// mode, prints on paper, and every chart stands beside its numbers. At most
+// top crawlers are listed; 0 means 20.
+func (r *Report) WriteHTML(out io.Writer, top int) error {
+	if top <= 0 {
+		top = 20
+	}
+	t, err := template.New("report").Funcs(template.FuncMap{
+		"count": func(n any) string {
+			switch n := n.(type) {
+			case int:
+				return count(int64(n))
+			case int64:
+				return count(n)
+			}
+			return fmt.Sprint(n)
+		},
+		"size":    size,
+		"percent": percent,
+		"plain":   func(s string) string { return plain(s, 200) },
+		"kind":    func(kind any) string { return kindName(fmt.Sprint(kind)) },
+		"bar":     barSVG,
+	}).Parse(htmlPage)
+	if err != nil {
+		return fmt.Errorf("write report: %w", err) // the template is wrong
+	}
+	return t.Execute(out, r.view(top))
+}
+
+// A view is what the page shows.
+type view struct {
+	*Report
+	Title, Span, Source string
+	Troubles            []string
+	ByCrawlers          Traffic
+	Figures             []figure
+	Who                 []share
+	List                []crawlerRow
+	More                int // crawlers that are not listed
+	Got                 []part
+	GotBar              template.HTML
+	Ways                []wayRow
+	DayChart, HourChart template.HTML
+	DayTitle            string
+	HourRows            []hourRow
+}
+
+// A figure is a number that stands at the top.
+type figure struct{ Value, Name, Note string }
+
+// A share is a row of those who ask.
+type share struct {
+	Group
+	Shown string
+	Inner bool // a part of the row above
+}
+
+type crawlerRow struct {
+	Crawler
+	Shown string
+	Again int64
+	Bar   template.HTML
+}
+
+// A part is one of those that requests of crawlers fall into.
+type part struct {
+	Class, Name, Note string
+	Traffic
+}
+
+type wayRow struct {
+	Saving
+	What, Who string
+}
+
+type hourRow struct {
+	Hour string
+	Span
+}
+
+func (r *Report) view(top int) *view {
+	v := &view{Report: r, Title: "What crawlers cost", Span: r.span(), Source: r.source(), Troubles: r.troubles()}
+	var crawlers Traffic
+	for _, g := range r.Groups {
+		v.Who = append(v.Who, share{Group: g, Shown: g.Name})
+		if g.Name == Crawlers {
+			crawlers = g.Traffic
+			for _, k := range r.Kinds {
+				v.Who = append(v.Who, share{Group: k, Shown: kindName(k.Name), Inner: true})
+			}
+		}
+	}
+	v.ByCrawlers = crawlers
+	a := r.All
+	v.Figures = []figure{
+		{percent(crawlers.Requests, r.Total.Requests), "of requests are by crawlers", count(crawlers.Requests) + " of " + count(r.Total.Requests)},
+		{percent(crawlers.Bytes, r.Total.Bytes), "of bytes are sent to them", size(crawlers.Bytes) + " of " + size(r.Total.Bytes)},
+		{count(a.Same.Requests), "pages read again unchanged, at most", size(a.Same.Bytes) + ", of the same size as before"},
+		{count(a.NotModified), "times told 304", percent(a.NotModified, a.NotModified+a.Same.Requests) + " of what was asked for again, and most likely unchanged"},
+	}
+	most := int64(1)
+	if len(r.Crawlers) > 0 {
+		most = r.Crawlers[0].Requests
+	}
+	for _, c := range r.Crawlers[:min(top, len(r.Crawlers))] {
+		v.List = append(v.List, crawlerRow{c, plain(c.Name, 40), c.Same.Requests + c.Different.Requests, stackSVG(parts(c.Traffic, c.Reading), most)})
+	}
+	v.More = len(r.Crawlers) - len(v.List)
+	v.Got = parts(crawlers, a)
+	v.GotBar = stackSVG(v.Got, crawlers.Requests)
+	for _, s := range r.Savings {
+		row := wayRow{Saving: s}
+		switch s.Way {
+		case Heal:
+			row.What, row.Who = "Times of files that survive a rebuild, so that the server answers 304 again", "those that were told 304 here"
+		case Sitemap:
+			row.What, row.Who = "A sitemap whose lastmod is true", "Google, Bing"
+		case Manifest:
+			row.What, row.Who = "robots.rdf: what there is, what changed, what is gone", "nobody yet"
+		case Push:
+			row.What, row.Who = "Told and not asked: a stream, IndexNow, WebSub", "engines with IndexNow, feed readers"
+		}
+		v.Ways = append(v.Ways, row)
+	}
+	v.DayChart, v.DayTitle = dayChart(r.Days)
+	columns := []column{}
+	for h, s := range r.Hours {
+		label := fmt.Sprintf("%02d", h)
+		columns = append(columns, column{label, label + ":00", s})
+		v.HourRows = append(v.HourRows, hourRow{label + ":00", s})
+	}
+	v.HourChart = columnSVG("hours", "Requests by hour of the day", columns)
+	return v
+}
+
+// parts says what became of a crawler's requests.
+func parts(all Traffic, r Reading) []part {
+	first := Traffic{r.Reads.Requests - r.Same.Requests - r.Different.Requests, r.Reads.Bytes - r.Same.Bytes - r.Different.Bytes}
+	rest := Traffic{all.Requests - r.Reads.Requests - r.NotModified, all.Bytes - r.Reads.Bytes}
+	return []part{
+		{"first", "read for the first time in this log", "", first},
+		{"different", "read again, of another size", "changed, most likely", r.Different},
+		{"same", "read again, of the same size", "unchanged: at most these", r.Same},
+		{"fresh", "told that nothing changed (304)", "no body is sent", Traffic{r.NotModified, 0}},
+		{"rest", "anything else", "errors, redirects, parts, other methods", rest},
+	}
+}
+
+// barSVG is part of whole, drawn with a class.
+func barSVG(class string, part, whole int64) template.HTML {
+	w := 0.0
+	if whole > 0 {
+		w = 100 * float64(part) / float64(whole)
+	}
+	if part > 0 {
+		w = max(w, 0.5)
+	}
+	return svg(`<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="%s" width="%.2f" height="8"/></svg>`, class, w)
+}
+
+// stackSVG draws parts beside each other, of a whole.
+func stackSVG(list []part, whole int64) template.HTML {
+	var b strings.Builder
+	x := 0.0
+	for _, p := range list {
+		w := 0.0
+		if whole > 0 {
+			w = 100 * float64(max(p.Requests, 0)) / float64(whole)
+		}
+		fmt.Fprintf(&b, `<rect class="%s" x="%.2f" width="%.2f" height="8"/>`, p.Class, x, w)
+		x += w
+	}
+	return svg(`<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">%s</svg>`, b.String())
+}
+
+// svg makes HTML of what we wrote ourselves. What strangers wrote goes through the template.
+func svg(format string, args ...any) template.HTML {
+	return template.HTML(fmt.Sprintf(format, args...))
+}
