@@ -1,0 +1,321 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	neturl "net/url"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	maxRedirects = 5 // RFC 9309, 2.3.1.2: for robots.txt at least five
+	askWait      = 30 * time.Second
+	readWait     = 5 * time.Minute // for a whole document
+	maxAnswer    = 1 << 30         // bytes, decoded
+)
+
+// accepted is what is asked for: crawlers take gzip, and many more than that.
+const accepted = "gzip, zstd"
+
+// An asker asks web servers, one request at a time, at its pace.
+type asker struct {
+	*Checker
+	client *http.Client
+	agent  string
+	every  time.Duration
+	last   time.Time
+	rules  map[string]*rulesOf // by origin
+
+	done, planned int
+}
+
+func newAsker(c *Checker) *asker {
+	client := http.DefaultClient
+	if c.Client != nil {
+		client = c.Client
+	}
+	once := *client
+	once.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &asker{Checker: c, client: &once, agent: cmp.Or(c.Agent, agentDefault), every: cmp.Or(c.Every, everyDefault),
+		rules: make(map[string]*rulesOf)}
+}
+
+// An answer is what a web server said. Its body is to be closed.
+type answer struct {
+	url    string
+	status string // such as "404 Not Found"
+	code   int
+	header http.Header
+	body   io.ReadCloser // without its content coding
+	wire   *counter      // bytes as they came
+	coded  bool          // there was a content coding
+	stop   context.CancelFunc
+}
+
+func (a *answer) Close() error {
+	a.stop()
+	return a.body.Close()
+}
+
+// A counter counts what is read.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// get asks for a URL when it is time to. An answer of any status is none of the errors.
+func (a *asker) get(ctx context.Context, url string, header http.Header) (*answer, error) {
+	return a.within(ctx, askWait, url, header)
+}
+
+func (a *asker) within(ctx context.Context, wait time.Duration, url string, header http.Header) (*answer, error) {
+	if err := a.turn(ctx); err != nil {
+		return nil, err
+	}
+	if a.Progress != nil {
+		a.Progress(a.done, max(a.planned, a.done+1))
+	}
+	a.done++
+	ctx, stop := context.WithTimeout(ctx, wait)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	for k, v := range header {
+		req.Header[k] = v
+	}
+	req.Header.Set("User-Agent", a.agent)
+	req.Header.Set("Accept-Encoding", accepted) // said here, so that net/http leaves the body as it is
+	resp, err := a.client.Do(req)
+	if err != nil {
+		stop()
+		return nil, plainly(err)
+	}
+	a.log().Debug("asked", "url", url, "status", resp.StatusCode)
+	ans := &answer{url: url, code: resp.StatusCode, status: short(resp.Status), header: resp.Header, body: resp.Body, stop: stop,
+		wire: &counter{r: resp.Body}}
+	switch resp.Header.Get("Content-Encoding") {
+	case "gzip", "x-gzip", "zstd":
+		z, err := coding.NewReader(ans.wire)
+		if err != nil {
+			ans.Close()
+			return nil, plainly(err)
+		}
+		ans.coded, ans.body = true, both{z, resp.Body}
+	default:
+		ans.body = both{io.NopCloser(ans.wire), resp.Body}
+	}
+	return ans, nil
+}
+
+type both struct {
+	io.ReadCloser
+	below io.Closer
+}
+
+func (b both) Close() error { return errors.Join(b.ReadCloser.Close(), b.below.Close()) }
+
+// turn waits until a request may be sent.
+func (a *asker) turn(ctx context.Context) error {
+	if wait := time.Until(a.last.Add(a.every)); !a.last.IsZero() && wait > 0 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+	a.last = time.Now()
+	return ctx.Err()
+}
+
+// plainly leaves the method and the URL out of an error of package http: whoever tells it names them.
+func plainly(err error) error {
+	var ue *neturl.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	var ne net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout() {
+		return errors.New("no answer in time")
+	}
+	return err
+}
+
+// A rulesOf is the robots.txt of an origin.
+type rulesOf struct {
+	file *robots.File
+	text []byte // as far as it is read; nil if there is none
+	got  bool   // it was answered with 2xx
+}
+
+// allowed reports whether this program may ask for a URL.
+func (a *asker) allowed(r *rulesOf, url string) bool {
+	return r.file.Allowed(a.agent, url[len(protocol.Origin(url)):])
+}
+
+// robots asks for the robots.txt of an origin, once, and notes what is wrong with getting it.
+func (x *run) robots(ctx context.Context, origin string) *rulesOf {
+	a := x.asking
+	if r := a.rules[origin]; r != nil {
+		return r
+	}
+	url := origin + "/robots.txt"
+	r := &rulesOf{}
+	var code int
+	for hop := 0; ; hop++ {
+		ans, err := a.get(ctx, url, nil)
+		if err != nil {
+			x.hit("robots-unreachable", origin+"/robots.txt", short(err.Error()))
+			break
+		}
+		code = ans.code
+		to := ans.location()
+		if to != "" && hop < maxRedirects {
+			ans.Close()
+			url = to
+			continue
+		}
+		text, err := io.ReadAll(io.LimitReader(ans.body, robots.MaxBytes+1))
+		ans.Close()
+		switch {
+		case err != nil:
+			code = 0
+			x.hit("robots-unreachable", url, short(err.Error()))
+		case 200 <= code && code < 300:
+			if name := challenge(ans, text); name != "" {
+				x.hit("challenge", url, name)
+			} else if looksLikeHTML(text) {
+				x.hit("robots-html", url, "")
+			}
+			r.got, r.text = true, text
+		case code >= 500 || code == 429:
+			x.hit("robots-unreachable", url, ans.status)
+		}
+		break
+	}
+	r.file = robots.ForStatus(code, r.text)
+	a.rules[origin] = r
+	a.every = max(a.every, r.file.CrawlDelay(a.agent))
+	return r
+}
+
+// location returns where an answer redirects to, canonical; empty if it does not.
+func (a *answer) location() string {
+	switch a.code {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	default:
+		return ""
+	}
+	u, err := protocol.CanonicalURL(a.url, a.header.Get("Location"))
+	if err != nil {
+		return ""
+	}
+	return u
+}
+
+// fetch asks for the document at url, following redirects on the same site.
+// It returns nil, with what was wrong noted as rule or as "part-missing", if
+// there is none.
+func (x *run) fetch(ctx context.Context, url string, part bool) *answer {
+	fail := func(rule, eg string) *answer {
+		if part {
+			rule, eg = "part-missing", url+" ("+eg+")"
+		}
+		x.hit(rule, url, eg)
+		return nil
+	}
+	at := url
+	for hop := 0; ; hop++ {
+		if !isRobots(at) {
+			if r := x.robots(ctx, protocol.Origin(at)); !x.asking.allowed(r, at) {
+				return fail("forbidden", at)
+			}
+		}
+		ans, err := x.asking.within(ctx, readWait, at, nil)
+		if err != nil {
+			return fail("unreachable", short(err.Error()))
+		}
+		to := ans.location()
+		switch {
+		case to != "" && (hop == maxRedirects || !sameSite(at, to)):
+			ans.Close()
+			return fail("unreachable", "it leads to "+short(to)+", which is not followed")
+		case to != "":
+			ans.Close()
+			x.hit("redirected", url, short(at)+" leads to "+short(to))
+			at = to
+			continue
+		}
+		if ans.code < 200 || ans.code >= 300 {
+			head, _ := io.ReadAll(io.LimitReader(ans.body, 64<<10))
+			ans.Close()
+			if name := challenge(ans, head); name != "" {
+				return fail("challenge", name)
+			}
+			if !part && isRobots(url) && (ans.code == http.StatusNotFound || ans.code == http.StatusGone) {
+				x.report.Kind = kindRobots
+				return fail("robots-none", ans.status)
+			}
+			return fail("status", ans.status)
+		}
+		return ans
+	}
+}
+
+// isRobots reports whether a canonical URL is that of a robots.txt that counts.
+func isRobots(url string) bool { return url == protocol.Origin(url)+"/robots.txt" }
+
+// sameSite reports whether two URLs are of one host, www or not, whatever the scheme.
+func sameSite(a, b string) bool {
+	host := func(s string) string {
+		u, err := neturl.Parse(s)
+		if err != nil {
+			return s
+		}
+		return strings.TrimPrefix(u.Hostname(), "www.")
+	}
+	return host(a) == host(b)
+}
+
+// challenges are words that pages have which want a browser to prove itself.
+var challenges = []struct{ name, word string }{
+	{"Anubis", "/.within.website/x/cmd/anubis"},
+	{"Cloudflare", "_cf_chl_opt"},
+	{"Incapsula", "_Incapsula_Resource"},
+	{"DataDome", "captcha-delivery.com"},
+	{"AWS WAF", "awsWafCookieDomainList"},
+	{"PerimeterX", "px-captcha"},
+}
+
+// challenge names who challenges the reader of a page, if anybody does.
+func challenge(a *answer, page []byte) string {
+	if a.header.Get("Cf-Mitigated") == "challenge" {
+		return "Cloudflare"
+	}
+	if !looksLikeHTML(page) {
+		return ""
+	}
+	for _, c := range challenges {
+		if strings.Contains(string(page[:min(len(page), 64<<10)]), c.word) {
+			return c.name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,260 @@
+// Package check reads what a site tells crawlers, as a crawler would: its
+// robots.txt, its sitemap, its feed or its robots.rdf, whoever wrote them, and
+// some of the pages that they list. It says what is wrong, what that costs,
+// and what to do.
+package check
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Severity says how bad a Finding is.
+type Severity string
+
+// The severities, the worst first.
+const (
+	Error   Severity = "error"   // crawlers are told what is not so, or cannot read it
+	Warning Severity = "warning" // it costs the site or the crawlers more than it must
+	Note    Severity = "note"    // it could be better
+)
+
+func (s Severity) rank() int { return slices.Index([]Severity{Error, Warning, Note}, s) }
+
+// A Finding is one thing that is wrong, however often.
+type Finding struct {
+	Rule     string   `json:"rule"` // its name, which stays, such as "lastmod-build-time"
+	Severity Severity `json:"severity"`
+	Where    string   `json:"where,omitempty"` // the first place: a URL, a file, or a line
+	Count    int      `json:"count"`           // how many entries, pages or lines it concerns
+	Of       int      `json:"of,omitempty"`    // of how many that were looked at; 0 where that says nothing
+	Message  string   `json:"message"`         // what is wrong
+	Cost     string   `json:"cost"`            // what that costs, and whom
+	Fix      string   `json:"fix"`             // what to do
+}
+
+// A Report is what was found.
+type Report struct {
+	Target   string    `json:"target"` // as it was named
+	Kind     string    `json:"kind"`   // what it turned out to be, such as "sitemap index"; "unknown" if nothing
+	Entries  int       `json:"entries"`
+	Bytes    int64     `json:"bytes"`   // read, uncompressed
+	Sampled  int       `json:"sampled"` // pages that were asked for
+	Findings []Finding `json:"findings"`
+}
+
+// Count returns how many findings have the severity.
+func (r *Report) Count(s Severity) (n int) {
+	for _, f := range r.Findings {
+		if f.Severity == s {
+			n++
+		}
+	}
+	return n
+}
+
+// A Checker checks. Its zero value is a useful one. Its methods may be called
+// by many goroutines at once; each call has a pace of its own.
+//
+// What it holds in memory is bounded, as is what it reads: of each document
+// at most 1 GiB and 2,000,000 entries, of an index 20 sitemaps, of a page 4 MiB.
+type Checker struct {
+	// Client asks. Nil means http.DefaultClient. Its redirects are not followed:
+	// those of the document are looked at one by one, those of pages never.
+	Client *http.Client
+
+	// Agent is the User-Agent. Its product token is what robots.txt is asked
+	// about. Empty means "parley-check".
+	Agent string
+
+	// Sample is how many listed pages are asked for, twice each. Which ones
+	// depends on their URLs alone: the same the next time. Zero means 20, a
+	// negative number none.
+	Sample int
+
+	// Every is the shortest time between the beginnings of two requests. A
+	// Crawl-delay in robots.txt that is longer counts. Zero means 1 s.
+	Every time.Duration
+
+	// Wait bounds one check. What it leaves undone is said. Zero means 15 minutes.
+	Wait time.Duration
+
+	// Page reads what an HTML page says of itself: that it must not be indexed,
+	// and the URL that it is to be listed under, empty if that is its own. Nil
+	// means that pages are not asked.
+	Page func(url string, page []byte) (noIndex bool, canonical string)
+
+	// Progress, if not nil, is called before each request, with how many are
+	// behind and how many there will be at least.
+	Progress func(done, of int)
+
+	Log *slog.Logger
+	Now func() time.Time
+}
+
+const (
+	sampleDefault = 20
+	everyDefault  = time.Second
+	waitDefault   = 15 * time.Minute
+	agentDefault  = "parley-check"
+)
+
+func (c *Checker) sample() int {
+	if c.Sample < 0 {
+		return 0
+	}
+	return cmp.Or(c.Sample, sampleDefault)
+}
+
+func (c *Checker) now() time.Time {
+	if c.Now != nil {
+		return c.Now()
+	}
+	return time.Now()
+}
+
+func (c *Checker) log() *slog.Logger {
+	if c.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Log
+}
+
+// A run is one check that is going on.
+type run struct {
+	*Checker
+	report *Report
+	hits   map[string]*hit
+	asking *asker // nil if nothing may be asked for
+	at     time.Time
+
+	urls  urlSet // of entries
+	gone  urlSet // of tombstones
+	picks picks
+	lists map[string]bool // sitemaps that robots.txt names, canonical
+	first string          // the origin of the first entry, where that of the document is unknown
+	dated int             // entries with a date, understood or not
+}
+
+func (c *Checker) start(target string) *run {
+	return &run{Checker: c, report: &Report{Target: target, Kind: "unknown", Findings: []Finding{}}, hits: map[string]*hit{},
+		at: c.now(), picks: picks{most: c.sample()}}
+}
+
+// URL checks what is at a URL, and a sample of the pages that it lists. That
+// it cannot be had is a finding; the error is about the URL as it was written,
+// or ctx.
+func (c *Checker) URL(ctx context.Context, url string) (*Report, error) {
+	u, err := protocol.CanonicalURL("", url)
+	if err != nil {
+		return nil, fmt.Errorf("check %.200s: %w", url, err)
+	}
+	x := c.start(url)
+	x.asking = newAsker(c)
+	inner, stop := context.WithTimeout(ctx, cmp.Or(c.Wait, waitDefault))
+	defer stop()
+	x.checkURL(inner, u)
+	x.pages(inner)
+	return x.finish(ctx, inner)
+}
+
+// File checks a file. With fetch it also asks for robots.txt and for a sample
+// of the pages that the file lists; without, nothing is asked for, and the
+// sitemaps of an index are read if they stand beside it. The error is about
+// reading the file, or ctx.
+func (c *Checker) File(ctx context.Context, path string, fetch bool) (*Report, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("check: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("check: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("check %s: it is no regular file", path)
+	}
+	x := c.start(path)
+	if fetch {
+		x.asking = newAsker(c)
+	}
+	inner, stop := context.WithTimeout(ctx, cmp.Or(c.Wait, waitDefault))
+	defer stop()
+	d := &document{place: path, modified: info.ModTime(), beside: filepath.Dir(path)}
+	x.read(inner, d, readerWith(inner, f))
+	x.pages(inner)
+	return x.finish(ctx, inner)
+}
+
+// finish makes the report.
+func (x *run) finish(ctx, inner context.Context) (*Report, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("check %.200s: %w", x.report.Target, err)
+	}
+	if inner.Err() != nil {
+		x.hit("out-of-time", "", "")
+	}
+	for _, id := range []string{"relative-url", "foreign-url", "outside-path", "long-url", "duplicate", "not-canonical", "disallowed"} {
+		if h := x.hits[id]; h != nil {
+			h.of = max(x.report.Entries, h.count)
+		}
+	}
+	for _, id := range []string{"bad-date", "absurd-date", "future-date", "zoneless-date"} {
+		if h := x.hits[id]; h != nil {
+			h.of = max(x.dated, h.count)
+		}
+	}
+	for i := range rules {
+		if h := x.hits[rules[i].id]; h != nil {
+			x.report.Findings = append(x.report.Findings, rules[i].finding(h))
+		}
+	}
+	slices.SortStableFunc(x.report.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity.rank(), b.Severity.rank()) })
+	return x.report, nil
+}
+
+// A hit is what is known of a rule that was broken.
+type hit struct {
+	count, of int
+	where     string // the first place
+	eg        string // the first example
+	bytes     [2]int64
+	fixed     string // replaces {fixed}
+}
+
+// hit notes that a rule was broken once more.
+func (x *run) hit(rule, where, eg string) *hit {
+	h := x.hits[rule]
+	if h == nil {
+		h = &hit{where: where, eg: eg}
+		x.hits[rule] = h
+	}
+	h.count++
+	return h
+}
+
+// readerWith returns a reader that fails once ctx has ended.
+func readerWith(ctx context.Context, r io.Reader) io.Reader { return contextReader{ctx, r} }
+
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}

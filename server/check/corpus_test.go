@@ -1,0 +1,175 @@
+package check_test
+
+import (
+	"archive/tar"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/parleyweb/parley/server/check"
+)
+
+// Documents as they are found: none of them makes the check crash, hang or
+// grow, and each is recognised for what it is.
+func TestRecordedDocuments(t *testing.T) {
+	data := os.Getenv("PARLEY_DATA")
+	if data == "" {
+		t.Skip("PARLEY_DATA names no folder of recorded corpora")
+	}
+	for _, c := range []struct {
+		archive string
+		kind    func(name string) string // what most are to be
+		least   float64                  // share of those that are
+	}{
+		{"robots-top1m-2017", func(string) string { return "robots.txt" }, 0.90},
+		{"feeds-gofeed", func(name string) string {
+			if strings.HasSuffix(name, ".json") {
+				return ""
+			}
+			return "feed"
+		}, 0.95},
+		{"feeds-w3c-feedvalidator", func(string) string { return "" }, 0},
+		{"sitemaps-robots-urls-crawler-commons", func(string) string { return "" }, 0},
+		{"resourcesync-resync", func(string) string { return "" }, 0},
+		{"rdfxml-w3c-rdf11", func(string) string { return "" }, 0},
+	} {
+		file := filepath.Join(t.TempDir(), "doc")
+		kinds, rules, n, right, asked := map[string]int{}, map[string]int{}, 0, 0, 0
+		var slowest time.Duration
+		each(t, filepath.Join(data, "parsers", c.archive+".tar.zst"), func(name string, body []byte) {
+			if few := len(body) < 100_000; few && (testing.Short() && n%20 != 0 || n%8 != 0 && n > 1000) {
+				n++
+				return
+			}
+			n++
+			if err := os.WriteFile(file, body, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			r, err := new(check.Checker).File(t.Context(), file, false)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			slowest = max(slowest, time.Since(begin))
+			kind, _, _ := strings.Cut(r.Kind, ",")
+			kinds[kind]++
+			if want := c.kind(name); want != "" {
+				if asked++; want == kind || kind == "RSS 1.0" {
+					right++
+				}
+			}
+			for _, f := range r.Findings {
+				rules[f.Rule]++
+				if f.Count < 1 || f.Of > 0 && f.Count > f.Of || f.Message == "" || strings.Contains(f.Message, "{n}") {
+					t.Errorf("%s: %+v", name, f)
+				}
+			}
+			if len(r.Findings) > 30 {
+				t.Errorf("%s: %d findings", name, len(r.Findings))
+			}
+		})
+		t.Logf("%s: %d documents, slowest %v\n%v\n%v", c.archive, n, slowest, kinds, rules)
+		if slowest > 5*time.Second {
+			t.Errorf("%s: a document took %v", c.archive, slowest)
+		}
+		if float64(right) < c.least*float64(asked) {
+			t.Errorf("%s: %d of %d are what they are taken for", c.archive, right, asked)
+		}
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.HeapSys > 512<<20 {
+		t.Errorf("the heap has grown to %d MB", m.HeapSys>>20)
+	}
+}
+
+// each calls f with the files of an archive.
+func each(t *testing.T, archive string, f func(name string, body []byte)) {
+	t.Helper()
+	packed, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	z, err := zstd.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	for files := tar.NewReader(z); ; {
+		h, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		body, err := io.ReadAll(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(h.Name, body)
+	}
+}
+
+// The W3C's feed validator says of each of its own test cases what is to be
+// found, and so is a witness for well-formedness and dates.
+func TestAgreesWithTheFeedValidator(t *testing.T) {
+	data := os.Getenv("PARLEY_DATA")
+	if data == "" {
+		t.Skip("PARLEY_DATA names no folder of recorded corpora")
+	}
+	expect := regexp.MustCompile(`Expect: *(!?)([A-Za-z0-9]+)`)
+	file := filepath.Join(t.TempDir(), "doc")
+	type count struct{ cases, missed int }
+	var dates, syntax, good count
+	each(t, filepath.Join(data, "parsers", "feeds-w3c-feedvalidator.tar.zst"), func(name string, body []byte) {
+		m := expect.FindSubmatch(body)
+		if m == nil || !regexp.MustCompile(`testcases/(atom|rss|rss20)/`).MatchString(name) {
+			return
+		}
+		if err := os.WriteFile(file, body, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := new(check.Checker).File(t.Context(), file, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		for _, f := range r.Findings {
+			found[f.Rule] = true
+		}
+		add := func(c *count, right bool) {
+			c.cases++
+			if !right {
+				c.missed++
+				t.Logf("%s: %s%s, found %v", name, m[1], m[2], found)
+			}
+		}
+		broken := found["malformed"] || found["cut-short"]
+		switch says := string(m[2]); {
+		case len(m[1]) > 0 || strings.HasPrefix(says, "Valid"):
+			add(&good, !broken && !found["bad-date"])
+		case says == "SAXError":
+			add(&syntax, broken)
+		case says == "InvalidRFC3339Date", says == "InvalidRFC2822Date", says == "InvalidW3CDTFDate":
+			add(&dates, found["bad-date"] || broken)
+		}
+	})
+	t.Logf("dates %+v, syntax %+v, nothing wrong %+v", dates, syntax, good)
+	// Missed are dates without a time or with another day of the week, which
+	// readers understand, and dates of elements that no crawler looks at.
+	if dates.cases < 80 || dates.missed > 12 || syntax.cases < 8 || syntax.missed > 1 || good.cases < 500 || good.missed > 4 {
+		t.Error("it disagrees more than it did")
+	}
+}

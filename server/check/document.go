@@ -1,0 +1,304 @@
+package check
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/xmlpull"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A document is one that is being read.
+type document struct {
+	place    string      // what it is called: its URL, or its file
+	url      string      // canonical; empty if it is a file
+	modified time.Time   // when it says it was written; zero if it does not
+	header   http.Header // nil if it is a file
+	beside   string      // directory of the file
+	part     bool        // it is a sitemap of an index
+	kind     string      // see kindOf
+
+	bytes   int64 // read, uncompressed
+	entries int
+	dates   dates
+	packed  *packed
+}
+
+func (d *document) origin() string { return protocol.Origin(d.url) }
+
+func (d *document) originOr(other string) string {
+	if d.url == "" {
+		return other
+	}
+	return d.origin()
+}
+
+// checkURL checks the document at a canonical URL.
+func (x *run) checkURL(ctx context.Context, url string) {
+	ans := x.fetch(ctx, url, false)
+	if ans == nil {
+		return
+	}
+	d := x.document(ans)
+	err := x.read(ctx, d, ans.body)
+	ans.Close()
+	if err == nil {
+		x.delivery(ctx, d, ans)
+	}
+}
+
+func (x *run) document(ans *answer) *document {
+	d := &document{place: ans.url, url: ans.url, header: ans.header}
+	if t, err := http.ParseTime(ans.header.Get("Last-Modified")); err == nil {
+		d.modified = t
+	}
+	return d
+}
+
+// read reads a document of any kind. It returns an error if that was not read to its end.
+func (x *run) read(ctx context.Context, d *document, r io.Reader) error {
+	err := x.readKind(ctx, d, r)
+	x.report.Bytes += d.bytes
+	if err != nil && ctx.Err() == nil {
+		x.broken(d, err)
+	}
+	return err
+}
+
+func (x *run) readKind(ctx context.Context, d *document, r io.Reader) error {
+	z, err := coding.NewReader(readerWith(ctx, r))
+	if err != nil {
+		return err
+	}
+	defer z.Close()
+	var all io.Reader = &limited{r: z, left: maxAnswer}
+	if d.url != "" && !d.part {
+		d.packed = newPacked()
+		all = io.TeeReader(all, d.packed)
+	}
+	in := bufio.NewReaderSize(all, sniffed)
+	head, err := in.Peek(sniffed)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	var what string
+	d.kind, what = kindOf(head, d.place)
+	switch d.kind {
+	case kindManifest:
+		return x.manifest(ctx, d, in)
+	case kindSitemap:
+		return x.sitemap(ctx, d, in)
+	case kindFeed:
+		return x.feed(ctx, d, in)
+	case kindRobots:
+		return x.robotsText(ctx, d, in)
+	case kindHTML:
+		if name := challenge(&answer{header: d.header}, head); name != "" {
+			return errChallenge{name}
+		}
+		return errHTML
+	}
+	return errUnknown{what}
+}
+
+var errHTML = errors.New("it is HTML")
+
+type errChallenge struct{ of string }
+
+func (e errChallenge) Error() string { return "a challenge of " + e.of }
+
+type errUnknown struct{ what string }
+
+func (e errUnknown) Error() string { return e.what }
+
+// broken notes why a document was not read to its end.
+func (x *run) broken(d *document, err error) {
+	says := plainText(err)
+	if d.part {
+		says = d.place + ": " + says
+	}
+	var challenged errChallenge
+	var unknown errUnknown
+	var syntax *xmlpull.SyntaxError
+	where := d.place
+	if errors.As(err, &syntax) {
+		where += ", " + strings.SplitN(syntax.Error(), ":", 2)[0]
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		x.hit("unreachable", where, "it did not come whole in time")
+	case errors.As(err, new(*net.OpError)):
+		x.hit("unreachable", where, says)
+	case errors.As(err, &challenged):
+		x.hit("challenge", where, challenged.of)
+	case errors.Is(err, errHTML):
+		if !d.part {
+			x.report.Kind = kindHTML
+		}
+		rule := "html-instead"
+		if isRobots(d.url) {
+			rule = "robots-html"
+		}
+		x.hit(rule, where, says)
+	case errors.As(err, &unknown):
+		if !d.part {
+			x.report.Kind = "unknown"
+		}
+		x.hit("unknown-kind", where, says)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		x.hit("cut-short", where, says)
+	case errors.Is(err, xmlpull.ErrLimit), errors.Is(err, errLimit):
+		x.hit("over-limit", where, says)
+	default:
+		x.hit("malformed", where, says)
+	}
+}
+
+// plainText is what an error says, without the name of the document that readers put before it.
+func plainText(err error) string {
+	s := err.Error()
+	for _, begin := range []string{"read manifest", "read sitemap", "read feed"} {
+		if rest, ok := strings.CutPrefix(s, begin); ok {
+			if strings.HasPrefix(rest, " ") { // and its URL, which has no ": " in it
+				_, rest, _ = strings.Cut(rest, ": ")
+			}
+			s = strings.TrimPrefix(rest, ": ")
+		}
+	}
+	return short(s)
+}
+
+var errLimit = errors.New("more than 1 GiB")
+
+// limited is an io.LimitedReader whose end is an error.
+type limited struct {
+	r    io.Reader
+	left int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errLimit
+	}
+	n, err := l.r.Read(p[:min(int64(len(p)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}
+
+// mediaTypes are those under which a kind of document is read by most.
+var mediaTypes = map[string]string{
+	kindManifest: "application/rdf+xml", kindSitemap: "application/xml", kindFeed: "application/rss+xml, application/atom+xml or application/feed+json",
+	kindRobots: "text/plain",
+}
+
+// delivery checks how a document came over the wire.
+func (x *run) delivery(ctx context.Context, d *document, ans *answer) {
+	mt, _, _ := strings.Cut(strings.ToLower(d.header.Get("Content-Type")), ";")
+	mt = strings.TrimSpace(mt)
+	ok := strings.HasSuffix(mt, "/xml") || strings.HasSuffix(mt, "+xml") || strings.Contains(mt, "gzip") || strings.Contains(mt, "zstd")
+	switch d.kind {
+	case kindRobots:
+		ok = mt == "text/plain"
+	case kindFeed:
+		ok = ok || strings.HasSuffix(mt, "json")
+	case kindSitemap:
+		ok = ok || mt == "text/plain"
+	}
+	if !ok {
+		if mt == "" {
+			mt = "nothing: there is no Content-Type"
+		}
+		x.hit("wrong-type", d.place, short(mt)).fixed = mediaTypes[d.kind]
+	}
+	if packed, ok := d.packed.size(); ok && !ans.coded && ans.wire.n >= d.bytes && d.bytes > 2000 && packed*10 < d.bytes*9 {
+		x.hit("not-compressed", d.place, "").bytes = [2]int64{d.bytes, packed}
+	}
+	switch again, status := x.again(ctx, ans); again {
+	case noValidators:
+		x.hit("no-validators", d.place, "").bytes[0] = ans.wire.n
+	case sentAgain:
+		x.hit("no-304", d.place, status).bytes[0] = ans.wire.n
+	}
+}
+
+// What a web server does when it is asked for what it has just sent.
+const (
+	notModified = iota
+	noValidators
+	sentAgain
+	notKnown
+)
+
+// again asks for what is in an answer once more, with its validators.
+func (x *run) again(ctx context.Context, ans *answer) (int, string) {
+	h := http.Header{}
+	for _, v := range [][2]string{{"Etag", "If-None-Match"}, {"Last-Modified", "If-Modified-Since"}} {
+		if s := ans.header.Get(v[0]); s != "" {
+			h.Set(v[1], s)
+		}
+	}
+	if len(h) == 0 {
+		return noValidators, ""
+	}
+	second, err := x.asking.get(ctx, ans.url, h)
+	if err != nil {
+		return notKnown, ""
+	}
+	second.Close()
+	switch {
+	case second.code == http.StatusNotModified:
+		return notModified, ""
+	case second.code == http.StatusTooManyRequests, second.code >= 500:
+		return notKnown, ""
+	}
+	return sentAgain, second.status
+}
+
+// packed measures what is written to it as gzip makes it, as long as that is not much work.
+type packed struct {
+	w    io.WriteCloser
+	in   int64
+	out  counting
+	more bool // there was more than is measured
+}
+
+const maxPacked = 8 << 20
+
+func newPacked() *packed {
+	p := &packed{}
+	p.w = coding.NewGzip(&p.out)
+	return p
+}
+
+func (p *packed) Write(b []byte) (int, error) {
+	if n := int64(len(b)); p.in < maxPacked {
+		p.w.Write(b)
+		p.in += n
+	} else {
+		p.more = true
+		p.out.rest += n
+	}
+	return len(b), nil
+}
+
+// size returns the size as gzip makes it; of what is beyond it is taken to be like the beginning.
+func (p *packed) size() (int64, bool) {
+	if p.in == 0 || p.w.Close() != nil {
+		return 0, false
+	}
+	return p.out.n + p.out.rest*p.out.n/p.in, true
+}
+
+type counting struct{ n, rest int64 }
+
+func (c *counting) Write(b []byte) (int, error) {
+	c.n += int64(len(b))
+	return len(b), nil
+}

@@ -1,0 +1,232 @@
+package check
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash/maphash"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// maxEntries bounds the entries of one check.
+const maxEntries = 2_000_000
+
+// An entry is a page that a document lists.
+type entry struct {
+	url, raw string // canonical, and as written; raw is empty where that does not matter
+	where    string // empty: the URL says where
+	modified time.Time
+	span     time.Duration
+	length   int64 // -1 if unknown
+	digest   protocol.Digest
+}
+
+// entry takes an entry of a document in.
+func (x *run) entry(ctx context.Context, d *document, e entry) {
+	x.report.Entries++
+	d.entries++
+	where := e.where
+	if where == "" {
+		where = e.url
+	}
+	if !x.urls.add(e.url) {
+		x.hit("duplicate", where, short(e.url))
+	}
+	origin := protocol.Origin(e.url)
+	home := d.originOr(x.first)
+	if home == "" {
+		x.first, home = origin, origin
+		if x.asking != nil {
+			x.robots(ctx, origin)
+		}
+	}
+	if origin != home {
+		x.hit("foreign-url", where, short(e.url)).fixed = home
+	}
+	if len(e.raw) >= maxLoc {
+		x.hit("long-url", where, short(e.url))
+	}
+	if e.raw != "" && e.raw != e.url {
+		if low := strings.ToLower(e.raw); !strings.HasPrefix(low, "http:") && !strings.HasPrefix(low, "https:") {
+			x.hit("relative-url", where, short(e.raw))
+		} else if e.raw+"/" != e.url {
+			x.hit("not-canonical", where, short(e.raw))
+		}
+	}
+	x.date(d, e)
+	if origin == home {
+		if x.asking != nil {
+			if r := x.asking.rules[origin]; r != nil && r.got && !r.file.Allowed("*", e.url[len(origin):]) {
+				x.hit("disallowed", where, short(e.url))
+				return
+			}
+		}
+		x.picks.offer(e)
+	}
+}
+
+// maxLoc is how long a URL of a sitemap must not be, in bytes.
+const maxLoc = 2048
+
+// date takes the date of an entry in.
+func (x *run) date(d *document, e entry) {
+	if e.modified.IsZero() {
+		d.dates.none++
+		if d.dates.undated == "" {
+			d.dates.undated = e.url
+		}
+		return
+	}
+	x.dated++
+	d.dates.add(e.modified, e.span, d.modified)
+	eg := protocol.Date{Time: e.modified, Span: e.span}.String() + " of " + short(e.url)
+	switch _, sane := protocol.SaneModified(e.modified, x.at); {
+	case e.modified.After(x.at.Add(24 * time.Hour)), !sane && e.modified.Add(e.span).Before(time.Date(1993, 1, 1, 0, 0, 0, 0, time.UTC)):
+		x.hit("absurd-date", e.url, eg)
+	case e.modified.After(x.at.Add(time.Minute)): // clocks differ
+		x.hit("future-date", e.url, eg)
+	}
+}
+
+// dates is what is remembered of the dates of one document.
+type dates struct {
+	none    int
+	undated string // the first entry without one
+	some    int
+	coarse  int // a day, or longer
+	near    int // within buildSpan of the time of the document
+	alike   map[int64]int
+}
+
+const (
+	buildSpan  = 5 * time.Minute
+	buildLeast = 10      // dates from which on they can be said to be alike
+	maxAlike   = 100_000 // dates that are told apart: if most are one, that is among the first
+)
+
+func (d *dates) add(t time.Time, span time.Duration, document time.Time) {
+	d.some++
+	if span >= 24*time.Hour {
+		d.coarse++
+	}
+	if d.alike == nil {
+		d.alike = make(map[int64]int)
+	}
+	if n := d.alike[t.Unix()]; n > 0 || len(d.alike) < maxAlike {
+		d.alike[t.Unix()] = n + 1
+	}
+	if diff := t.Sub(document); span < time.Hour && !document.IsZero() && -buildSpan <= diff && diff <= buildSpan {
+		d.near++
+	}
+}
+
+// judge says what is to be said of the dates of a whole document.
+func (x *run) judge(d *document) {
+	ds := &d.dates
+	if ds.none > ds.some {
+		h := x.hit("no-dates", d.place, short(ds.undated))
+		h.count, h.of = h.count-1+ds.none, h.of+ds.none+ds.some
+	}
+	if ds.coarse > 0 && ds.coarse*2 > ds.some {
+		h := x.hit("coarse-dates", d.place, "")
+		h.count, h.of = h.count-1+ds.coarse, h.of+ds.some
+	}
+	var most int64
+	for t, n := range ds.alike {
+		if n > ds.alike[most] || n == ds.alike[most] && t < most {
+			most = t
+		}
+	}
+	n, says := ds.alike[most], protocol.FormatDate(time.Unix(most, 0))
+	// Of days, more must be alike: a site may well be written on one.
+	if ds.coarse > 0 && (n*5 < ds.some*4 || n < 2*buildLeast) {
+		n = 0
+	} else if ds.coarse > 0 {
+		says = strings.TrimSuffix(says, "T00:00:00Z")
+	}
+	if ds.near > n {
+		n, says = ds.near, "within 5 minutes of "+protocol.FormatDate(d.modified)+", when the file was written"
+	}
+	if n >= buildLeast && n*2 >= ds.some {
+		h := x.hit("lastmod-build-time", d.place, says)
+		h.count, h.of = h.count-1+n, h.of+ds.some
+	}
+}
+
+// outside notes the entries of a sitemap that are not below its directory,
+// where robots.txt does not name it.
+func (x *run) outside(d *document, e entry) {
+	if d.url == "" || d.part || x.lists[d.url] || protocol.Origin(e.url) != d.origin() {
+		return
+	}
+	dir, _ := path.Split(d.url)
+	if !strings.HasPrefix(e.url, dir) {
+		x.hit("outside-path", e.url, short(e.url))
+	}
+}
+
+// A urlSet knows which URLs were in it, but for one in 2^64 that it takes for another.
+type urlSet struct {
+	seed maphash.Seed
+	m    map[uint64]struct{}
+}
+
+// add reports whether the URL is new.
+func (s *urlSet) add(url string) bool {
+	if s.m == nil {
+		s.seed, s.m = maphash.MakeSeed(), make(map[uint64]struct{})
+	}
+	h := maphash.String(s.seed, url)
+	if _, ok := s.m[h]; ok {
+		return false
+	}
+	s.m[h] = struct{}{}
+	return true
+}
+
+func (s *urlSet) has(url string) bool {
+	if s.m == nil {
+		return false
+	}
+	_, ok := s.m[maphash.String(s.seed, url)]
+	return ok
+}
+
+// picks are the entries of the sample: those whose URLs have the smallest
+// hashes, so that they are spread over the list however that is ordered.
+type picks struct {
+	most int
+	list []pick // by rank
+}
+
+type pick struct {
+	rank uint64
+	entry
+}
+
+func (p *picks) offer(e entry) {
+	if p.most == 0 {
+		return
+	}
+	sum := sha256.Sum256([]byte(e.url))
+	rank := binary.BigEndian.Uint64(sum[:])
+	i, again := slices.BinarySearchFunc(p.list, rank, func(a pick, r uint64) int {
+		switch {
+		case a.rank < r:
+			return -1
+		case a.rank > r:
+			return 1
+		}
+		return 0
+	})
+	if again || i == p.most {
+		return
+	}
+	p.list = slices.Insert(p.list, i, pick{rank, e})
+	p.list = p.list[:min(len(p.list), p.most)]
+}

@@ -1,0 +1,327 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/xmlpull"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// The namespaces of RSS 1.0, of what is used in it, and of Parley.
+const (
+	nsRDF    = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+	nsRSS    = "http://purl.org/rss/1.0/"
+	nsDC     = "http://purl.org/dc/elements/1.1/"
+	nsTerms  = "http://purl.org/dc/terms/"
+	nsParley = "urn:parley:1#"
+)
+
+// manifest checks a robots.rdf, or another RSS 1.0. It is read twice at once:
+// as a crawler reads it, and as it is written.
+func (x *run) manifest(ctx context.Context, d *document, r io.Reader) error {
+	pr, pw := io.Pipe()
+	w := &written{hits: map[string]*hit{}}
+	done := make(chan error)
+	go func() {
+		err := w.read(pr)
+		io.Copy(io.Discard, pr) // so that the other reader never waits
+		done <- err
+	}()
+	read := &counter{r: io.TeeReader(r, pw)}
+	head, err := x.items(ctx, d, read)
+	if err == nil {
+		_, err = io.Copy(io.Discard, read) // what is left after the end of the document
+	}
+	pw.Close()
+	strict := <-done
+	d.bytes = read.n
+
+	x.report.Kind = "RSS 1.0"
+	if w.parley {
+		x.report.Kind = "robots.rdf"
+	}
+	w.finish(d)
+	if !w.parley { // news comes newest first, and needs one date only
+		delete(x.hits, "order")
+		delete(w.hits, "one-date")
+	}
+	for id, h := range w.hits {
+		x.hits[id] = h
+	}
+	x.judge(d)
+	switch {
+	case errors.Is(err, protocol.ErrTruncated):
+		x.hit("count", d.place, fmt.Sprintf("%s, not %s", number(int64(w.items)), number(int64(head.Items))))
+		return nil
+	case err != nil:
+		return err
+	case strict != nil && ctx.Err() == nil:
+		return strict
+	case !w.channel && w.items == 0 && w.hits["namespace"] == nil:
+		return errUnknown{"RDF, and neither robots.rdf nor RSS 1.0"}
+	case d.entries == 0:
+		x.hit("no-entries", d.place, "")
+	case w.channel && w.listed != w.items && x.hits["namespace"] == nil:
+		h := x.hit("rss-seq", d.place, fmt.Sprintf("%s listed, %s there", number(int64(w.listed)), number(int64(w.items))))
+		h.count = max(w.listed-w.items, w.items-w.listed)
+	}
+	return ctx.Err()
+}
+
+// items reads a manifest as a crawler does.
+func (x *run) items(ctx context.Context, d *document, r io.Reader) (protocol.Manifest, error) {
+	mr := protocol.NewManifestReader(r, protocol.ManifestOptions{URL: d.url, MaxItems: maxEntries, MaxBytes: maxAnswer})
+	last := ""
+	for n := 0; ; n++ {
+		rec, err := mr.Next()
+		if err != nil {
+			if skipped, first := mr.Skipped(); skipped > 0 {
+				for _, e := range first {
+					rule := "bad-url"
+					if strings.HasSuffix(e.Error(), "the same URL again") {
+						rule = "duplicate"
+					}
+					x.hit(rule, d.place, short(e.Error()))
+				}
+				if h := x.hits["bad-url"]; h != nil {
+					h.count += skipped - len(first) // most of which are like these
+				}
+			}
+			if err == io.EOF {
+				err = nil
+			}
+			return mr.Head(), err
+		}
+		if n%1024 == 0 && ctx.Err() != nil {
+			return mr.Head(), ctx.Err()
+		}
+		if rec.Gone != nil {
+			x.gone.add(rec.Gone.URL)
+			if x.urls.has(rec.Gone.URL) {
+				x.hit("gone-and-listed", rec.Gone.URL, short(rec.Gone.URL))
+			}
+			continue
+		}
+		it := rec.Item
+		if x.gone.has(it.URL) {
+			x.hit("gone-and-listed", it.URL, short(it.URL))
+		}
+		if last != "" && protocol.Compare(last, it.URL) > 0 {
+			x.hit("order", it.URL, short(it.URL)+" after "+short(last))
+		}
+		last = it.URL
+		x.entry(ctx, d, entry{url: it.URL, modified: it.Modified, span: it.Span, length: it.Length, digest: it.Digest})
+	}
+}
+
+// written is what a manifest says letter by letter, for one goroutine.
+type written struct {
+	x    *xmlpull.Reader
+	hits map[string]*hit
+
+	channel bool
+	parley  bool // it has something of our namespace
+	items   int
+	listed  int // in rdf:Seq
+
+	item struct { // the present one
+		line                            int
+		about                           string
+		title, link, date, terms, dcMod bool
+	}
+	in  string // "item", "channel", "gone", or empty
+	buf []byte
+}
+
+func (w *written) hit(rule, eg string) {
+	h := w.hits[rule]
+	if h == nil {
+		h = &hit{where: fmt.Sprintf("line %d", w.x.Line()), eg: short(eg) + fmt.Sprintf(" in line %d", w.x.Line())}
+		w.hits[rule] = h
+	}
+	h.count++
+}
+
+// read reads a document to its end.
+func (w *written) read(r io.Reader) error {
+	w.x = xmlpull.NewReader(r, xmlpull.Limits{})
+	depth, begun := 0, false
+	for {
+		k, err := w.x.Next()
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		case k == xmlpull.End:
+			if depth--; depth == 1 {
+				w.leave()
+			}
+			continue
+		case k != xmlpull.Start:
+			continue
+		}
+		depth++
+		if !begun {
+			begun = true
+			if space := string(w.x.Space()); space != nsRDF {
+				w.namespace(fmt.Sprintf("the root is in %q", short(space)), `write xmlns:rdf="`+nsRDF+`" in its root`)
+			}
+			continue
+		}
+		switch {
+		case depth == 2:
+			w.enter()
+		case depth == 3 && w.in != "":
+			if err := w.property(); err != nil {
+				return err
+			}
+			depth-- // its end was read with it, where it was read at all
+		}
+	}
+}
+
+func (w *written) namespace(eg, fix string) {
+	w.hit("namespace", eg)
+	w.hits["namespace"].fixed = fix
+}
+
+// enter begins a child of the root.
+func (w *written) enter() {
+	w.in = ""
+	local, space := string(w.x.Local()), string(w.x.Space())
+	switch {
+	case w.x.Is(nsRSS, "item"):
+		w.in = "item"
+		w.items++
+	case w.x.Is(nsRSS, "channel"):
+		w.in, w.channel = "channel", true
+	case w.x.Is(nsParley, "Tombstone"):
+		w.in, w.parley = "gone", true
+	case local == "item" || local == "channel":
+		w.namespace(fmt.Sprintf("%s in %q", local, short(space)), `write xmlns="`+nsRSS+`" in its root`)
+		return
+	default:
+		return
+	}
+	w.item.line = w.x.Line()
+	w.item.about = w.rdfAttribute("about")
+	w.item.title, w.item.link, w.item.date, w.item.terms, w.item.dcMod = false, false, false, false, false
+}
+
+// rdfAttribute returns an attribute of RDF, and notes that it has no prefix.
+func (w *written) rdfAttribute(local string) string {
+	if v, ok := w.x.Attr(nsRDF, local); ok {
+		return string(v)
+	}
+	v, ok := w.x.Attr("", local)
+	if ok {
+		w.hit("rdf-attribute", local+"="+string(v[:min(len(v), 200)]))
+	}
+	return string(v)
+}
+
+// property reads a child of an item, the channel or a tombstone to its end,
+// but for the table of contents, whose children are wanted.
+func (w *written) property() error {
+	space, local := string(w.x.Space()), string(w.x.Local())
+	if space == nsParley {
+		w.parley = true
+	}
+	if w.in == "channel" && space == nsRSS && local == "items" {
+		return w.contents()
+	}
+	var ok func(string) bool
+	switch space + local {
+	case nsRSS + "title":
+		w.item.title = true
+	case nsRSS + "link":
+		w.item.link = true
+	case nsDC + "date":
+		w.item.date, ok = true, isW3CDate
+	case nsTerms + "modified":
+		w.item.terms, ok = true, isW3CDate
+	case nsDC + "modified":
+		w.item.dcMod, ok = true, isW3CDate
+		w.hit("dc-modified", w.item.about)
+	case nsTerms + "extent", nsParley + "seq", nsParley + "items":
+		ok = isNumber
+	case nsParley + "digest", nsParley + "text":
+		ok = isDigest
+	case nsTerms + "isReplacedBy", nsParley + "stream", nsParley + "changes":
+		w.rdfAttribute("resource")
+	}
+	if ok == nil {
+		return w.x.Skip()
+	}
+	var err error
+	if w.buf, err = w.x.Content(w.buf[:0]); err != nil {
+		return err
+	}
+	if s := strings.TrimSpace(string(w.buf)); !ok(s) {
+		rule := "rdf-value"
+		if strings.HasPrefix(space+local, nsDC) || local == "modified" {
+			rule = "bad-date"
+		}
+		w.hit(rule, fmt.Sprintf("%s %q", local, short(s)))
+	}
+	return nil
+}
+
+// contents reads the channel's table of contents to its end.
+func (w *written) contents() error {
+	for depth := 1; depth > 0; {
+		k, err := w.x.Next()
+		if err != nil {
+			return err
+		}
+		switch k {
+		case xmlpull.Start:
+			depth++
+			if w.x.Is(nsRDF, "li") {
+				w.listed++
+				w.rdfAttribute("resource")
+			}
+		case xmlpull.End:
+			depth--
+		}
+	}
+	return nil
+}
+
+// leave ends a child of the root.
+func (w *written) leave() {
+	if w.in == "item" {
+		if !w.item.title || !w.item.link {
+			w.hit("rss-incomplete", w.item.about)
+		}
+		if w.item.date != w.item.terms && !w.item.dcMod {
+			w.hit("one-date", w.item.about)
+		}
+	}
+	w.in = ""
+}
+
+func (w *written) finish(d *document) {
+	if !w.channel && w.items > 0 {
+		w.hits["no-channel"] = &hit{where: d.place, count: 1}
+	}
+	for _, id := range []string{"rss-incomplete", "one-date"} {
+		if h := w.hits[id]; h != nil {
+			h.of = w.items
+		}
+	}
+}
+
+func isNumber(s string) bool {
+	return s != "" && len(s) <= 20 && strings.Trim(s, "0123456789") == ""
+}
+
+func isDigest(s string) bool {
+	_, err := protocol.ParseDigest(s)
+	return err == nil
+}

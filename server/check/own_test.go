@@ -1,0 +1,164 @@
+package check_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/check"
+	"github.com/parleyweb/parley/server/static"
+)
+
+// find returns the path of a tool. Without it the test is skipped, or fails
+// where everything is promised to be there.
+func find(t *testing.T, tool string) string {
+	t.Helper()
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin") {
+		if p, err := exec.LookPath(filepath.Join(dir, tool)); err == nil {
+			return p
+		}
+	}
+	if os.Getenv("PARLEY_REQUIRE") == "all" {
+		t.Fatalf("no %s on this machine", tool)
+	}
+	t.Skipf("no %s on this machine", tool)
+	return ""
+}
+
+// published is a site with all that Parley publishes for it, after some
+// history: pages were written over a year, some changed, moved and went.
+func published(t *testing.T, base string) (root string, paths []string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	must(os.Chmod(dir, 0o755))
+	root = filepath.Join(dir, "root")
+	write := func(name, text string, age int) {
+		t.Helper()
+		p := filepath.Join(root, name)
+		must(os.MkdirAll(filepath.Dir(p), 0o755))
+		must(os.WriteFile(p, []byte("<!doctype html><title>"+text+"</title><p>"+strings.Repeat(text+" and so on. ", 200)), 0o644))
+		at := time.Now().Add(-time.Duration(age) * 31 * time.Hour)
+		must(os.Chtimes(p, at, at))
+	}
+	for i := range 120 {
+		write(fmt.Sprintf("%c/page %d & more.html", 'a'+i%5, i), fmt.Sprintf("Page %d", i), 20+i)
+	}
+	write("index.html", "Home", 400)
+	must(os.WriteFile(filepath.Join(root, "robots.txt"), []byte("User-agent: *\nDisallow: /e/\n"), 0o644))
+
+	j, err := server.OpenJournal(t.Context(), filepath.Join(dir, "state"), server.JournalOptions{Base: base})
+	must(err)
+	defer j.Close()
+	s := &server.Site{Docroot: root, Base: base}
+	snapshot := &server.Snapshot{Path: filepath.Join(root, "robots.rdf"), Manifest: server.Describe(base), Public: s.Public}
+	snapshot.Manifest.Stream, snapshot.Manifest.Changes = "", ""
+	sitemap := &static.Sitemap{Path: filepath.Join(root, "sitemap.xml"), Base: base, Public: s.Public}
+	p := &server.Publisher{Inventory: s, Journal: j, Once: true, Snapshot: snapshot, Outputs: []server.Output{
+		sitemap,
+		&static.Feeds{RSS: filepath.Join(root, "feed.xml"), Atom: filepath.Join(root, "atom.xml"), JSON: filepath.Join(root, "feed.json"), Base: base, Title: "Site", Public: s.Public},
+		&static.Robots{Path: filepath.Join(root, "robots.txt"), Base: base, Sitemaps: []string{sitemap.URL()}, Manifest: base + "robots.rdf"},
+		&static.Nginx{Path: filepath.Join(dir, "gone.conf"), Base: base, Docroot: root, Public: s.Public},
+	}}
+	_, err = p.Turn(t.Context())
+	must(err)
+	write("a/page 0 & more.html", "Another text", 2)
+	must(os.Rename(filepath.Join(root, "b/page 1 & more.html"), filepath.Join(root, "b/moved.html")))
+	must(os.Remove(filepath.Join(root, "c/page 2 & more.html")))
+	_, err = p.AcceptDeletions(t.Context())
+	must(err)
+	for _, o := range p.Outputs {
+		_, err := o.Write(t.Context(), j)
+		must(err)
+	}
+	_, err = snapshot.Write(t.Context(), j)
+	must(err)
+	return root, []string{"robots.txt", "robots.rdf", "sitemap.xml", "feed.xml", "atom.xml", "feed.json"}
+}
+
+// What Parley publishes has nothing wrong with it, as files and behind a real
+// nginx, with the 410s and 308s in place.
+func TestNothingIsWrongWithOurOwn(t *testing.T) {
+	nginx := find(t, "nginx")
+	const base = "http://site.example/"
+	root, paths := published(t, base)
+	for _, p := range paths {
+		r, err := new(check.Checker).File(t.Context(), filepath.Join(root, p), false)
+		if err != nil || r.Kind == "unknown" || p != "robots.txt" && r.Entries == 0 {
+			t.Errorf("%s: %v, %+v", p, err, r)
+			continue
+		}
+		for _, f := range r.Findings {
+			t.Errorf("%s: %+v", p, f)
+		}
+	}
+
+	dir := t.TempDir()
+	sock := filepath.Join(dir, "sock")
+	conf := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(conf, []byte(fmt.Sprintf("daemon off; master_process off; events {}\npid %[1]s/pid;\nerror_log %[1]s/error.log;\nhttp {\naccess_log off;\n"+
+		"types { text/html html; application/xml xml; application/rdf+xml rdf; application/feed+json json; text/plain txt; }\ngzip on; gzip_types *; gzip_http_version 1.0;\n"+
+		"client_body_temp_path %[1]s/b;\nproxy_temp_path %[1]s/p;\nfastcgi_temp_path %[1]s/f;\nuwsgi_temp_path %[1]s/u;\nscgi_temp_path %[1]s/s;\n"+
+		"server {\nlisten unix:%[2]s;\nserver_name site.example;\nroot %[3]s;\nindex index.html;\ninclude %[4]s;\n}\n}\n",
+		dir, sock, root, filepath.Join(filepath.Dir(root), "gone.conf"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(nginx, "-c", conf, "-p", dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if c, err := net.Dial("unix", sock); err == nil {
+			c.Close()
+			break
+		} else if time.Now().After(end) {
+			b, _ := os.ReadFile(filepath.Join(dir, "error.log"))
+			t.Fatalf("nginx does not listen: %v\n%s", err, b)
+		}
+	}
+	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", sock)
+	}}
+	defer tr.CloseIdleConnections()
+	c := &check.Checker{Client: &http.Client{Transport: tr}, Every: time.Nanosecond, Sample: 40}
+	for _, p := range paths {
+		r, err := c.URL(t.Context(), base+p)
+		if err != nil || p != "robots.txt" && r.Sampled < 2 {
+			t.Errorf("%s: %v, %+v", p, err, r)
+			continue
+		}
+		for _, f := range r.Findings {
+			t.Errorf("%s: %+v", p, f)
+		}
+	}
+	// The sitemap of before the changes lists what is gone and what moved.
+	old := filepath.Join(dir, "old.xml")
+	if err := os.WriteFile(old, []byte(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>`+base+`c/page%202%20&amp;%20more.html</loc><lastmod>2026-01-01T10:00:00Z</lastmod></url>`+
+		`<url><loc>`+base+`b/page%201%20&amp;%20more.html</loc><lastmod>2026-01-02T10:00:00Z</lastmod></url></urlset>`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.File(t.Context(), old, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, ok := has(r, "page-gone"); !ok || !strings.Contains(f.Message, "410") {
+		t.Errorf("%+v", r.Findings)
+	}
+	if f, ok := has(r, "redirect-other"); !ok || !strings.Contains(f.Message, "leads to http://site.example/b/moved.html") {
+		t.Errorf("%+v", r.Findings)
+	}
+}

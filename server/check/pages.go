@@ -1,0 +1,198 @@
+package check
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"net/http"
+	neturl "net/url"
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	maxPage   = 4 << 20  // bytes of a page that are looked at
+	maxDigest = 64 << 20 // bytes of a page that are digested
+)
+
+// pages asks for a sample of the pages that were listed.
+func (x *run) pages(ctx context.Context) {
+	if x.asking == nil {
+		return
+	}
+	list := x.picks.list
+	slices.SortFunc(list, func(a, b pick) int { return protocol.Compare(a.url, b.url) })
+	x.asking.planned = x.asking.done + 2*len(list)
+	for _, p := range list {
+		if ctx.Err() != nil || x.hits["busy"] != nil {
+			break
+		}
+		r := x.robots(ctx, protocol.Origin(p.url))
+		if ctx.Err() != nil {
+			break
+		}
+		if !x.asking.allowed(r, p.url) {
+			if r.got {
+				x.hit("disallowed", p.url, short(p.url))
+			}
+			x.asking.planned -= 2
+			continue
+		}
+		x.report.Sampled++
+		x.page(ctx, p.entry)
+	}
+	for id, h := range x.hits {
+		if strings.HasPrefix(id, "page-") || strings.HasPrefix(id, "redirect-") {
+			h.of = x.report.Sampled
+		}
+	}
+	for _, id := range []string{"page-no-304", "page-no-validators"} {
+		if h := x.hits[id]; h != nil {
+			h.bytes[0] /= int64(h.count)
+			h.bytes[1] = h.bytes[0] * int64(x.report.Entries) * int64(h.count) / int64(h.of)
+		}
+	}
+}
+
+// page asks for one page.
+func (x *run) page(ctx context.Context, e entry) {
+	ans, err := x.asking.get(ctx, e.url, nil)
+	if err != nil {
+		if ctx.Err() == nil {
+			x.hit("page-unreachable", e.url, short(e.url)+" ("+short(err.Error())+")")
+		}
+		return
+	}
+	defer ans.Close()
+	head, err := io.ReadAll(io.LimitReader(ans.body, maxPage))
+	if err != nil && ctx.Err() == nil {
+		x.hit("page-unreachable", e.url, short(e.url)+" ("+short(plainly(err).Error())+")")
+		return
+	}
+	eg := short(e.url)
+	if name := challenge(ans, head); name != "" {
+		x.hit("page-challenge", e.url, eg+" ("+name+")")
+		return
+	}
+	if ans.code != http.StatusOK {
+		if rule := pageStatus(ans); rule != "" {
+			if to := ans.location(); to != "" {
+				eg += " leads to " + short(to)
+			} else {
+				eg += " (" + ans.status + ")"
+			}
+			x.hit(rule, e.url, eg)
+		}
+		return
+	}
+	html := strings.Contains(ans.header.Get("Content-Type"), "html") || looksLikeHTML(head)
+	x.pageSays(ans, e, head, html)
+	if err := x.digest(ans, e, head); err != nil {
+		return
+	}
+	switch again, _ := x.again(ctx, ans); again {
+	case noValidators:
+		x.hit("page-no-validators", e.url, eg).bytes[0] += ans.wire.n
+	case sentAgain:
+		x.hit("page-no-304", e.url, eg).bytes[0] += ans.wire.n
+	}
+	if html && !ans.coded && len(head) > 2000 {
+		p := newPacked()
+		p.Write(head)
+		if n, ok := p.size(); ok && n*10 < int64(len(head))*9 {
+			h := x.hit("page-not-compressed", e.url, eg)
+			h.bytes[0] += int64(len(head))
+			h.bytes[1] += n
+		}
+	}
+}
+
+// pageStatus names the rule that an answer other than 200 breaks.
+func pageStatus(ans *answer) string {
+	switch to := ans.location(); {
+	case to != "":
+		return redirectRule(ans.url, to)
+	case ans.code == http.StatusTooManyRequests, ans.code == http.StatusServiceUnavailable:
+		return "busy"
+	case ans.code == http.StatusNotFound, ans.code == http.StatusGone:
+		return "page-gone"
+	case ans.code >= 400 && ans.code < 500:
+		return "page-refused"
+	}
+	return "page-error"
+}
+
+// redirectRule tells by where a page leads to which form was listed.
+func redirectRule(from, to string) string {
+	a, err := neturl.Parse(from)
+	b, err2 := neturl.Parse(to)
+	if err != nil || err2 != nil {
+		return "redirect-other"
+	}
+	stem := func(p string) string {
+		p = strings.TrimSuffix(p, "/")
+		for _, end := range []string{"/index.html", ".html", ".htm"} {
+			p = strings.TrimSuffix(p, end)
+		}
+		return p
+	}
+	p, q := a.EscapedPath(), b.EscapedPath()
+	switch {
+	case stem(p) != stem(q) || a.RawQuery != b.RawQuery:
+		return "redirect-other"
+	case strings.TrimSuffix(p, "/") != strings.TrimSuffix(q, "/"):
+		return "redirect-html"
+	case a.Hostname() != b.Hostname():
+		return "redirect-host"
+	case a.Scheme != b.Scheme:
+		return "redirect-https"
+	case p != q:
+		return "redirect-slash"
+	}
+	return "redirect-other"
+}
+
+// pageSays checks what a page says of itself.
+func (x *run) pageSays(ans *answer, e entry, head []byte, html bool) {
+	noIndex, canonical := false, ""
+	for _, v := range ans.header.Values("X-Robots-Tag") {
+		// "googlebot: noindex" is for one crawler; "noindex" is for all.
+		for s := range strings.SplitSeq(strings.ToLower(v), ",") {
+			if s = strings.TrimSpace(s); s == "noindex" || s == "none" {
+				noIndex = true
+			}
+		}
+	}
+	if html && x.Page != nil {
+		says, other := x.Page(ans.url, head)
+		noIndex, canonical = noIndex || says, other
+	}
+	if noIndex {
+		x.hit("page-noindex", e.url, short(e.url))
+	}
+	if canonical != "" && canonical != e.url && !strings.HasPrefix(x.report.Kind, "robots.rdf") {
+		x.hit("page-canonical", e.url, short(e.url)+" names "+short(canonical))
+	}
+}
+
+// digest compares a page with the digest that was published. The error is about reading on.
+func (x *run) digest(ans *answer, e entry, head []byte) error {
+	if e.digest.IsZero() || e.length > maxDigest {
+		return nil
+	}
+	sum := sha256.New()
+	sum.Write(head)
+	n, err := io.Copy(sum, io.LimitReader(ans.body, maxDigest-int64(len(head))))
+	switch {
+	case err != nil:
+		return err
+	case int64(len(head))+n == maxDigest:
+		return errors.New("too long")
+	case protocol.Digest(sum.Sum(nil)) != e.digest:
+		x.hit("page-bytes", e.url, short(e.url))
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// What is known of the names that lines of a robots.txt have.
+const (
+	fieldKnown    = 1 + iota
+	fieldRule     // a rule
+	fieldMisspelt // taken by some for what it is meant to be
+	fieldLittle   // few know it
+)
+
+var robotsFields = map[string]int{
+	"user-agent": fieldKnown, "sitemap": fieldKnown, "crawl-delay": fieldKnown, "manifest": fieldKnown,
+	"allow": fieldRule, "disallow": fieldRule,
+	"useragent": fieldMisspelt, "user agent": fieldMisspelt, "dissallow": fieldMisspelt, "dissalow": fieldMisspelt, "disalow": fieldMisspelt,
+	"diasllow": fieldMisspelt, "disallaw": fieldMisspelt, "site-map": fieldMisspelt, "crawldelay": fieldMisspelt,
+	"dissalllow": fieldMisspelt, "disallows": fieldMisspelt, "allows": fieldMisspelt, "user-agents": fieldMisspelt, "sitemaps": fieldMisspelt,
+	"host": fieldLittle, "clean-param": fieldLittle, "request-rate": fieldLittle, "visit-time": fieldLittle, "noindex": fieldLittle,
+	"nofollow": fieldLittle, "content-usage": fieldLittle, "content-signal": fieldLittle, "license": fieldLittle,
+}
+
+var spelt = map[string]string{
+	"useragent": "User-agent", "user agent": "User-agent", "user-agents": "User-agent",
+	"dissallow": "Disallow", "dissalow": "Disallow", "disalow": "Disallow", "diasllow": "Disallow", "disallaw": "Disallow", "dissalllow": "Disallow", "disallows": "Disallow",
+	"allows": "Allow", "site-map": "Sitemap", "sitemaps": "Sitemap", "crawldelay": "Crawl-delay",
+}
+
+// A textLine is a line of a robots.txt.
+type textLine struct {
+	n    int // from 1
+	text string
+}
+
+// lines yields the lines of a text, however they end.
+func lines(text []byte) iter.Seq[textLine] {
+	return func(yield func(textLine) bool) {
+		for n := 1; len(text) > 0; n++ {
+			line, next := text, len(text)
+			if i := bytes.IndexAny(text, "\r\n"); i >= 0 {
+				line, next = text[:i], i+1
+				if bytes.HasPrefix(text[i:], []byte("\r\n")) {
+					next++
+				}
+			}
+			if !yield(textLine{n, string(line)}) {
+				return
+			}
+			text = text[next:]
+		}
+	}
+}
+
+// field takes a line apart; ok is false for one that is empty, a comment or none.
+func (l textLine) field() (name, value string, ok bool) {
+	s, _, _ := strings.Cut(l.text, "#")
+	name, value, ok = strings.Cut(s, ":")
+	return strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value), ok
+}
+
+func (l textLine) where() string { return fmt.Sprintf("line %d", l.n) }
+
+// eg shows the line.
+func (l textLine) eg() string { return fmt.Sprintf("%q in line %d", short(l.text), l.n) }
+
+// robotsText checks a robots.txt.
+func (x *run) robotsText(ctx context.Context, d *document, r io.Reader) error {
+	x.report.Kind = kindRobots
+	text, err := io.ReadAll(io.LimitReader(r, robots.MaxBytes+1))
+	if err != nil {
+		return err
+	}
+	rest, err := io.Copy(io.Discard, r)
+	if err != nil {
+		return err
+	}
+	if d.bytes = int64(len(text)) + rest; d.bytes > robots.MaxBytes {
+		x.hit("robots-too-long", d.place, "").bytes[0] = d.bytes
+	}
+	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
+	if bytes.IndexByte(text, 0) >= 0 || bytes.HasPrefix(text, []byte{0xff, 0xfe}) || bytes.HasPrefix(text, []byte{0xfe, 0xff}) {
+		x.hit("robots-not-text", d.place, "it has NUL bytes, as UTF-16 has")
+		return nil
+	}
+	file := robots.Parse(text)
+	x.robotsLines(text)
+	if len(text) > 0 && !file.Allowed("*", "/") && !file.Allowed("*", "/index.html") && !file.Allowed("*", "/a/b?c") {
+		x.hit("robots-forbids-all", d.place, "")
+	}
+	if delay := file.CrawlDelay("*"); delay > 10*time.Second {
+		h := x.hit("robots-delay", d.place, delay.String())
+		h.count = int(24 * time.Hour / delay)
+	}
+	return x.sitemapLines(ctx, d, file)
+}
+
+// robotsLines checks the lines by themselves.
+func (x *run) robotsLines(text []byte) {
+	grouped := false
+	for l := range lines(text[:min(len(text), robots.MaxBytes)]) {
+		if s, _, _ := strings.Cut(l.text, "#"); strings.TrimSpace(s) == "" {
+			continue
+		}
+		name, value, ok := l.field()
+		if !ok {
+			if words := strings.Fields(l.text); len(words) == 2 && robotsFields[strings.ToLower(words[0])] != 0 {
+				h := x.hit("robots-misspelt", l.where(), l.eg())
+				h.fixed = words[0] + ": " + short(words[1])
+			} else {
+				x.hit("robots-no-line", l.where(), l.eg())
+			}
+			continue
+		}
+		kind := robotsFields[name]
+		switch {
+		case kind == fieldMisspelt:
+			x.hit("robots-misspelt", l.where(), l.eg()).fixed = spelt[name]
+			name = strings.ToLower(spelt[name])
+		case kind == 0 || kind == fieldLittle:
+			x.hit("robots-unknown-line", l.where(), l.eg())
+		}
+		switch {
+		case name == "user-agent":
+			grouped = true
+		case robotsFields[name] == fieldRule && !grouped:
+			x.hit("robots-no-group", l.where(), l.eg())
+		case robotsFields[name] == fieldRule && strings.Contains(value, "://"):
+			x.hit("robots-url-rule", l.where(), l.eg())
+		case robotsFields[name] == fieldRule && value != "" && strings.IndexByte("/*$", value[0]) < 0:
+			x.hit("robots-relative-rule", l.where(), l.eg())
+		}
+	}
+}
+
+// maxSitemapLines bounds how many sitemaps that a robots.txt names are asked for.
+const maxSitemapLines = 5
+
+// sitemapLines checks where the Sitemap lines lead.
+func (x *run) sitemapLines(ctx context.Context, d *document, file *robots.File) error {
+	values := file.Lines("sitemap")
+	if len(values) == 0 {
+		x.hit("no-sitemap-line", d.place, "").fixed = "Sitemap: " + d.originOr("https://www.example.org") + "/sitemap.xml"
+	}
+	asked := 0
+	for _, v := range values {
+		url, err := protocol.CanonicalURL("", v)
+		switch {
+		case err != nil:
+			x.hit("sitemap-relative", d.place, short(v))
+			continue
+		case d.url != "" && protocol.Origin(url) != d.origin():
+			x.hit("sitemap-foreign", d.place, short(v))
+			continue
+		case !file.Allowed("*", url[len(protocol.Origin(url)):]):
+			x.hit("sitemap-forbidden", d.place, short(v))
+			continue
+		}
+		if x.asking == nil || d.url == "" || asked == maxSitemapLines || !file.Allowed(x.asking.agent, url[len(protocol.Origin(url)):]) {
+			continue
+		}
+		asked++
+		ans, err := x.asking.get(ctx, url, nil)
+		if err != nil {
+			x.hit("sitemap-missing", d.place, short(v)+" ("+short(err.Error())+")")
+			continue
+		}
+		ans.Close()
+		if ans.code >= 400 {
+			x.hit("sitemap-missing", d.place, short(v)+" ("+ans.status+")")
+		}
+	}
+	return ctx.Err()
+}

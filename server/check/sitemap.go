@@ -1,0 +1,183 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/parleyweb/parley/internal/sitemap"
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	maxParts   = 20      // sitemaps of an index that are read
+	maxListed  = 100_000 // sitemaps of an index that are looked at
+	maxSitemap = 256 << 20
+)
+
+// sitemap checks a sitemap, or an index and some of its sitemaps.
+func (x *run) sitemap(ctx context.Context, d *document, r io.Reader) error {
+	x.sitemapRules(ctx, d)
+	sr := sitemap.NewReader(r, sitemap.Options{URL: d.url, MaxBytes: maxSitemap, MaxEntries: maxEntries})
+	var parts []string
+	n := 0
+	var err error
+	for ; ; n++ {
+		var e sitemap.Entry
+		if e, err = sr.Next(); err != nil {
+			break
+		}
+		if n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if e.Sitemap && d.part {
+			x.hit("nested-index", d.place, short(e.Loc))
+			continue
+		}
+		x.written(e)
+		if e.Sitemap {
+			if len(parts) < maxListed {
+				parts = append(parts, e.Loc)
+			}
+			continue
+		}
+		it := entry{url: e.Loc, raw: e.RawLoc, modified: e.Modified, span: e.Span, length: -1}
+		x.entry(ctx, d, it)
+		x.outside(d, it)
+	}
+	d.bytes = sr.Bytes()
+	if !d.part && sr.Kind() != sitemap.Unknown {
+		x.report.Kind = sr.Kind().String()
+	}
+	if skipped, first := sr.Skipped(); skipped > 0 {
+		h := x.hit("bad-url", d.place, short(first[0].Error()))
+		h.count += skipped - 1
+	}
+	if space := sr.Space(); sr.Kind() != sitemap.Text && sr.Kind() != sitemap.Unknown && space != sitemap.Namespace {
+		x.hit("namespace", d.place, named(space)).fixed = `write xmlns="` + sitemap.Namespace + `" in its root`
+	}
+	if n > sitemap.MaxURLs {
+		h := x.hit("too-many-urls", d.place, "")
+		h.count = max(h.count, n)
+	}
+	if d.bytes > sitemap.MaxBytes {
+		x.hit("too-large", d.place, "").bytes[0] = d.bytes
+	}
+	if sr.Kind() != sitemap.Index {
+		x.judge(d)
+	}
+	switch {
+	case err != io.EOF && errors.Is(err, sitemap.ErrHTML):
+		return errHTML
+	case err != io.EOF && errors.Is(err, sitemap.ErrOther):
+		return errUnknown{plainText(err)}
+	case err != io.EOF:
+		return err
+	case n == 0:
+		x.hit("no-entries", d.place, "")
+	}
+	return x.parts(ctx, d, parts)
+}
+
+// named shows a namespace.
+func named(space string) string {
+	if space == "" {
+		return "none"
+	}
+	return short(space)
+}
+
+// written checks how an entry is written.
+func (x *run) written(e sitemap.Entry) {
+	if e.RawLastmod == "" {
+		return
+	}
+	eg := fmt.Sprintf("%q of %s", short(e.RawLastmod), short(e.Loc))
+	if e.Modified.IsZero() {
+		x.hit("bad-date", e.Loc, eg)
+		x.dated++
+	} else if _, err := protocol.ParseDate(e.RawLastmod); err != nil {
+		x.hit("zoneless-date", e.Loc, eg)
+	}
+}
+
+// sitemapRules learns what robots.txt says of sitemaps.
+func (x *run) sitemapRules(ctx context.Context, d *document) {
+	if x.asking == nil || d.url == "" || d.part || x.lists != nil {
+		return
+	}
+	x.lists = make(map[string]bool)
+	r := x.robots(ctx, d.origin())
+	if ctx.Err() != nil {
+		return
+	}
+	for _, v := range r.file.Lines("sitemap") {
+		if u, err := protocol.CanonicalURL("", v); err == nil {
+			x.lists[u] = true
+		}
+	}
+	if len(x.lists) == 0 {
+		x.hit("no-sitemap-line", d.origin()+"/robots.txt", "").fixed = "Sitemap: " + d.url
+	}
+}
+
+// parts reads some of the sitemaps of an index, spread over it.
+func (x *run) parts(ctx context.Context, d *document, list []string) error {
+	read := 0
+	for i, url := range list {
+		if read*len(list) > i*min(maxParts, len(list)) || ctx.Err() != nil {
+			continue // not its turn
+		}
+		if x.part(ctx, d, url) {
+			read++
+		}
+	}
+	if unread := len(list) - read; unread > 0 {
+		h := x.hit("parts-unread", d.place, "")
+		h.count = unread
+		h.of = len(list)
+		if m := x.hits["part-missing"]; m != nil {
+			if h.count -= m.count; h.count <= 0 {
+				delete(x.hits, "parts-unread")
+			}
+		}
+	}
+	if m := x.hits["part-missing"]; m != nil {
+		m.of = len(list)
+	}
+	return ctx.Err()
+}
+
+// part reads one sitemap of an index, and reports whether it was there.
+func (x *run) part(ctx context.Context, d *document, url string) bool {
+	if d.url == "" && x.asking == nil {
+		name := filepath.Join(d.beside, path.Base(url))
+		f, err := os.Open(name)
+		if err != nil {
+			return false
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil || !info.Mode().IsRegular() {
+			return false
+		}
+		x.read(ctx, &document{place: name, modified: info.ModTime(), part: true}, f)
+		return true
+	}
+	if d.url != "" && !sameSite(d.url, url) {
+		return false
+	}
+	ans := x.fetch(ctx, url, true)
+	if ans == nil {
+		return false
+	}
+	defer ans.Close()
+	p := x.document(ans)
+	p.part = true
+	x.read(ctx, p, ans.body)
+	return true
+}
