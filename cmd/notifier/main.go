@@ -51,19 +51,22 @@ type daemon struct {
 	heartbeat                    command.Duration
 	subscribers, perAddress      int
 	noSelfCheck                  bool
+	tokens                       string
 }
 
 func notifier() *command.Command {
 	d := daemon{grace: command.Duration(time.Minute), lookEvery: command.Duration(10 * time.Minute),
 		writeEvery: command.Duration(10 * time.Second), heartbeat: command.Duration(25 * time.Second)}
 	return &command.Command{
-		Name:     "notifier",
-		Summary:  "watch a docroot and tell its changes",
-		Usage:    "--docroot DIR --base URL [options]",
-		Sub:      []*command.Command{status()},
-		Help:     help,
-		Required: siteflags.Required(),
-		LogLevel: slog.LevelInfo,
+		Name:      "notifier",
+		Summary:   "watch a site and tell its changes",
+		Usage:     "--docroot DIR --base URL [options]",
+		Sites:     command.Together,
+		Elsewhere: siteflags.RdfgenOnly(),
+		Sub:       []*command.Command{status()},
+		Help:      help,
+		Required:  siteflags.Required(),
+		LogLevel:  slog.LevelInfo,
 		Flags: func(fs *flag.FlagSet) {
 			d.site.Define(fs)
 			fs.StringVar(&d.listen, "listen", "127.0.0.1:8639", "listen on `ADDRESS` for the web server")
@@ -74,6 +77,8 @@ func notifier() *command.Command {
 			fs.Var(&d.heartbeat, "heartbeat", "send a heartbeat after `TIME` of silence")
 			fs.IntVar(&d.subscribers, "max-subscribers", 1000, "serve at most `N` subscribers")
 			fs.IntVar(&d.perAddress, "per-address", 16, "of them at most `N` from one address")
+			fs.StringVar(&d.tokens, "announce-tokens", "", "take announcements at BASE/parley/announce from whoever bears a token in `FILE`, one a line")
+			d.site.DefineHub(fs)
 			fs.BoolVar(&d.noSelfCheck, "no-self-check", false, "do not fetch a few published pages at the start to see that the web server gives them")
 		},
 		Run: d.run,
@@ -87,8 +92,12 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if err := d.site.StatePath(); err != nil {
 		return err
 	}
-	site, err := d.site.Site(env.Log)
+	tokens, err := readTokens(d.tokens)
 	if err != nil {
+		return err
+	}
+	d.site.Announced = len(tokens) > 0
+	if err := d.site.Check(env.Log); err != nil {
 		return err
 	}
 	o := d.site.JournalOptions(env.Log)
@@ -99,12 +108,28 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
 
-	snapshot := d.site.Snapshot(site)
-	p := &server.Publisher{Inventory: site, Journal: journal, Snapshot: snapshot, Grace: time.Duration(d.grace),
-		LookEvery: time.Duration(d.lookEvery), WriteEvery: time.Duration(d.writeEvery), Log: env.Log}
+	site, err := d.site.Inventory(journal, env.Log)
+	if err != nil {
+		return err
+	}
+	p, err := d.site.Publisher(site, journal, env.Log)
+	if err != nil {
+		return err
+	}
+	p.Grace, p.LookEvery, p.WriteEvery = time.Duration(d.grace), time.Duration(d.lookEvery), time.Duration(d.writeEvery)
+	snapshot := p.Snapshot
 	n := &server.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: site.Public, Ready: p.Ready,
 		MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat), Logger: env.Log}
-	holder := &server.Holder{State: d.site.State, Publisher: p, Log: env.Log}
+	if len(tokens) > 0 {
+		n.Announce, n.AnnounceTokens = p.Announce, tokens
+	}
+	t := tellers{
+		engines: d.site.IndexNow(journal, site.Public, env.Log),
+		hubs:    d.site.WebSub(journal, snapshot.Cursor, env.Log),
+		hub:     d.site.Hub(journal, snapshot.Cursor, env.Log),
+	}
+	holder := &server.Holder{State: d.site.State, Publisher: p, Log: env.Log,
+		Answers: map[string]func(context.Context) (any, error){"tellers": func(context.Context) (any, error) { return t.status() }}}
 
 	doors, err := net.Listen("tcp", d.listen)
 	if err != nil {
@@ -130,12 +155,13 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 			}
 		})
 	}
-	own("doors", func() error { return serve(ctx, doors, n, n.Close) })
+	own("doors", func() error { return serve(ctx, doors, t.doors(n, d.site.Base), n.Close) })
 	if admin != nil {
 		own("admin", func() error { return serve(ctx, admin, adminHandler(p, n), nil) })
 	}
 	own("publish", func() error { return p.Run(ctx) })
 	own("hold", func() error { return holder.Run(ctx) })
+	t.own(ctx, own)
 	if !d.noSelfCheck {
 		own("self-check", func() error { selfCheck(ctx, journal, p, env.Log); return nil })
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/ping"
 )
 
 func status() *command.Command {
@@ -28,8 +29,10 @@ Whoever holds the site's state is asked; if nobody does, the state tells.
     notifier status --base https://www.example.org/
 
 Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong usage.`,
-		Required: []string{"base"},
-		LogLevel: slog.LevelError,
+		Required:  []string{"base"},
+		Sites:     command.InTurn,
+		Elsewhere: []string{"*"},
+		LogLevel:  slog.LevelError,
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&site.Base, "base", "", "`URL` of the site")
 			fs.StringVar(&site.State, "state", "", "`FILE` that remembers what was published (default one for the base URL)")
@@ -43,10 +46,20 @@ Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong us
 			if err != nil {
 				return err
 			}
+			var told tellersStatus
+			if running {
+				if err := server.Ask(ctx, site.State, "GET", "/tellers", &told); err != nil {
+					return err
+				}
+			}
 			if asJSON {
-				err = env.PrintJSON(s)
+				err = env.PrintJSON(struct {
+					server.Status
+					tellersStatus
+				}{s, told})
 			} else {
 				printStatus(env, s, running)
+				printTellers(env, told)
 			}
 			switch {
 			case err != nil:
@@ -78,10 +91,46 @@ func statusOf(ctx context.Context, site *siteflags.Flags, log *slog.Logger) (s s
 	return (&server.Publisher{Journal: journal}).Status(), false, nil
 }
 
-func printStatus(env *command.Env, s server.Status, running bool) {
-	print := func(name, format string, args ...any) {
-		fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+func printLine(env *command.Env, name, format string, args ...any) {
+	fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+}
+
+// printTellers tells who has been told, and who does not take it.
+func printTellers(env *command.Env, t tellersStatus) {
+	if t.IndexNow != nil {
+		for _, e := range t.IndexNow.Engines {
+			printLine(env, "indexnow", "%s: %d URLs accepted, %d waiting%s%s", e.Name, e.Accepted, e.Pending, lastAnswer(e), trouble(e.Trouble, e.RetryAt))
+		}
 	}
+	for _, p := range t.WebSub {
+		printLine(env, "websub", "%s: %d pings for %s%s", p.Hub, p.Pings, p.Topic, trouble(p.Trouble, p.RetryAt))
+	}
+	if t.Hub != nil {
+		for _, topic := range t.Hub.Topics {
+			printLine(env, "hub", "%d subscribers of %s%s", topic.Subscribers, topic.URL, trouble(topic.Trouble, time.Time{}))
+		}
+	}
+}
+
+func lastAnswer(e ping.EngineStatus) string {
+	if e.Last == nil {
+		return ""
+	}
+	return fmt.Sprintf("; the last answer, %s ago: %d %s", time.Since(e.Last.At).Round(time.Second), e.Last.Status, e.Last.Note)
+}
+
+func trouble(what string, retry time.Time) string {
+	switch {
+	case what == "":
+		return ""
+	case retry.IsZero():
+		return "; " + what
+	}
+	return fmt.Sprintf("; %s; tried again in %s", what, time.Until(retry).Round(time.Second))
+}
+
+func printStatus(env *command.Env, s server.Status, running bool) {
+	print := func(name, format string, args ...any) { printLine(env, name, format, args...) }
 	if running {
 		print("notifier", "running")
 	} else {
@@ -99,6 +148,11 @@ func printStatus(env *command.Env, s server.Status, running bool) {
 	print("manifest", "at %s, written %d times", s.Manifest, s.Writes)
 	print("looks", "%d, failed %d; the last %s ago took %s: %s", s.Looks, s.Failed,
 		time.Since(s.Last.At).Round(time.Second), s.Last.Duration.Round(time.Millisecond), s.Last)
+	for _, o := range s.Outputs {
+		if o.Error != "" {
+			print("output", "%s: %s", o.Name, o.Error)
+		}
+	}
 	if s.Missed > 0 {
 		print("missed", "%d changes that no event had told of", s.Missed)
 	}

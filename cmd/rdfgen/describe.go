@@ -14,7 +14,7 @@ import (
 // describe writes a manifest without a cursor to standard output, as the
 // thesis's generator did (C20). It takes the same turn as everything else,
 // on a journal that is thrown away.
-func (j *job) describe(ctx context.Context, site *server.Site) error {
+func (j *job) describe(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "rdfgen-")
 	if err != nil {
 		return err
@@ -25,7 +25,11 @@ func (j *job) describe(ctx context.Context, site *server.Site) error {
 		return err
 	}
 	defer journal.Close()
-	p, looked := j.publisher(site, journal)
+	p, looked, err := j.publisher(journal)
+	if err != nil {
+		return err
+	}
+	p.Snapshot, p.Outputs = nil, nil
 	found, err := p.Look(ctx, nil)
 	looked()
 	if err != nil {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -18,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/ping"
 )
 
 func main() {
@@ -55,12 +57,15 @@ type job struct {
 func rdfgen() *command.Command {
 	var j job
 	return &command.Command{
-		Name:     "rdfgen",
-		Summary:  "describe a docroot as robots.rdf",
-		Usage:    "--docroot DIR --base URL [options]",
-		Help:     help,
-		Required: siteflags.Required(),
-		LogLevel: slog.LevelError,
+		Name:      "rdfgen",
+		Summary:   "describe a site as robots.rdf, a sitemap and feeds",
+		Usage:     "--docroot DIR --base URL [options]",
+		Sub:       shared(checkCommand(), reportCommand(), learnCommand()),
+		Sites:     command.InTurn,
+		Elsewhere: siteflags.NotifierOnly(),
+		Help:      help,
+		Required:  siteflags.Required(),
+		LogLevel:  slog.LevelError,
 		Flags: func(fs *flag.FlagSet) {
 			j.site.Define(fs)
 			fs.BoolVar(&j.dryRun, "dry-run", false, "list what would be published, and what is left out, and write nothing")
@@ -76,6 +81,15 @@ func rdfgen() *command.Command {
 	}
 }
 
+// shared lets the parts read the configuration file of the whole: they pass
+// over what is not theirs.
+func shared(parts ...*command.Command) []*command.Command {
+	for _, p := range parts {
+		p.Sites, p.Elsewhere = command.InTurn, []string{"*"}
+	}
+	return parts
+}
+
 func (j *job) run(ctx context.Context) error {
 	stateless := j.dryRun || j.site.Out == "" && j.site.State == "" && !j.accept && !j.selfCheck
 	if !stateless {
@@ -83,14 +97,14 @@ func (j *job) run(ctx context.Context) error {
 			return err
 		}
 	}
-	site, err := j.site.Site(j.env.Log)
-	switch {
-	case err != nil:
+	if err := j.site.Check(j.env.Log); err != nil {
 		return err
+	}
+	switch {
 	case j.dryRun:
-		return j.list(ctx, site)
+		return j.list(ctx)
 	case stateless:
-		return j.describe(ctx, site)
+		return j.describe(ctx)
 	}
 
 	verb := "/look"
@@ -98,9 +112,9 @@ func (j *job) run(ctx context.Context) error {
 		verb = "/accept-deletions"
 	}
 	var found server.Report
-	err = server.Ask(ctx, j.site.State, "POST", verb, &found)
+	err := server.Ask(ctx, j.site.State, "POST", verb, &found)
 	if errors.Is(err, server.ErrNotHeld) {
-		return j.turn(ctx, site)
+		return j.turn(ctx)
 	} else if err != nil {
 		return err
 	}
@@ -136,16 +150,17 @@ func (j *job) sameManifest(ctx context.Context) error {
 }
 
 // turn is one turn of the publisher's loop.
-func (j *job) turn(ctx context.Context, site *server.Site) error {
+func (j *job) turn(ctx context.Context) error {
 	journal, err := server.OpenJournal(ctx, j.site.State, j.site.JournalOptions(j.env.Log))
 	if err != nil {
 		return err
 	}
 	defer journal.Close()
-	snapshot := j.site.Snapshot(site)
-	snapshot.Manifest.Stream, snapshot.Manifest.Changes = "", "" // nobody serves them
-	p, looked := j.publisher(site, journal)
-	p.Snapshot = snapshot
+	p, looked, err := j.publisher(journal)
+	if err != nil {
+		return err
+	}
+	p.Snapshot.Manifest.Stream, p.Snapshot.Manifest.Changes = "", "" // nobody serves them
 	take := p.Turn
 	if j.accept {
 		take = p.AcceptDeletions
@@ -171,19 +186,82 @@ func (j *job) turn(ctx context.Context, site *server.Site) error {
 			return err
 		}
 	}
-	return j.tell(found, findings)
+	if err := j.tell(found, findings); err != nil {
+		return err
+	}
+	return j.send(ctx, p)
 }
 
+// send tells those who do not ask.
+func (j *job) send(ctx context.Context, p *server.Publisher) error {
+	var failed []string
+	if s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log); s != nil {
+		sent, err := s.Turn(ctx)
+		if err != nil {
+			return err
+		}
+		if j.spoken() && (sent.Batches > 0 || sent.Pending > 0) {
+			fmt.Fprintf(j.env.Stderr, "IndexNow: %d URLs sent, %d waiting\n", sent.Sent, sent.Pending)
+		}
+		failed = append(failed, sent.Failed...)
+		if err := keyTrouble(s); err != nil {
+			return err
+		}
+	}
+	if s := j.site.WebSub(p.Journal, p.Snapshot.Cursor, j.env.Log); s != nil {
+		pings, refused, err := s.Turn(ctx)
+		if err != nil {
+			return err
+		}
+		if j.spoken() && pings > 0 {
+			fmt.Fprintf(j.env.Stderr, "WebSub: %d pings sent\n", pings)
+		}
+		failed = append(failed, refused...)
+	}
+	if j.spoken() {
+		for _, f := range failed {
+			fmt.Fprintln(j.env.Stderr, f)
+		}
+	}
+	return nil
+}
+
+// keyTrouble is an error where an engine does not take the site's key: that
+// needs a person, and all else passes by itself.
+func keyTrouble(s *ping.IndexNow) error {
+	st, err := s.Status()
+	if err != nil {
+		return err
+	}
+	for _, e := range st.Engines {
+		switch e.Key {
+		case ping.KeyBurned, ping.KeyRefused, ping.KeyUnserved:
+			return fmt.Errorf("IndexNow: %s: %s", e.Name, e.Trouble)
+		}
+	}
+	return nil
+}
+
+// spoken reports whether what went well is to be said too.
+func (j *job) spoken() bool { return j.verbose || j.env.Watched() }
+
 // publisher shows its progress on a terminal until done is called.
-func (j *job) publisher(site *server.Site, journal *server.Journal) (p *server.Publisher, done func()) {
-	p = &server.Publisher{Inventory: site, Journal: journal, Once: true, Log: j.env.Log}
+func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func(), err error) {
+	site, err := j.site.Inventory(journal, j.env.Log)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p, err = j.site.Publisher(site, journal, j.env.Log); err != nil {
+		return nil, nil, err
+	}
+	p.Once = true
 	bar, shown := j.env.Progress("looking", -1), 0
 	p.Progress = func(r server.Report) {
 		n := r.New + r.Changed + r.Moved + r.Touched + r.Unchanged
 		bar.Add(int64(n - shown))
 		shown = n
 	}
-	return p, bar.Done
+	return p, bar.Done, nil
 }
 
 // tell says what was found: nothing, unless asked to or a person is needed.
@@ -193,11 +271,12 @@ func (j *job) tell(found server.Report, findings []server.Finding) error {
 			return err
 		}
 	}
-	if j.verbose || j.env.Watched() {
+	if j.spoken() {
 		fmt.Fprintln(j.env.Stderr, found)
 		if next := j.next(found); next != "" {
 			fmt.Fprintln(j.env.Stderr, "Next:", next)
 		}
+		j.adviseRobots()
 	}
 	for _, f := range findings {
 		fmt.Fprintln(j.env.Stderr, f)
@@ -210,6 +289,21 @@ func (j *job) tell(found server.Report, findings []server.Finding) error {
 		return errors.New("the web server does not give what is published")
 	}
 	return nil
+}
+
+// adviseRobots proposes what robots.txt lacks. With --write-robots it lacks nothing.
+func (j *job) adviseRobots() {
+	r := j.site.RobotsFile(j.env.Log)
+	if r == nil {
+		return
+	}
+	faults, err := r.Check()
+	if err != nil {
+		fmt.Fprintln(j.env.Stderr, "robots.txt:", err)
+	}
+	for _, f := range faults {
+		fmt.Fprintln(j.env.Stderr, f)
+	}
 }
 
 // next names the next step, where there is one.
@@ -229,7 +323,11 @@ func (j *job) next(found server.Report) string {
 
 // list prints what would be published, then what is left out by reason. It
 // reads the pages, since some can be left out for what they say.
-func (j *job) list(ctx context.Context, site *server.Site) error {
+func (j *job) list(ctx context.Context) error {
+	site, err := j.site.Inventory(nil, j.env.Log)
+	if err != nil {
+		return err
+	}
 	type left struct {
 		Reason string   `json:"reason"`
 		Places []string `json:"places"`
@@ -243,7 +341,7 @@ func (j *job) list(ctx context.Context, site *server.Site) error {
 	byReason := map[string]*left{}
 	for o, err := range site.Look(ctx, nil) {
 		var unseen *server.UnseenError
-		if err == nil && o.LeftOut == "" && site.Features != nil {
+		if err == nil && o.LeftOut == "" {
 			r, err := site.Read(ctx, o)
 			switch {
 			case ctx.Err() != nil:
@@ -269,7 +367,7 @@ func (j *job) list(ctx context.Context, site *server.Site) error {
 				byReason[reason] = &left{Reason: reason}
 				out.LeftOut = append(out.LeftOut, byReason[reason])
 			}
-			byReason[reason].Places = append(byReason[reason].Places, o.Place)
+			byReason[reason].Places = append(byReason[reason].Places, cmp.Or(o.Place, o.URL))
 		}
 	}
 	if j.json {

@@ -48,7 +48,8 @@ type Command struct {
 	Sites Sites
 
 	// Elsewhere names options that other programs read from the same
-	// configuration file, and this one passes over there.
+	// configuration file, and this one passes over there. "*" means all that it
+	// does not have itself.
 	Elsewhere []string
 
 	Sub []*Command // the parts
@@ -178,7 +179,7 @@ func (c *Command) run(ctx context.Context, name string, args []string, site stri
 	// The command line has been read; what it did not say, the environment and the file may.
 	err = ff.Parse(p.fs, append([]string{"--"}, rest...),
 		ff.WithEnvVarPrefix(envPrefix), ff.WithEnvVarSplit("\n"),
-		ff.WithConfigFileFlag("config"), ff.WithConfigFileParser(c.configParser(site)))
+		ff.WithConfigFileFlag("config"), ff.WithConfigFileParser(c.configParser(p.fs, site)))
 	if err != nil {
 		return Misusef("%w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -108,7 +109,7 @@ func eachLine(r io.Reader, f func(line string) error) error {
 }
 
 // configParser reads what a configuration file says of all sites, and of one.
-func (c *Command) configParser(site string) ff.ConfigFileParser {
+func (c *Command) configParser(fs *flag.FlagSet, site string) ff.ConfigFileParser {
 	return func(r io.Reader, set func(name, value string) error) error {
 		var lines strings.Builder
 		in := ""
@@ -124,7 +125,7 @@ func (c *Command) configParser(site string) ff.ConfigFileParser {
 			return err
 		}
 		return ff.PlainParser(strings.NewReader(lines.String()), func(name, value string) error {
-			if slices.Contains(c.Elsewhere, name) {
+			if fs.Lookup(name) == nil && (slices.Contains(c.Elsewhere, name) || slices.Contains(c.Elsewhere, "*")) {
 				return nil
 			}
 			return set(name, value)

@@ -1,9 +1,9 @@
-// Package siteflags is the options that say what a site is: rdfgen and
-// notifier have them in common, so that both see the same site.
+// Package siteflags is the options that say what a site is, and what is
+// published of it: rdfgen and notifier have them in common, so that both see
+// the same site and can share one configuration file.
 package siteflags
 
 import (
-	"bytes"
 	"cmp"
 	"flag"
 	"fmt"
@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
-	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -29,50 +28,62 @@ type Flags struct {
 	Robots           string
 	MaxFile          command.Size
 	Retention        command.Duration
+	Heal             bool
+
+	// Announced says that pages can come from announcements alone, so that
+	// neither a docroot nor a list is needed.
+	Announced bool
+
+	pages   pages
+	outputs outputs
+	senders senders
 }
 
 // Required are the options that must be given.
-func Required() []string { return []string{"docroot", "base"} }
+func Required() []string { return []string{"base"} }
 
 // Define defines the options.
 func (f *Flags) Define(fs *flag.FlagSet) {
 	f.MaxFile, f.Retention = 100_000_000, command.Duration(90*24*time.Hour)
 	fs.StringVar(&f.Docroot, "docroot", "", "`DIR` that the web server serves; it may be a symbolic link")
-	fs.StringVar(&f.Base, "base", "", "`URL` that the docroot is served at")
+	fs.StringVar(&f.Base, "base", "", "`URL` that the site is served at")
 	fs.StringVar(&f.Out, "out", "", "publish the manifest as `FILE`, such as DOCROOT/robots.rdf")
 	fs.StringVar(&f.State, "state", "", "`FILE` that remembers what was published (default one for the base URL, below $STATE_DIRECTORY or /var/lib/parley)")
 	fs.StringVar(&f.Previous, "previous", "", "`FILE or URL` of the manifest published last, to compare the state with, if it is not what stands at --out")
 	fs.Var(&f.Include, "include", "publish what matches `PATTERN` too, such as '**/*.txt' (repeatable)")
 	fs.Var(&f.Exclude, "exclude", "publish nothing that matches `PATTERN`, such as 'drafts/**' (repeatable)")
 	fs.BoolVar(&f.CleanURLs, "clean-urls", false, "the web server serves page.html as /page")
-	fs.StringVar(&f.Robots, "robots", "", "`FILE or URL` of the robots.txt in force, if it is not the docroot's")
+	fs.StringVar(&f.Robots, "robots", "", "`FILE or URL` of the robots.txt in force, if it is not the docroot's, or the site's")
 	fs.Var(&f.MaxFile, "max-file", "leave out files over `SIZE`")
 	fs.Var(&f.Retention, "retention", "remember changes and deletions for `TIME`")
+	fs.BoolVar(&f.Heal, "heal", false, "give files that were written anew with the bytes they had their old date back, so that the web server answers 304 again")
+	f.pages.define(fs)
+	f.outputs.define(fs)
+	f.senders.define(fs)
 }
 
-// Site returns the site that the options describe. Call StatePath before, if
-// there is to be a state: the site's own outputs are never published.
-func (f *Flags) Site(log *slog.Logger) (*server.Site, error) {
+// Check reports what is wrong with the options.
+func (f *Flags) Check(log *slog.Logger) error {
 	if err := f.canonical(); err != nil {
-		return nil, err
+		return err
 	}
-	site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: f.Include, Exclude: f.Exclude,
-		CleanURLs: f.CleanURLs, Robots: f.Robots, MaxFile: int64(f.MaxFile), Features: features, Log: log}
-	for _, own := range []string{f.Out, f.State} {
-		if own != "" {
-			site.Own = append(site.Own, own)
-		}
+	lists := f.pages.listed()
+	switch {
+	case f.Docroot != "" && lists:
+		return command.Misusef("--docroot and lists of URLs are two ways to say what the site has: choose one")
+	case f.Docroot == "" && !lists && !f.Announced:
+		return command.Misusef("--docroot is required, or one of --urls, --urls-cmd, --urls-sitemap and --urls-feed")
+	case f.Docroot == "" && f.Heal:
+		return command.Misusef("--heal sets the dates of files: it needs --docroot")
 	}
-	if err := site.Check(); err != nil {
-		return nil, command.Misusef("%w", err)
+	if err := f.outputs.check(f); err != nil {
+		return err
 	}
-	return site, nil
-}
-
-// features asks a page for its title, and whether it may be published.
-func features(_ string, page []byte, _ bool) (server.Features, error) {
-	h, err := html.ReadHead(bytes.NewReader(page))
-	return server.Features{Title: h.Title, NoIndex: h.NoIndex}, err
+	if err := f.senders.check(f); err != nil {
+		return err
+	}
+	_, err := f.Inventory(nil, log)
+	return err
 }
 
 // canonical brings the base URL to the form in which everything is told, and
@@ -87,7 +98,7 @@ func (f *Flags) canonical() error {
 		return command.Misusef("--base: %w", err)
 	}
 	f.Base = base
-	for _, name := range []*string{&f.Out, &f.State} {
+	for _, name := range append(f.outputs.files(), &f.Out, &f.State) {
 		if *name == "" {
 			continue
 		}
@@ -111,21 +122,39 @@ func (f *Flags) StatePath() error {
 		}
 		f.State = path
 	}
+	return f.outside("state", f.State, "everybody could fetch it")
+}
+
+// outside refuses a file in the docroot.
+func (f *Flags) outside(option, path, why string) error {
 	if f.Docroot == "" { // nothing is served from here
 		return nil
 	}
+	_, inside, err := f.below(path)
+	if err == nil && inside {
+		return command.Misusef("--%s %s is inside the docroot, where %s: name a place outside", option, path, why)
+	}
+	return err
+}
+
+// below returns the slashed path of a file below the docroot, if it is there.
+func (f *Flags) below(path string) (place string, inside bool, err error) {
+	if f.Docroot == "" {
+		return "", false, nil
+	}
 	root, err := resolve(f.Docroot)
 	if err != nil {
-		return err
+		return "", false, err
 	}
-	state, err := resolve(f.State)
+	real, err := resolve(path)
 	if err != nil {
-		return err
+		return "", false, err
 	}
-	if rel, err := filepath.Rel(root, state); err == nil && filepath.IsLocal(rel) {
-		return command.Misusef("--state %s is inside the docroot, where everybody could fetch it: name a place outside", f.State)
+	rel, err := filepath.Rel(root, real)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", false, nil
 	}
-	return nil
+	return filepath.ToSlash(rel), true, nil
 }
 
 // resolve follows the symbolic links of as much of a path as exists.
@@ -160,13 +189,26 @@ func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
 	return server.JournalOptions{Base: f.Base, Published: cmp.Or(f.Previous, f.manifest()), Manifest: f.manifest(), Retention: time.Duration(f.Retention), Log: log}
 }
 
-// Snapshot is the manifest that the site publishes.
-func (f *Flags) Snapshot(site *server.Site) *server.Snapshot {
-	return &server.Snapshot{Path: f.manifest(), Manifest: server.Describe(f.Base), Public: site.Public}
+// Publisher returns the publisher of the site's inventory, with its manifest
+// and all other outputs. Call Check before.
+func (f *Flags) Publisher(inv server.Inventory, j *server.Journal, log *slog.Logger) (*server.Publisher, error) {
+	importance, err := f.pages.importance(log)
+	if err != nil {
+		return nil, err
+	}
+	return &server.Publisher{
+		Inventory: inv, Journal: j,
+		Snapshot: &server.Snapshot{Path: f.manifest(), Manifest: server.Describe(f.Base), Public: inv.Public},
+		Outputs:  f.outputs.list(f, inv.Public, log),
+		Heal:     f.Heal, Importance: importance, Log: log,
+	}, nil
 }
 
 // CheckDocroot tells a wrong --docroot apart from one that is unmounted later.
 func (f *Flags) CheckDocroot() error {
+	if f.Docroot == "" {
+		return nil
+	}
 	st, err := os.Stat(f.Docroot)
 	if err != nil {
 		return fmt.Errorf("docroot: %w", err)

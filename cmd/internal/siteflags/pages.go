@@ -1,0 +1,161 @@
+package siteflags
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/parleyweb/parley/internal/accesslog"
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/html"
+	"github.com/parleyweb/parley/internal/maintext"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/catalog"
+)
+
+// pages are the options that say which pages a site has besides files, and
+// what is read of a page.
+type pages struct {
+	urls, commands, sitemaps, feeds command.Strings
+	fetch                           bool
+	fetchRate                       float64
+	recheck                         command.Duration
+
+	reachable bool
+	start     command.Strings
+	masks     command.Strings
+	logs      command.Strings
+}
+
+func (p *pages) define(fs *flag.FlagSet) {
+	*p = pages{recheck: command.Duration(24 * time.Hour)}
+	fs.Var(&p.urls, "urls", "publish the URLs in `FILE`, or at a URL: one a line, CSV with a header, or JSON lines (repeatable)")
+	fs.Var(&p.commands, "urls-cmd", "publish the URLs that `COMMAND` prints, in the same forms (repeatable)")
+	fs.Var(&p.sitemaps, "urls-sitemap", "publish the URLs of the sitemap at `FILE or URL` (repeatable)")
+	fs.Var(&p.feeds, "urls-feed", "publish the URLs of the feed at `FILE or URL`, which never says that a page is gone (repeatable)")
+	fs.BoolVar(&p.fetch, "fetch", false, "fetch listed pages from the web server for their digests, titles and what changed in them")
+	fs.Float64Var(&p.fetchRate, "fetch-rate", 2, "fetch at most `N` pages a second")
+	fs.Var(&p.recheck, "recheck", "fetch a page again after `TIME`, whatever the list says of it")
+	fs.BoolVar(&p.reachable, "reachable", false, "publish only what links lead to from the home page, or from --start")
+	fs.Var(&p.start, "start", "with --reachable, begin at `URL` too (repeatable)")
+	fs.Var(&p.masks, "mask", "take what matches `REGEXP` for nothing when telling how much of a page's text changed (repeatable; see rdfgen learn)")
+	fs.Var(&p.logs, "access-log", "tell how important each page is by the visitors in `FILES`, such as '/var/log/nginx/access.log*' (repeatable)")
+}
+
+// listed reports whether the site's pages are listed.
+func (p *pages) listed() bool { return len(p.urls)+len(p.commands)+len(p.sitemaps)+len(p.feeds) > 0 }
+
+// Inventory returns what the site has. The journal is what is published of it;
+// nil means that nothing is known to be, and that no listed page is fetched.
+func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (server.Inventory, error) {
+	masks, err := maintext.ParseMasks(f.pages.masks)
+	if err != nil {
+		return nil, command.Misusef("--mask: %w", err)
+	}
+	if f.pages.fetchRate <= 0 {
+		return nil, command.Misusef("--fetch-rate %g: want more than 0", f.pages.fetchRate)
+	}
+	features := featuresWith(masks)
+	inv, err := f.pages.inventory(f, features, j, log)
+	if err != nil {
+		return nil, err
+	}
+	if !f.pages.reachable {
+		return inv, nil
+	}
+	site, ok := inv.(*server.Site)
+	if !ok {
+		return nil, command.Misusef("--reachable follows the links of files: it needs --docroot")
+	}
+	r := &catalog.Reachable{Inventory: site, Open: site.Open, Links: links, Start: f.pages.start, Base: f.Base, Journal: j, Log: log}
+	if err := r.Check(); err != nil {
+		return nil, command.Misusef("%w", err)
+	}
+	return r, nil
+}
+
+func (p *pages) inventory(f *Flags, features func(string, []byte, bool) (server.Features, error), j *server.Journal, log *slog.Logger) (server.Inventory, error) {
+	if f.Docroot != "" {
+		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: f.Include, Exclude: f.Exclude,
+			CleanURLs: f.CleanURLs, Robots: f.Robots, MaxFile: int64(f.MaxFile), Features: features, Log: log}
+		for _, own := range append(f.outputs.own(f), f.Out, f.State) {
+			if own != "" {
+				site.Own = append(site.Own, own)
+			}
+		}
+		if err := site.Check(); err != nil {
+			return nil, command.Misusef("%w", err)
+		}
+		return site, nil
+	}
+	c := &catalog.Catalog{Base: f.Base, Exclude: f.Exclude, Robots: f.Robots, Journal: j, Log: log}
+	for _, s := range p.urls {
+		c.Sources = append(c.Sources, catalog.List(s))
+	}
+	for _, s := range p.commands {
+		c.Sources = append(c.Sources, catalog.Command{Line: s})
+	}
+	for _, s := range p.sitemaps {
+		c.Sources = append(c.Sources, catalog.Sitemap(s))
+	}
+	for _, s := range p.feeds {
+		c.Sources = append(c.Sources, catalog.Feed(s))
+	}
+	if p.fetch && j != nil {
+		c.Fetch = &catalog.Fetch{Rate: p.fetchRate, MaxBytes: int64(f.MaxFile), Recheck: time.Duration(p.recheck), Features: features}
+	}
+	if err := c.Check(); err != nil {
+		return nil, command.Misusef("%w", err)
+	}
+	return c, nil
+}
+
+// featuresWith asks pages what they say of themselves, and digests their main
+// text without what the masks match. Of a page that was cut nobody knows all
+// of its text.
+func featuresWith(masks maintext.Masks) func(string, []byte, bool) (server.Features, error) {
+	return func(pageURL string, page []byte, whole bool) (server.Features, error) {
+		p := html.Read(pageURL, page, html.Options{Text: whole})
+		f := server.Features{Title: p.Title, NoIndex: p.NoIndex, Language: p.Language, Canonical: p.Canonical}
+		if whole {
+			f.Text, f.Sketch = masks.Read(p.Text)
+		}
+		return f, nil
+	}
+}
+
+// links returns where a page's links lead.
+func links(pageURL string, page []byte) []string {
+	return html.Read(pageURL, page, html.Options{Links: true}).Links
+}
+
+// importance counts visitors in the access logs.
+func (p *pages) importance(log *slog.Logger) (func(string) protocol.Importance, error) {
+	if len(p.logs) == 0 {
+		return nil, nil
+	}
+	files, err := accesslog.Open(p.logs, nil)
+	if err != nil {
+		return nil, fmt.Errorf("--access-log: %w", err)
+	}
+	defer files.Close()
+	counts := accesslog.NewCounts()
+	for e := files.Next(); e != nil; e = files.Next() {
+		counts.Add(e)
+	}
+	for _, f := range files.Files() {
+		if f.Err != nil {
+			log.Warn("access log could not be read to its end", "file", f.Name, "err", f.Err)
+		}
+	}
+	return func(pageURL string) protocol.Importance {
+		u, err := url.Parse(pageURL)
+		if err != nil {
+			return 0
+		}
+		return protocol.Importance(counts.Importance(u.EscapedPath()))
+	}, nil
+}

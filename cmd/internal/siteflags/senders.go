@@ -1,0 +1,120 @@
+package siteflags
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/ping"
+)
+
+// senders are the options that say who is told of changes without asking.
+type senders struct {
+	engines      command.Strings
+	significance float64
+	key          string
+	rotate       bool
+	all          bool
+	hubs         command.Strings
+	ownHub       bool // the notifier is a hub itself
+}
+
+func (s *senders) define(fs *flag.FlagSet) {
+	*s = senders{}
+	fs.Var(&s.engines, "indexnow", "tell `ENGINE` at once of pages that changed: bing, yandex, naver, seznam, yep, indexnow, or a URL (repeatable)")
+	fs.Float64Var(&s.significance, "indexnow-significance", 0.01, "leave out updates that changed less than this `SHARE` of the main text; 0 sends all")
+	fs.StringVar(&s.key, "indexnow-key", "", "prove by `KEY` that the site is yours (default one that is made and kept in the state)")
+	fs.BoolVar(&s.rotate, "indexnow-rotate", false, "make a new key when an engine refuses the old one for good")
+	fs.BoolVar(&s.all, "indexnow-all", false, "tell a new engine of every page, and not only of what changes from now on")
+	fs.Var(&s.hubs, "websub", "tell the WebSub hub at `URL` when the manifest and the feeds have changed (repeatable)")
+}
+
+// DefineHub defines the option of a hub of one's own, which only a program that listens can be.
+func (f *Flags) DefineHub(fs *flag.FlagSet) {
+	fs.BoolVar(&f.senders.ownHub, "hub", false, "be a WebSub hub for the manifest and the feeds, at BASE/parley/hub")
+}
+
+func (s *senders) check(f *Flags) error {
+	if s.significance < 0 || s.significance > 1 {
+		return command.Misusef("--indexnow-significance %g: want 0 to 1", s.significance)
+	}
+	return nil
+}
+
+// hubURL is the hub that feeds name.
+func (s *senders) hubURL(f *Flags) string {
+	switch {
+	case s.ownHub:
+		return f.Base + "parley/hub"
+	case len(s.hubs) > 0:
+		return s.hubs[0]
+	}
+	return ""
+}
+
+// IndexNow returns the sender to search engines; nil if there are none.
+func (f *Flags) IndexNow(j *server.Journal, public func(string) bool, log *slog.Logger) *ping.IndexNow {
+	s := &f.senders
+	if len(s.engines) == 0 {
+		return nil
+	}
+	least := s.significance
+	if least == 0 {
+		least = -1
+	}
+	n := &ping.IndexNow{Journal: j, Base: f.Base, Engines: s.engines, Public: public, MinSignificance: least,
+		Key: s.key, AutoRotate: s.rotate, SendAll: s.all, Log: log}
+	if f.Docroot != "" {
+		n.KeyDir, _ = filepath.Abs(f.Docroot)
+	}
+	return n
+}
+
+// topics returns the URLs that can be subscribed to, and their files.
+func (f *Flags) topics() map[string]string {
+	o := &f.outputs
+	t := map[string]string{f.Base + "robots.rdf": f.manifest()}
+	for _, file := range []string{o.rss, o.atom, o.jsonFeed} {
+		if file != "" {
+			t[f.url(file)] = file
+		}
+	}
+	return t
+}
+
+// WebSub returns the sender to hubs; nil if there are none.
+func (f *Flags) WebSub(j *server.Journal, published func() protocol.Cursor, log *slog.Logger) *ping.WebSub {
+	if len(f.senders.hubs) == 0 {
+		return nil
+	}
+	w := &ping.WebSub{Journal: j, Hubs: f.senders.hubs, Published: published, Log: log}
+	w.Topics = slices.Sorted(maps.Keys(f.topics()))
+	return w
+}
+
+// Hub returns the site's own hub; nil if it is not to be one.
+func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *slog.Logger) *ping.Hub {
+	if !f.senders.ownHub {
+		return nil
+	}
+	topics := f.topics()
+	types := map[string]string{f.outputs.rss: "application/rss+xml", f.outputs.atom: "application/atom+xml", f.outputs.jsonFeed: "application/feed+json"}
+	return &ping.Hub{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log,
+		Topic: func(_ context.Context, url string) (string, []byte, error) {
+			file, ok := topics[url]
+			if !ok {
+				return "", nil, fmt.Errorf("topic %s: there is none", url)
+			}
+			body, err := os.ReadFile(file)
+			return cmp.Or(types[file], "application/rdf+xml"), body, err
+		}}
+}

@@ -1,0 +1,14 @@
+package siteflags
+
+// NotifierOnly names the options that only notifier has. Rdfgen passes over
+// them in a configuration file, so that both can be given the same one; a test
+// keeps the list true.
+func NotifierOnly() []string {
+	return []string{"listen", "admin", "grace", "look-every", "write-every", "heartbeat", "max-subscribers", "per-address",
+		"announce-tokens", "hub", "no-self-check"}
+}
+
+// RdfgenOnly names the options that only rdfgen has.
+func RdfgenOnly() []string {
+	return []string{"dry-run", "self-check", "accept-deletions", "verbose", "json"}
+}

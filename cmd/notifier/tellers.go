@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/ping"
+)
+
+// tellers are those that tell who does not listen. Each may be nil.
+type tellers struct {
+	engines *ping.IndexNow
+	hubs    *ping.WebSub
+	hub     *ping.Hub
+}
+
+// tellersStatus is how they stand. What is not used is missing.
+type tellersStatus struct {
+	IndexNow *ping.Status      `json:"indexnow,omitempty"`
+	WebSub   []ping.PingStatus `json:"websub,omitempty"`
+	Hub      *ping.HubStatus   `json:"hub,omitempty"`
+}
+
+func (t *tellers) status() (s tellersStatus, err error) {
+	if t.engines != nil {
+		st, err := t.engines.Status()
+		if err != nil {
+			return s, err
+		}
+		s.IndexNow = &st
+	}
+	if t.hubs != nil {
+		if s.WebSub, err = t.hubs.Status(); err != nil {
+			return s, err
+		}
+	}
+	if t.hub != nil {
+		st, err := t.hub.Status()
+		if err != nil {
+			return s, err
+		}
+		s.Hub = &st
+	}
+	return s, nil
+}
+
+// own runs those that there are.
+func (t *tellers) own(ctx context.Context, own func(what string, run func() error)) {
+	if t.engines != nil {
+		own("indexnow", func() error { return t.engines.Run(ctx) })
+	}
+	if t.hubs != nil {
+		own("websub", func() error { return t.hubs.Run(ctx) })
+	}
+	if t.hub != nil {
+		own("hub", func() error { return t.hub.Run(ctx) })
+	}
+}
+
+// doors adds theirs to those of the notifier: the hub, and the file that
+// proves the IndexNow key where no web server does.
+func (t *tellers) doors(n *server.Notifier, base string) http.Handler {
+	path := ""
+	if u, err := url.Parse(base); err == nil {
+		path = u.Path
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case t.hub != nil && r.URL.Path == path+"parley/hub":
+			t.hub.ServeHTTP(w, r)
+		case t.engines != nil && t.engines.ServesPath(r.URL.Path):
+			t.engines.ServeHTTP(w, r)
+		default:
+			n.ServeHTTP(w, r)
+		}
+	})
+}
+
+// shortestToken is how long a token must be at least, in bytes.
+const shortestToken = 16
+
+// readTokens reads a file of tokens, one a line. Lines that begin with "#" say nothing.
+func readTokens(path string) ([]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("--announce-tokens: %w", err)
+	}
+	defer f.Close()
+	var tokens []string
+	for s := bufio.NewScanner(f); s.Scan(); {
+		token := strings.TrimSpace(s.Text())
+		switch {
+		case token == "" || token[0] == '#':
+		case len(token) < shortestToken || strings.ContainsAny(token, " \t"):
+			return nil, fmt.Errorf("--announce-tokens %s: a token has fewer than %d characters, or a space: \"openssl rand -hex 16\" makes a good one", path, shortestToken)
+		default:
+			tokens = append(tokens, token)
+		}
+	}
+	if len(tokens) == 0 {
+		return nil, fmt.Errorf("--announce-tokens %s: there is none in it", path)
+	}
+	return tokens, nil
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/html"
+	"github.com/parleyweb/parley/server/check"
+)
+
+const checkHelp = `
+What anybody's robots.txt, sitemap, feed or robots.rdf says that is wrong, what
+that costs, and what to do. What a file is, is found out by reading it.
+
+A list of pages on the Web, and 20 of the pages that it lists:
+    rdfgen check https://www.example.org/sitemap.xml
+    rdfgen check https://www.example.org/robots.txt
+
+A file, before it is published; nothing is asked for:
+    rdfgen check public/sitemap.xml.gz
+
+The same, and 100 of its pages where they are served, five requests a second,
+which is for your own site only:
+    rdfgen check public/sitemap.xml --fetch --sample 100 --rate 5
+
+In a build, which is to fail if something is wrong:
+    rdfgen check --strict public/robots.rdf
+
+What each finding costs, for a program:
+    rdfgen check https://www.example.org/feed.xml --json | jq '.findings[] | {rule, count, cost}'
+
+Of the pages a sample is read, spread over the list, and the same each time: each
+once as it is, and once more with its validators, to see whether that is
+answered with 304. robots.txt is obeyed. Redirects to other hosts are not followed.
+
+Exit codes: 0 no errors were found; 1 there were, or with --strict warnings, or
+something failed; 2 wrong usage.`
+
+type checking struct {
+	json, strict, fetch bool
+	sample              int
+	rate                float64
+	env                 *command.Env
+}
+
+func checkCommand() *command.Command {
+	var c checking
+	return &command.Command{
+		Name:     "check",
+		Summary:  "say what is wrong with a robots.txt, sitemap, feed or robots.rdf, and what it costs",
+		Usage:    "URL|FILE [options]",
+		Help:     checkHelp,
+		Args:     []string{"URL|FILE"},
+		LogLevel: slog.LevelWarn,
+		Flags: func(fs *flag.FlagSet) {
+			fs.BoolVar(&c.json, "json", false, "print what was found as JSON")
+			fs.BoolVar(&c.strict, "strict", false, "exit with 1 for warnings too")
+			fs.BoolVar(&c.fetch, "fetch", false, "of a FILE, look at robots.txt and at pages where they are served, as of a URL")
+			fs.IntVar(&c.sample, "sample", 20, "look at `N` of the listed pages; 0 for none")
+			fs.Float64Var(&c.rate, "rate", 1, "send at most `N` requests a second, such as 0.2 or 5")
+		},
+		Run: func(ctx context.Context, env *command.Env) error {
+			c.env = env
+			return c.run(ctx, env.Args[0])
+		},
+	}
+}
+
+func (c *checking) run(ctx context.Context, target string) error {
+	if c.sample < 0 || c.sample > 10_000 {
+		return command.Misusef("--sample %d: want 0 to 10000", c.sample)
+	}
+	if !(c.rate >= 0.001 && c.rate <= 1000) {
+		return command.Misusef("--rate %v: want 0.001 to 1000", c.rate)
+	}
+	agent := "parley-check"
+	if version, _, _ := strings.Cut(command.Version(), " "); strings.HasPrefix(version, "v") {
+		agent += "/" + version
+	}
+	every := time.Duration(float64(time.Second) / c.rate)
+	bar, shown := c.env.Progress("asking", -1), 0
+	checker := &check.Checker{
+		Agent:  agent + " (+https://github.com/parleyweb/parley)",
+		Sample: c.sample,
+		Every:  every,
+		Wait:   10*time.Minute + 2*time.Duration(c.sample+50)*every,
+		Page: func(url string, page []byte) (bool, string) {
+			p := html.Read(url, page, html.Options{})
+			return p.NoIndex, p.Canonical
+		},
+		Progress: func(done, _ int) {
+			bar.Add(int64(done - shown))
+			shown = done
+		},
+		Log: c.env.Log,
+	}
+	if c.sample == 0 {
+		checker.Sample = -1
+	}
+	look := func() (*check.Report, error) { return checker.File(ctx, target, c.fetch) }
+	if low := strings.ToLower(target); strings.HasPrefix(low, "http://") || strings.HasPrefix(low, "https://") {
+		look = func() (*check.Report, error) { return checker.URL(ctx, target) }
+	}
+	found, err := look()
+	bar.Done()
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; what is on the Web begins with https://", err)
+	} else if err != nil {
+		return err
+	}
+	if c.json {
+		err = c.env.PrintJSON(found)
+	} else {
+		err = found.WriteText(c.env.Stdout)
+	}
+	if err != nil {
+		return err
+	}
+	if found.Count(check.Error) > 0 || c.strict && found.Count(check.Warning) > 0 {
+		return &command.ExitError{Code: command.Failure} // the report has said why
+	}
+	return nil
+}

@@ -1,0 +1,569 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/server/check"
+)
+
+// A shop is a web site without fault, until one is switched on.
+type shop struct {
+	*testing.T
+	url   string
+	pages map[string]*shelf // by path
+
+	mu    sync.Mutex
+	asked []string // paths, in order
+}
+
+// A shelf is what is at a path.
+type shelf struct {
+	body, kind          string
+	status              int
+	to                  string // it redirects there
+	header              map[string]string
+	modified            time.Time
+	dead                bool // the connection breaks off
+	plain, blind, stale bool // without compression; without validators; without 304
+}
+
+const shopPages = 24
+
+func newShop(t *testing.T) *shop {
+	s := &shop{T: t, pages: map[string]*shelf{}}
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	s.url = srv.URL
+	for i := range shopPages {
+		s.add(fmt.Sprintf("/p/%02d.html", i), "text/html", fmt.Sprintf("<!DOCTYPE html><title>Page %d</title><p>%s", i, strings.Repeat("some words ", 300)))
+	}
+	s.add("/robots.txt", "text/plain", "User-agent: *\nDisallow: /private/\n\nSitemap: "+s.url+"/sitemap.xml\n")
+	s.add("/sitemap.xml", "application/xml", s.sitemap(s.urls()...))
+	s.add("/feed.xml", "application/rss+xml", s.feed())
+	s.add("/robots.rdf", "application/rdf+xml", s.manifest())
+	s.add("/parts/a.xml", "application/xml", s.sitemap(s.urls()[:12]...))
+	s.add("/parts/b.xml", "application/xml", s.sitemap(s.urls()[12:]...))
+	s.add("/index.xml", "application/xml", s.index("/parts/a.xml", "/parts/b.xml"))
+	return s
+}
+
+func (s *shop) add(path, kind, body string) *shelf {
+	p := &shelf{body: body, kind: kind, modified: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	s.pages[path] = p
+	return p
+}
+
+// change replaces text in what is at a path.
+func (s *shop) change(path, old, new string) *shelf {
+	s.Helper()
+	p := s.pages[path]
+	if !strings.Contains(p.body, old) {
+		s.Fatalf("%s has no %q", path, old)
+	}
+	p.body = strings.Replace(p.body, old, new, 1)
+	return p
+}
+
+// all changes every page.
+func (s *shop) all(f func(*shelf)) {
+	for path, p := range s.pages {
+		if strings.HasPrefix(path, "/p/") {
+			f(p)
+		}
+	}
+}
+
+func (s *shop) urls() (list []string) {
+	for i := range shopPages {
+		list = append(list, fmt.Sprintf("%s/p/%02d.html", s.url, i))
+	}
+	return list
+}
+
+func when(i int) time.Time {
+	return time.Date(2026, 1, 1+i*7, i%24, i*5%60, i, 0, time.UTC)
+}
+
+func (s *shop) sitemap(urls ...string) string {
+	var b strings.Builder
+	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + "\n")
+	for i, u := range urls {
+		fmt.Fprintf(&b, "<url><loc>%s</loc><lastmod>%s</lastmod></url>\n", u, when(i).Format(time.RFC3339))
+	}
+	return b.String() + "</urlset>\n"
+}
+
+func (s *shop) index(paths ...string) string {
+	b := `<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`
+	for _, p := range paths {
+		b += "<sitemap><loc>" + s.url + p + "</loc></sitemap>"
+	}
+	return b + "</sitemapindex>"
+}
+
+func (s *shop) feed() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel><title>Shop</title><link>%[1]s/</link><description>News</description>`+
+		`<atom:link rel="self" href="%[1]s/feed.xml"/>`+"\n", s.url)
+	for i, u := range s.urls() {
+		fmt.Fprintf(&b, "<item><title>%d</title><link>%s</link><pubDate>%s</pubDate></item>\n", i, u, when(i).Format(time.RFC1123Z))
+	}
+	return b.String() + "</channel></rss>\n"
+}
+
+func (s *shop) manifest() string {
+	var seq, items strings.Builder
+	for i, u := range s.urls() {
+		date := when(i).Format(time.RFC3339)
+		fmt.Fprintf(&seq, `<rdf:li rdf:resource="%s"/>`, u)
+		fmt.Fprintf(&items, "<item rdf:about=\"%[1]s\">\n<title>%[2]d</title>\n<link>%[1]s</link>\n<dc:date>%[3]s</dc:date>\n<dcterms:modified>%[3]s</dcterms:modified>\n</item>\n", u, i, date)
+	}
+	return fmt.Sprintf(`<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"`+
+		` xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/" xmlns:p="urn:parley:1#">
+<channel rdf:about="%[1]s/robots.rdf"><title>Shop</title><link>%[1]s/</link><description>All</description>
+<p:items>%[2]d</p:items><p:complete>true</p:complete>
+<items><rdf:Seq>%[3]s</rdf:Seq></items></channel>
+%[4]s</rdf:RDF>
+`, s.url, shopPages, seq.String(), items.String())
+}
+
+func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.asked = append(s.asked, r.URL.Path)
+	s.mu.Unlock()
+	p := s.pages[r.URL.Path]
+	if p == nil {
+		http.NotFound(w, r)
+		return
+	}
+	if p.dead {
+		panic(http.ErrAbortHandler)
+	}
+	h := w.Header()
+	for k, v := range p.header {
+		h.Set(k, v)
+	}
+	if p.to != "" {
+		h.Set("Location", p.to)
+		w.WriteHeader(http.StatusMovedPermanently)
+		return
+	}
+	if p.kind != "" {
+		h.Set("Content-Type", p.kind)
+	} else {
+		h["Content-Type"] = nil
+	}
+	if !p.blind {
+		sum := fnv.New64()
+		sum.Write([]byte(p.body))
+		tag := fmt.Sprintf(`"%x"`, sum.Sum64())
+		h.Set("Etag", tag)
+		h.Set("Last-Modified", p.modified.Format(http.TimeFormat))
+		if !p.stale && r.Header.Get("If-None-Match") == tag && r.Header.Get("If-Modified-Since") == p.modified.Format(http.TimeFormat) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	body := []byte(p.body)
+	if !p.plain && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		body = gzipped(p.body)
+	}
+	if p.status != 0 {
+		w.WriteHeader(p.status)
+	}
+	w.Write(body)
+}
+
+func gzipped(s string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	z.Write([]byte(s))
+	z.Close()
+	return b.Bytes()
+}
+
+// check runs rdfgen check and returns what it found.
+func (s *shop) check(target string, flags ...string) (check.Report, int) {
+	s.Helper()
+	var out, errs strings.Builder
+	args := append([]string{target, "--json", "--rate", "1000"}, flags...)
+	code := command.Main(s.Context(), checkCommand, args, nil, &out, &errs)
+	var r check.Report
+	if err := json.Unmarshal([]byte(out.String()), &r); err != nil {
+		s.Fatalf("check %s: exit code %d: %s%s", target, code, out.String(), errs.String())
+	}
+	return r, code
+}
+
+func (s *shop) find(r check.Report, rule string) check.Finding {
+	s.Helper()
+	for _, f := range r.Findings {
+		if f.Rule == rule {
+			return f
+		}
+	}
+	s.Errorf("no %s among %v", rule, names(r))
+	return check.Finding{}
+}
+
+func names(r check.Report) []string {
+	list := []string{}
+	for _, f := range r.Findings {
+		list = append(list, f.Rule)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestCheckFindsNothingWrongWithACleanSite(t *testing.T) {
+	s := newShop(t)
+	for path, kind := range map[string]string{
+		"/robots.txt": "robots.txt", "/sitemap.xml": "sitemap", "/index.xml": "sitemap index", "/feed.xml": "feed, rss 2.0", "/robots.rdf": "robots.rdf",
+	} {
+		r, code := s.check(s.url+path, "--strict")
+		if code != 0 || len(r.Findings) > 0 || r.Kind != kind || path != "/robots.txt" && (r.Entries != shopPages || r.Sampled != 20) {
+			t.Errorf("%s: exit code %d, %+v", path, code, r)
+		}
+		for _, f := range r.Findings {
+			t.Errorf("%+v", f)
+		}
+	}
+	// A page is asked for twice, at the most; nothing that is forbidden is.
+	if n := len(s.asked); n > 5+2*4*20+20 || slices.Contains(s.asked, "/private/") {
+		t.Errorf("%d requests: %q", n, s.asked)
+	}
+}
+
+// faults has a fault for every rule, and what is found then.
+var faults = []struct {
+	want, at string // rules, separated by blanks; the path that is checked
+	do       func(*shop)
+}{
+	{"unreachable", "/sitemap.xml", func(s *shop) { s.pages["/sitemap.xml"].to = "http://other.example/sitemap.xml" }},
+	{"status", "/nothing.xml", func(s *shop) {}},
+	{"forbidden", "/private/sitemap.xml", func(s *shop) {}},
+	{"challenge", "/sitemap.xml", func(s *shop) {
+		p := s.add("/sitemap.xml", "text/html", `<!doctype html><title>Making sure</title><script src="/.within.website/x/cmd/anubis/static/js/main.mjs">`)
+		p.status = http.StatusAccepted
+	}},
+	{"html-instead", "/sitemap.xml", func(s *shop) { s.add("/sitemap.xml", "text/html", "<!doctype html><title>Not found</title>") }},
+	{"html-instead", "/feed.xml", func(s *shop) { s.add("/feed.xml", "application/rss+xml", "\n<html><body>Not found</body></html>") }},
+	{"unknown-kind", "/opml.xml", func(s *shop) { s.add("/opml.xml", "application/xml", "<?xml version='1.0'?><opml/>") }},
+	{"unknown-kind", "/a.json", func(s *shop) { s.add("/a.json", "application/json", `{"a": 1}`) }},
+	{"unknown-kind", "/empty.xml", func(s *shop) { s.add("/empty.xml", "application/xml", "") }},
+	{"malformed", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", "/p/23.html", "/p/23.html?a=1&b=2") }},
+	{"malformed", "/feed.xml", func(s *shop) { s.change("/feed.xml", "<title>3<", "<title>3 & 4<") }},
+	{"malformed", "/robots.rdf", func(s *shop) { s.change("/robots.rdf", "<title>3<", "<title>3 & 4<") }},
+	{"cut-short", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", "</urlset>", "") }},
+	{"cut-short", "/robots.rdf", func(s *shop) { s.change("/robots.rdf", "</rdf:RDF>", "") }},
+	{"over-limit", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", "<urlset", "<urlset a=\""+strings.Repeat("x", 100_000)+"\"") }},
+	{"too-many-urls coarse-dates", "/sitemap.xml", func(s *shop) {
+		var b strings.Builder
+		for i := range 50_001 {
+			fmt.Fprintf(&b, "<url><loc>%s/p/%02d.html?%d</loc><lastmod>2025-%02d-%02d</lastmod></url>\n", s.url, i%shopPages, i, 1+i%11, 1+i%28)
+		}
+		s.change("/sitemap.xml", "</urlset>", b.String()+"</urlset>")
+	}},
+	{"too-large", "/sitemap.xml", func(s *shop) {
+		s.change("/sitemap.xml", "</urlset>", strings.Repeat("<!--"+strings.Repeat("x", 1000)+"-->", 53_000)+"</urlset>")
+	}},
+	{"namespace", "/sitemap.xml", func(s *shop) {
+		s.change("/sitemap.xml", "http://www.sitemaps.org/schemas", "http://www.google.com/schemas")
+	}},
+	{"namespace", "/robots.rdf", func(s *shop) { s.change("/robots.rdf", "rdf-syntax-ns#", "rdf-syntax-ns") }},
+	{"no-entries", "/sitemap.xml", func(s *shop) { s.add("/sitemap.xml", "application/xml", s.sitemap()) }},
+	{"redirected", "/map.xml", func(s *shop) { s.add("/map.xml", "", "").to = "/sitemap.xml" }},
+	{"wrong-type", "/sitemap.xml", func(s *shop) { s.pages["/sitemap.xml"].kind = "text/html" }},
+	{"wrong-type", "/robots.rdf", func(s *shop) { s.pages["/robots.rdf"].kind = "" }},
+	{"wrong-type", "/robots.txt", func(s *shop) { s.pages["/robots.txt"].kind = "text/html" }},
+	{"no-validators", "/sitemap.xml", func(s *shop) { s.pages["/sitemap.xml"].blind = true }},
+	{"no-304", "/feed.xml", func(s *shop) { s.pages["/feed.xml"].stale = true }},
+	{"not-compressed", "/robots.rdf", func(s *shop) { s.pages["/robots.rdf"].plain = true }},
+
+	{"robots-unreachable forbidden", "/sitemap.xml", func(s *shop) { s.pages["/robots.txt"].status = 503 }},
+	{"robots-none", "/robots.txt", func(s *shop) { delete(s.pages, "/robots.txt") }},
+	{"robots-html no-sitemap-line", "/sitemap.xml", func(s *shop) { s.add("/robots.txt", "text/html", "<!doctype html><title>Shop</title>") }},
+	{"robots-too-long no-sitemap-line", "/robots.txt", func(s *shop) { s.change("/robots.txt", "Disallow", strings.Repeat("# long\n", 80_000)+"Disallow") }},
+	{"robots-not-text", "/robots.txt", func(s *shop) { s.change("/robots.txt", "\n", "\x00\n") }},
+	{"robots-no-group", "/robots.txt", func(s *shop) { s.change("/robots.txt", "User-agent", "Disallow: /x\nUser-agent") }},
+	{"robots-url-rule", "/robots.txt", func(s *shop) { s.change("/robots.txt", "Disallow", "Disallow: "+s.url+"/x\nDisallow") }},
+	{"robots-forbids-all sitemap-forbidden", "/robots.txt", func(s *shop) { s.change("/robots.txt", "/private/", "/") }},
+	{"robots-misspelt", "/robots.txt", func(s *shop) { s.change("/robots.txt", "Disallow", "Disalow") }},
+	{"robots-misspelt", "/robots.txt", func(s *shop) { s.change("/robots.txt", "Disallow:", "Disallow") }},
+	{"robots-no-line", "/robots.txt", func(s *shop) { s.change("/robots.txt", "Disallow", "these are our rules\nDisallow") }},
+	{"robots-relative-rule", "/robots.txt", func(s *shop) { s.change("/robots.txt", "/private/", "private/") }},
+	{"robots-unknown-line", "/robots.txt", func(s *shop) { s.change("/robots.txt", "Disallow", "Noindex: /x\nDisallow") }},
+	{"robots-delay", "/robots.txt", func(s *shop) {
+		s.change("/robots.txt", "Disallow", "Crawl-delay: 60\nDisallow")
+		s.change("/robots.txt", "Sitemap:", "User-agent: parley-check\nDisallow:\n\nSitemap:") // who would wait that long
+	}},
+	{"no-sitemap-line", "/robots.txt", func(s *shop) { s.change("/robots.txt", "Sitemap:", "# Sitemap:") }},
+	{"no-sitemap-line", "/sitemap.xml", func(s *shop) { s.change("/robots.txt", "Sitemap:", "# Sitemap:") }},
+	{"sitemap-relative", "/robots.txt", func(s *shop) { s.change("/robots.txt", s.url, "") }},
+	{"sitemap-foreign", "/robots.txt", func(s *shop) { s.change("/robots.txt", s.url, "https://www.other.example") }},
+	{"sitemap-forbidden", "/robots.txt", func(s *shop) { s.change("/robots.txt", s.url, s.url+"/private") }},
+	{"sitemap-missing", "/robots.txt", func(s *shop) { s.change("/robots.txt", "sitemap.xml", "map.xml") }},
+
+	{"nested-index", "/index.xml", func(s *shop) { s.add("/parts/b.xml", "application/xml", s.index("/parts/a.xml")) }},
+	{"part-missing", "/index.xml", func(s *shop) { delete(s.pages, "/parts/b.xml") }},
+	{"parts-unread", "/index.xml", func(s *shop) {
+		paths := []string{"/parts/a.xml", "/parts/b.xml"}
+		for i := range 30 {
+			paths = append(paths, fmt.Sprintf("/parts/%d.xml", i))
+			s.add(paths[i+2], "application/xml", s.sitemap(fmt.Sprintf("%s/p/%02d.html?%d", s.url, i%shopPages, i)))
+		}
+		s.add("/index.xml", "application/xml", s.index(paths...))
+	}},
+
+	{"lastmod-build-time", "/sitemap.xml", func(s *shop) { // as most generators write it
+		for i := range shopPages {
+			s.change("/sitemap.xml", when(i).Format(time.RFC3339), "2026-11-20T12:00:00+00:00")
+		}
+	}},
+	{"lastmod-build-time", "/robots.rdf", func(s *shop) { // each file at its own second
+		for i := range shopPages {
+			for range 2 {
+				s.change("/robots.rdf", when(i).Format(time.RFC3339), time.Date(2026, 11, 20, 11, 59, i, 0, time.UTC).Format(time.RFC3339))
+			}
+		}
+	}},
+	{"bad-date", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", "2026-01-01T00:00:00Z", "01.01.2026") }},
+	{"bad-date", "/feed.xml", func(s *shop) { s.change("/feed.xml", "Thu, 01 Jan 2026 00:00:00 +0000", "today") }},
+	{"bad-date", "/robots.rdf", func(s *shop) { s.change("/robots.rdf", "<dc:date>2026-01-01T00:00:00Z", "<dc:date>1 January 2026") }},
+	{"absurd-date", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", "2026-01-01T00:00:00Z", "1970-01-01T00:00:00Z") }},
+	{"absurd-date", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", "2026-01-01T00:00:00Z", "2926-01-01T00:00:00Z") }},
+	{"future-date", "/sitemap.xml", func(s *shop) {
+		s.change("/sitemap.xml", "2026-01-01T00:00:00Z", time.Now().Add(3*time.Hour).UTC().Format(time.RFC3339))
+	}},
+	{"zoneless-date", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00") }},
+	{"no-dates", "/sitemap.xml", func(s *shop) {
+		for i := range shopPages {
+			s.change("/sitemap.xml", "<lastmod>"+when(i).Format(time.RFC3339)+"</lastmod>", "")
+		}
+	}},
+	{"coarse-dates", "/sitemap.xml", func(s *shop) {
+		for i := range shopPages {
+			s.change("/sitemap.xml", when(i).Format(time.RFC3339), when(i).Format(time.DateOnly))
+		}
+	}},
+	{"bad-url", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", s.url+"/p/00.html", "mailto:shop@example.org") }},
+	{"relative-url", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", s.url+"/p/00.html", "/p/00.html") }},
+	{"foreign-url", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", s.url, "https://www.other.example") }},
+	{"foreign-url order", "/robots.rdf", func(s *shop) {
+		s.change("/robots.rdf", `<item rdf:about="`+s.url, `<item rdf:about="https://a.example`)
+	}},
+	{"outside-path", "/parts/a.xml", func(s *shop) {}},
+	{"long-url", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", "/p/00.html", "/p/00.html?"+strings.Repeat("x", 2048)) }},
+	{"duplicate", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", "/p/00.html", "/p/01.html") }},
+	{"not-canonical", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", "/p/00.html", "/p/00.html#top") }},
+	{"disallowed", "/sitemap.xml", func(s *shop) { s.change("/robots.txt", "/private/", "/p/00.html") }},
+
+	{"rdf-attribute", "/robots.rdf", func(s *shop) { s.change("/robots.rdf", "<item rdf:about", "<item about") }},
+	{"rdf-value", "/robots.rdf", func(s *shop) { s.change("/robots.rdf", "</item>", "<p:digest>md5=abc</p:digest></item>") }},
+	{"no-channel", "/feed.rdf", func(s *shop) {
+		body := s.manifest()
+		i, j := strings.Index(body, "<channel"), strings.Index(body, "</channel>")
+		s.add("/feed.rdf", "application/rdf+xml", body[:i]+body[j+len("</channel>"):])
+	}},
+	{"rss-incomplete", "/robots.rdf", func(s *shop) { s.change("/robots.rdf", "<title>0</title>\n", "") }},
+	{"rss-seq", "/robots.rdf", func(s *shop) { s.change("/robots.rdf", `<rdf:li rdf:resource="`+s.url+`/p/00.html"/>`, "") }},
+	{"dc-modified", "/robots.rdf", func(s *shop) {
+		s.change("/robots.rdf", "<dcterms:modified>2026-01-01T00:00:00Z</dcterms:modified>", "<dc:modified>2026-01-01T00:00:00Z</dc:modified>")
+	}},
+	{"one-date", "/robots.rdf", func(s *shop) {
+		s.change("/robots.rdf", "<dcterms:modified>2026-01-01T00:00:00Z</dcterms:modified>", "")
+	}},
+	{"count", "/robots.rdf", func(s *shop) { s.change("/robots.rdf", "<p:items>24", "<p:items>25") }},
+	{"order", "/robots.rdf", func(s *shop) {
+		s.change("/robots.rdf", `<item rdf:about="`+s.url+`/p/00.html"`, `<item rdf:about="`+s.url+`/p/22.html?"`)
+	}},
+	{"gone-and-listed", "/robots.rdf", func(s *shop) {
+		s.change("/robots.rdf", "</rdf:RDF>", `<p:Tombstone rdf:about="`+s.url+`/p/03.html"/></rdf:RDF>`)
+	}},
+	{"feed-self", "/feed.xml", func(s *shop) { s.change("/feed.xml", "/feed.xml", "/old-feed.xml") }},
+
+	{"page-unreachable", "/sitemap.xml", func(s *shop) { s.all(func(p *shelf) { p.dead = true }) }},
+	{"page-gone", "/sitemap.xml", func(s *shop) { s.all(func(p *shelf) { p.status = 410 }) }},
+	{"page-refused", "/sitemap.xml", func(s *shop) { s.all(func(p *shelf) { p.status = 403 }) }},
+	{"page-error", "/sitemap.xml", func(s *shop) { s.all(func(p *shelf) { p.status = 500 }) }},
+	{"page-challenge", "/sitemap.xml", func(s *shop) {
+		s.all(func(p *shelf) {
+			p.body, p.status = "<!doctype html><title>Just a moment...</title><script>window._cf_chl_opt={}</script>", 403
+		})
+	}},
+	{"page-bytes", "/robots.rdf", func(s *shop) {
+		const other = "<p:digest>sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:</p:digest></item>"
+		p := s.pages["/robots.rdf"]
+		p.body = strings.ReplaceAll(p.body, "</item>", other)
+	}},
+	{"page-noindex", "/sitemap.xml", func(s *shop) {
+		s.all(func(p *shelf) {
+			p.body = strings.Replace(p.body, "<title>", `<meta name="robots" content="noindex"><title>`, 1)
+		})
+	}},
+	{"page-noindex", "/feed.xml", func(s *shop) {
+		s.all(func(p *shelf) { p.header = map[string]string{"X-Robots-Tag": "noarchive, NoIndex"} })
+	}},
+	{"page-canonical", "/sitemap.xml", func(s *shop) {
+		s.all(func(p *shelf) {
+			p.body = strings.Replace(p.body, "<title>", `<link rel="canonical" href="/p/"><title>`, 1)
+		})
+	}},
+	{"redirect-https", "/sitemap.xml", func(s *shop) {
+		for path, p := range s.pages {
+			if strings.HasPrefix(path, "/p/") {
+				p.to = strings.Replace(s.url, "http:", "https:", 1) + path
+			}
+		}
+	}},
+	{"redirect-host", "/sitemap.xml", func(s *shop) {
+		for path, p := range s.pages {
+			if strings.HasPrefix(path, "/p/") {
+				p.to = "http://www.shop.example" + path
+			}
+		}
+	}},
+	{"redirect-slash", "/sitemap.xml", func(s *shop) {
+		for path, p := range s.pages {
+			if strings.HasPrefix(path, "/p/") {
+				p.to = path + "/"
+			}
+		}
+	}},
+	{"redirect-html", "/sitemap.xml", func(s *shop) {
+		for path, p := range s.pages {
+			if strings.HasPrefix(path, "/p/") {
+				p.to = strings.TrimSuffix(path, ".html")
+			}
+		}
+	}},
+	{"redirect-other", "/sitemap.xml", func(s *shop) { s.all(func(p *shelf) { p.to = "/" }) }},
+	{"page-no-validators", "/sitemap.xml", func(s *shop) { s.all(func(p *shelf) { p.blind = true }) }},
+	{"page-no-304", "/sitemap.xml", func(s *shop) { s.all(func(p *shelf) { p.stale = true }) }},
+	{"page-not-compressed", "/sitemap.xml", func(s *shop) { s.all(func(p *shelf) { p.plain = true }) }},
+
+	{"busy", "/sitemap.xml", func(s *shop) { s.all(func(p *shelf) { p.status = 429 }) }},
+}
+
+func TestCheckFindsEachFault(t *testing.T) {
+	found := map[string]bool{"out-of-time": true} // tested with the package
+	for _, f := range faults {
+		s := newShop(t)
+		f.do(s)
+		r, code := s.check(s.url+f.at, "--sample", "4")
+		want := strings.Fields(f.want)
+		slices.Sort(want)
+		if got := names(r); !slices.Equal(got, want) {
+			t.Errorf("%s: found %v, want %v", f.at, got, want)
+		}
+		errors := 0
+		for _, g := range r.Findings {
+			found[g.Rule] = true
+			if g.Severity == check.Error {
+				errors++
+			}
+			if all := g.Message + g.Cost + g.Fix; strings.Contains(all, "{") || g.Message == "" || g.Cost == "" || g.Fix == "" || g.Count < 1 || g.Of > 0 && g.Count > g.Of {
+				t.Errorf("%+v", g)
+			}
+		}
+		if (code == 1) != (errors > 0) {
+			t.Errorf("%s: exit code %d with %d errors", f.want, code, errors)
+		}
+	}
+	for _, rule := range check.Rules() {
+		if !found[rule] {
+			t.Errorf("no fault for %s", rule)
+		}
+	}
+}
+
+func TestCheckSaysWhatItCosts(t *testing.T) {
+	s := newShop(t)
+	for i := range shopPages {
+		s.change("/sitemap.xml", when(i).Format(time.RFC3339), "2026-11-20T12:00:00Z")
+	}
+	s.all(func(p *shelf) { p.stale = true })
+	var out, errs strings.Builder
+	code := command.Main(t.Context(), checkCommand, []string{s.url + "/sitemap.xml", "--rate", "1000"}, nil, &out, &errs)
+	for _, want := range []string{"error    lastmod-build-time", "24 of 24 are", "reads 24 pages again after each build",
+		"warning  page-no-304", "20 of 20 looked at", "1 error, 1 warning, 0 notes."} {
+		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(want), " ")) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	if code != 1 || errs.Len() > 0 {
+		t.Errorf("exit code %d, %s", code, errs.String())
+	}
+	if strings.Index(out.String(), "lastmod-build-time") > strings.Index(out.String(), "page-no-304") {
+		t.Error("not the worst first")
+	}
+}
+
+func TestCheckOfAFile(t *testing.T) {
+	s := newShop(t)
+	dir := t.TempDir()
+	write := func(name string, body []byte) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, body, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	// Nothing is asked for, and the name says nothing.
+	file := write("list.txt", gzipped(s.sitemap(s.urls()...)))
+	if r, code := s.check(file, "--strict"); code != 0 || r.Kind != "sitemap" || r.Entries != shopPages || r.Sampled != 0 || len(s.asked) > 0 {
+		t.Errorf("exit code %d, %+v, asked for %q", code, r, s.asked)
+	}
+	if r, code := s.check(file, "--strict", "--fetch", "--sample", "3"); code != 0 || r.Sampled != 3 || len(s.asked) != 7 {
+		t.Errorf("exit code %d, %+v, asked for %q", code, r, s.asked)
+	}
+	// The sitemaps of an index stand beside it.
+	write("a.xml", []byte(s.sitemap(s.urls()[:12]...)))
+	index := write("index.xml", []byte(s.index("/parts/a.xml", "/parts/b.xml")))
+	if r, _ := s.check(index); r.Entries != 12 || s.find(r, "parts-unread").Count != 1 {
+		t.Errorf("%+v", r)
+	}
+	write("b.xml", []byte(s.sitemap(append(s.urls()[12:], "http://a.example/")...)))
+	if r, code := s.check(index); r.Entries != 25 || s.find(r, "foreign-url").Count != 1 || code != 1 {
+		t.Errorf("%+v", r)
+	}
+	// Warnings are a failure where that is asked for.
+	file = write("dup.xml", []byte(s.sitemap(append(s.urls(), s.urls()[0])...)))
+	if r, code := s.check(file); code != 0 || s.find(r, "duplicate").Count != 1 {
+		t.Errorf("exit code %d, %+v", code, r)
+	}
+	if _, code := s.check(file, "--strict"); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestCheckMisuse(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+	}{
+		{nil, 2}, {[]string{"a", "b"}, 2}, {[]string{"--sample", "-1", "a"}, 2}, {[]string{"--rate", "0", "a"}, 2}, {[]string{"--rate", "NaN", "a"}, 2},
+		{[]string{filepath.Join(t.TempDir(), "none")}, 1}, {[]string{t.TempDir()}, 1}, {[]string{"http://user@host/"}, 1},
+	} {
+		var out, errs strings.Builder
+		if code := command.Main(t.Context(), checkCommand, c.args, nil, &out, &errs); code != c.code || errs.Len() == 0 || out.Len() > 0 {
+			t.Errorf("check %q: exit code %d, %q %q", c.args, code, out.String(), errs.String())
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/html"
+	"github.com/parleyweb/parley/internal/maintext"
+)
+
+const learnHelp = `
+A site generator writes its version, the date, or the number of a build into
+every page. Build the site twice, and see what differs that no person wrote:
+    rdfgen learn build-monday/ build-tuesday/
+
+Keep what you agree with in the configuration file that rdfgen and notifier
+read, where it stands as it is printed:
+    rdfgen learn build-monday/ build-tuesday/ >> parley.conf
+
+See what is still left with the masks that you have:
+    rdfgen learn build-monday/ build-tuesday/ --config parley.conf
+
+A mask is a pattern (RE2) for the main text of a page, whose lines are its
+paragraphs, headings, and rows of tables. What it matches counts for nothing
+when it is told how much of a page has changed, so that nobody is called for a
+build stamp. Digests and dates of pages follow their bytes all the same.
+
+Look at every line before you keep it: a number that differs on many pages can
+be what people come for, such as a price.
+
+Exit codes: 0 masks were proposed, or nothing needs one; 1 something failed; 2 wrong usage.`
+
+const learnSize = 2 << 20 // the largest page whose changes are weighed, in bytes
+
+// learning is one run of rdfgen learn.
+type learning struct {
+	masks    command.Strings
+	share    float64
+	json     bool
+	old, new string // the directories of the builds
+	env      *command.Env
+
+	pages, changed int // pages that are in both builds; and whose bytes differ
+}
+
+func learnCommand() *command.Command {
+	l := learning{share: 0.02}
+	return &command.Command{
+		Name:    "learn",
+		Summary: "propose masks for what differs between two builds of a site",
+		Usage:   "BUILD1 BUILD2 [options]",
+		Help:    learnHelp,
+		Args:    []string{"BUILD1", "BUILD2"},
+		// The masks of a site stand in its configuration file.
+		Elsewhere: []string{"*"},
+		Flags: func(fs *flag.FlagSet) {
+			fs.Var(&l.masks, "mask", "leave out what `PATTERN` matches, as it is masked already; may be repeated")
+			fs.Float64Var(&l.share, "min-share", l.share, "propose what is on at least this `SHARE` of the pages that changed, up to 1")
+			fs.BoolVar(&l.json, "json", false, "print what was found as JSON")
+		},
+		Run: func(ctx context.Context, env *command.Env) error {
+			l.old, l.new, l.env = env.Args[0], env.Args[1], env
+			return l.run(ctx)
+		},
+	}
+}
+
+func (l *learning) run(ctx context.Context) error {
+	if !(l.share > 0 && l.share <= 1) {
+		return command.Misusef("--min-share %v: want a share above 0, up to 1", l.share)
+	}
+	masks, err := maintext.ParseMasks(l.masks)
+	if err != nil {
+		return command.Misusef("--mask: %w", err)
+	}
+	bar := l.env.Progress("reading", -1)
+	learner := maintext.Learner{Masks: masks, MinShare: l.share}
+	lesson := learner.Learn(l.pairs(ctx, func() { bar.Add(1) }, &err))
+	bar.Done()
+	switch {
+	case err != nil:
+		return err
+	case l.pages == 0:
+		return fmt.Errorf("%s and %s have no .html file of the same name: name the directories that two builds of one site were written to", l.old, l.new)
+	}
+	if l.json {
+		return l.env.PrintJSON(learned{l.pages, l.changed, lesson.Changed, lesson.Left, learnedMasks(lesson)})
+	}
+	w := bufio.NewWriter(l.env.Stdout)
+	for _, p := range lesson.Proposals {
+		fmt.Fprintf(w, "# on %d of %d changed pages, %q -> %q\nmask %s\n", p.Pages, lesson.Changed, onLine(p.Before), onLine(p.After), p.Pattern)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(l.env.Stderr, "%d pages are in both builds. The bytes of %d differ, and the main text of %d", l.pages, l.changed, lesson.Changed)
+	if n := len(lesson.Proposals); n > 0 {
+		fmt.Fprintf(l.env.Stderr, "; with the %d proposed, that of %d", n, lesson.Left)
+	}
+	fmt.Fprintln(l.env.Stderr, ".")
+	switch {
+	case len(lesson.Proposals) > 0:
+		fmt.Fprintln(l.env.Stderr, "Next: put the masks that you agree with into the file that --config names.")
+	case lesson.Changed > 0:
+		fmt.Fprintln(l.env.Stderr, "Nothing that a build could have written differs on enough of them: no mask is proposed.")
+	}
+	return nil
+}
+
+// learned is what is printed as JSON.
+type learned struct {
+	Pages       int           `json:"pages"`        // in both builds
+	Changed     int           `json:"changed"`      // whose bytes differ
+	ChangedText int           `json:"changed_text"` // whose main text does
+	Left        int           `json:"left"`         // whose main text does with all masks
+	Masks       []learnedMask `json:"masks"`
+}
+
+type learnedMask struct {
+	Pattern   string `json:"pattern"`
+	Pages     int    `json:"pages"`
+	Explained int    `json:"explained"`
+	Before    string `json:"before"`
+	After     string `json:"after"`
+}
+
+func learnedMasks(lesson maintext.Lesson) []learnedMask {
+	list := []learnedMask{} // in JSON, none is [] and not null
+	for _, p := range lesson.Proposals {
+		list = append(list, learnedMask(p))
+	}
+	return list
+}
+
+// onLine cuts what a mask matched to a length that fits on a line.
+func onLine(s string) string {
+	if r := []rune(s); len(r) > 80 {
+		return string(r[:79]) + "…"
+	}
+	return s
+}
+
+// pairs yields the main texts of the pages that are in both builds and differ.
+// It counts when it is first gone through. What fails is put into err.
+func (l *learning) pairs(ctx context.Context, step func(), err *error) iter.Seq2[[]byte, []byte] {
+	return func(yield func(before, after []byte) bool) {
+		l.pages, l.changed = 0, 0
+		if *err != nil {
+			return
+		}
+		*err = l.walk(ctx, step, yield)
+	}
+}
+
+func (l *learning) walk(ctx context.Context, step func(), yield func(before, after []byte) bool) error {
+	older, newer := os.DirFS(l.old), os.DirFS(l.new)
+	for _, dir := range []string{l.old, l.new} {
+		if _, err := os.Stat(dir); err != nil {
+			return err
+		}
+	}
+	// Links may lead in circles and out of the build: WalkDir follows none.
+	return fs.WalkDir(newer, ".", func(name string, d fs.DirEntry, err error) error {
+		switch ext := strings.ToLower(path.Ext(name)); {
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !d.Type().IsRegular() || ext != ".html" && ext != ".htm" && ext != ".xhtml":
+			return nil
+		}
+		before, err := readBuilt(older, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		after, err := readBuilt(newer, name)
+		if err != nil {
+			return err
+		}
+		step()
+		if before == nil || after == nil {
+			return nil
+		}
+		l.pages++
+		if bytes.Equal(before, after) {
+			return nil
+		}
+		l.changed++
+		text := func(page []byte) []byte { return html.Read("", page, html.Options{Text: true}).Text }
+		if !yield(text(before), text(after)) {
+			return fs.SkipAll
+		}
+		return nil
+	})
+}
+
+// readBuilt reads a page; nil if it is too large for its changes to be weighed.
+func readBuilt(dir fs.FS, name string) ([]byte, error) {
+	f, err := dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	page, err := io.ReadAll(io.LimitReader(f, learnSize+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(page) > learnSize:
+		return nil, nil
+	case page == nil:
+		page = []byte{}
+	}
+	return page, nil
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/accesslog"
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/server/report"
+)
+
+const reportHelp = `
+What crawlers cost this site, and what each way of telling them what changed
+would have saved. It needs the web server's access log and nothing else.
+
+Rotated files are read oldest first, gzip and Zstandard as they are; mind the
+quotes:
+    rdfgen report --log '/var/log/nginx/access.log*'
+
+A page to look at and to print, with charts, in one file:
+    rdfgen report --log '/var/log/nginx/access.log*' --html report.html
+
+From elsewhere, or for a program:
+    ssh www cat /var/log/apache2/access.log | rdfgen report --log -
+    rdfgen report --log access.json.zst --json | jq .savings
+
+Anybody can call himself Googlebot. With the addresses that its operator
+publishes, those who are not are listed apart; --verify-dns asks the name
+server of this machine about each address instead:
+    rdfgen report --log 'access.log*' --ranges googlebot=googlebot.json
+    rdfgen report --log 'access.log*' --verify-dns
+
+One month, with hours as in Santiago:
+    rdfgen report --log 'access.log*' --since 2026-10-01 --until 2026-11-01 --tz America/Santiago
+
+Read are the common and the combined format, also with the virtual host in
+front, and lines of JSON as nginx, Caddy, Traefik and Apache write them; which
+it is is found out. Lines that cannot be read are counted and shown. The report
+says what of it is measured and what is bound.
+
+Exit codes: 0 all is well; 1 something failed, or there is no request in the
+log; 2 wrong usage.`
+
+type reporting struct {
+	logs, ranges       command.Strings
+	json, dns          bool
+	html, since, until string
+	tz                 string
+	top                int
+	env                *command.Env
+}
+
+func reportCommand() *command.Command {
+	var r reporting
+	return &command.Command{
+		Name:     "report",
+		Summary:  "say from access logs what crawlers cost, and what could be saved",
+		Usage:    "--log PATTERN [options]",
+		Help:     reportHelp,
+		Required: []string{"log"},
+		LogLevel: slog.LevelWarn,
+		Flags: func(fs *flag.FlagSet) {
+			fs.Var(&r.logs, "log", "read the logs that `PATTERN` names, such as '/var/log/nginx/access.log*'; - is standard input; may be repeated")
+			fs.BoolVar(&r.json, "json", false, "print the report as JSON")
+			fs.StringVar(&r.html, "html", "", "write the report to `FILE` as one page of HTML, and print nothing")
+			fs.Var(&r.ranges, "ranges", "take who calls himself NAME for it only from the addresses in FILE, which its operator publishes: `NAME[,NAME]=FILE`; may be repeated")
+			fs.BoolVar(&r.dns, "verify-dns", false, "ask DNS whether the addresses of crawlers are their operators'")
+			fs.IntVar(&r.top, "top", 20, "list `N` crawlers and pages")
+			fs.StringVar(&r.since, "since", "", "leave out what was before `TIME`: a date, or a time such as 2026-10-01T12:00:00Z")
+			fs.StringVar(&r.until, "until", "", "leave out what was at `TIME` or later")
+			fs.StringVar(&r.tz, "tz", "", "take hours and days in `ZONE`, such as Local, UTC or America/Santiago, and not as logged")
+		},
+		Run: func(ctx context.Context, env *command.Env) error {
+			r.env = env
+			return r.run(ctx)
+		},
+	}
+}
+
+func (r *reporting) run(ctx context.Context) error {
+	options, err := r.options()
+	if err != nil {
+		return err
+	}
+	files, err := accesslog.Open(r.logs, r.env.Stdin)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	bar := r.env.Progress("reading bytes", files.Size())
+	files.Progress = bar.Add
+	found, err := report.Build(ctx, files, options)
+	bar.Done()
+	if err != nil {
+		return err
+	}
+	for name := range options.Ranges {
+		known := false
+		for _, c := range found.Crawlers {
+			known = known || strings.EqualFold(c.Name, name)
+		}
+		if !known {
+			r.env.Log.Warn("nobody of that name asked, in this log", "ranges", name)
+		}
+	}
+	if r.html != "" {
+		if err := r.writeHTML(found); err != nil {
+			return err
+		}
+	}
+	switch {
+	case r.json:
+		return r.env.PrintJSON(found)
+	case r.html != "":
+		return nil
+	}
+	return found.WriteText(r.env.Stdout, r.top)
+}
+
+// options makes sense of the command line.
+func (r *reporting) options() (report.Options, error) {
+	o := report.Options{Top: r.top}
+	if r.top < 1 || r.top > 100_000 {
+		return o, command.Misusef("--top %d: want 1 to 100000", r.top)
+	}
+	var err error
+	if r.tz != "" {
+		if o.Zone, err = time.LoadLocation(r.tz); err != nil {
+			return o, command.Misusef("--tz %s: %v", r.tz, err)
+		}
+	}
+	if o.Since, err = moment(r.since, o.Zone); err != nil {
+		return o, command.Misusef("--since %s: %v", r.since, err)
+	}
+	if o.Until, err = moment(r.until, o.Zone); err != nil {
+		return o, command.Misusef("--until %s: %v", r.until, err)
+	}
+	if r.dns {
+		o.Resolver = net.DefaultResolver
+	}
+	o.Ranges = map[string][]netip.Prefix{}
+	for _, s := range r.ranges {
+		names, file, ok := strings.Cut(s, "=")
+		if !ok || names == "" || file == "" {
+			return o, command.Misusef("--ranges %s: want NAME=FILE, such as googlebot=googlebot.json", s)
+		}
+		list, err := readRanges(file)
+		if err != nil {
+			return o, fmt.Errorf("read ranges %s: %w", file, err)
+		}
+		for _, name := range strings.Split(names, ",") {
+			name = strings.ToLower(strings.TrimSpace(name))
+			o.Ranges[name] = append(o.Ranges[name], list...)
+		}
+	}
+	return o, nil
+}
+
+func readRanges(file string) ([]netip.Prefix, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return report.ReadRanges(f)
+}
+
+// moment reads a date or a time. A date begins in the zone, else in UTC.
+func moment(s string, zone *time.Location) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if zone == nil {
+		zone = time.UTC
+	}
+	for _, form := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02 15:04", time.DateTime, "2006-01-02T15:04:05"} {
+		if t, err := time.ParseInLocation(form, s, zone); err == nil {
+			return t, nil
+		}
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
+	}
+	return time.Time{}, errors.New("want a date such as 2026-10-01, or a time such as 2026-10-01T12:00:00Z")
+}
+
+// writeHTML writes the page beside its file and puts it in place, so that who
+// looks at it never sees half of one.
+func (r *reporting) writeHTML(found *report.Report) (err error) {
+	var page bytes.Buffer
+	if err := found.WriteHTML(&page, r.top); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(r.html), ".report-*.html")
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+			err = fmt.Errorf("write report %s: %w", r.html, err)
+		}
+	}()
+	if _, err := f.Write(page.Bytes()); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), r.html)
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/server/report"
+)
+
+// reported runs rdfgen report and wants an exit code.
+func reported(t *testing.T, code int, stdin string, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, errs strings.Builder
+	if got := command.Main(t.Context(), reportCommand, args, strings.NewReader(stdin), &out, &errs); got != code {
+		t.Errorf("report %q: exit code %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+// asked is a line of a log.
+func asked(day, addr, path, agent string) string {
+	return addr + ` - - [` + day + `/Oct/2026:14:03:09 +0200] "GET ` + path + ` HTTP/1.1" 200 5120 "-" "` + agent + "\"\n"
+}
+
+// An admin points it at rotated logs, and has the report.
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	var old bytes.Buffer
+	w := coding.NewGzip(&old)
+	if _, err := w.Write([]byte(asked("05", "66.249.66.1", "/a.html", "Googlebot/2.1") + asked("05", "192.0.2.7", "/a.html", "Mozilla/5.0 (X11)"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	today := asked("06", "66.249.66.1", "/a.html", "Googlebot/2.1") + asked("07", "192.0.2.9", "/a.html", "Googlebot/2.1") + "what is this?\n"
+	ranges := `{"prefixes":[{"ipv4Prefix":"66.249.64.0/19"}]}`
+	for name, text := range map[string]string{"access.log": today, "access.log.1.gz": old.String(), "googlebot.json": ranges} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logs := filepath.Join(dir, "access.log*")
+	out, said := reported(t, 0, "", "--log", logs)
+	for _, want := range []string{
+		"5 Oct 2026 14:03 to 7 Oct 2026 14:03 (+0200)\n4 requests and 20.5 kB sent in 3 days, from 2 files (combined)\n",
+		"\nGooglebot                              3  75.0 %    15.4 kB        1        2          2     0\n",
+		"1 of 5 lines could not be read", "WHAT IS MEASURED, AND WHAT IS BOUND\nmeasured ",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if said != "" {
+		t.Errorf("it said %q", said)
+	}
+
+	var r report.Report
+	out, said = reported(t, 0, "", "--log", logs, "--json", "--ranges", "Googlebot,elsebot="+filepath.Join(dir, "googlebot.json"), "--since", "2026-10-05T14:03:10+02:00")
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Total.Requests != 2 || r.Log.Outside != 2 || len(r.Crawlers) != 2 || r.Crawlers[0].Claim != report.False || r.Crawlers[1].Claim != report.Verified {
+		t.Errorf("%s", out)
+	}
+	if !strings.Contains(said, "ranges=elsebot") || strings.Contains(said, "googlebot") {
+		t.Errorf("it said %q", said)
+	}
+
+	page := filepath.Join(dir, "report.html")
+	for range 2 { // the second replaces the first
+		if out, said = reported(t, 0, today, "--log", "-", "--html", page); out+said != "" {
+			t.Errorf("it said %q", out+said)
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil || !strings.HasPrefix(string(text), "<!DOCTYPE html>") || !strings.Contains(string(text), "from standard input") {
+		t.Errorf("%v: %.100s", err, text)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".report-*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestReportMisuse(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "access.log")
+	if err := os.WriteFile(log, []byte(asked("05", "192.0.2.7", "/", "x")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		code int
+		args []string
+		want string
+	}{
+		{2, nil, "--log is required"},
+		{2, []string{"--log", log, "--top", "0"}, "want 1 to 100000"},
+		{2, []string{"--log", log, "--since", "yesterday"}, "want a date such as"},
+		{2, []string{"--log", log, "--tz", "Nowhere/Never"}, "--tz Nowhere/Never"},
+		{2, []string{"--log", log, "--ranges", "googlebot"}, "want NAME=FILE"},
+		{1, []string{"--log", log, "--ranges", "googlebot=" + log + "x"}, "no such file"},
+		{1, []string{"--log", log, "--ranges", "googlebot=" + log}, "want one such as 192.0.2.0/24"},
+		{1, []string{"--log", log + "x*"}, "there is no such file; name one, or a pattern in quotes"},
+		{1, []string{"--log", log, "--until", "2026-10-01"}, "before or after the time"},
+		{1, []string{"--log", log, "--html", filepath.Join(dir, "no", "x.html")}, "write report"},
+	} {
+		if _, said := reported(t, c.code, "", c.args...); !strings.Contains(said, c.want) {
+			t.Errorf("report %q: %s, want %s", c.args, said, c.want)
+		}
+	}
+	if out, _ := reported(t, 0, "", "-h"); !strings.Contains(out, "rdfgen report --log '/var/log/nginx/access.log*'") {
+		t.Errorf("help: %s", out)
+	}
+	if out, _ := reported(t, 0, "", "--log", log, "--tz", "America/Santiago"); !strings.Contains(out, "America/Santiago") {
+		t.Errorf("in Santiago: %s", out)
+	}
+}
