@@ -16,7 +16,8 @@ import (
 
 // A transcript is a page of documentation whose indented blocks are a shell
 // session: a line "$ COMMAND", and under it what the command prints. A command
-// goes on after a "\", and until END where it has a here-document. In what is
+// goes on after a "\", until END where it has a here-document, and until
+// "> done" where it is a loop. In what is
 // printed, "..." stands for anything on a line, and a line "..." for any lines.
 type transcript struct {
 	steps []step
@@ -44,11 +45,11 @@ func readTranscript(t *testing.T, file string) transcript {
 		n++
 		line, inside := strings.CutPrefix(lines.Text(), indent)
 		switch {
-		case !inside && (line != "" || more == ""):
+		case !inside && strings.TrimSpace(line) != "":
 			s, more = nil, ""
 		case s != nil && more != "":
-			s.command += "\n" + line
-			if more == "END" && line == "END" || more == `\` && !strings.HasSuffix(line, `\`) {
+			s.command += "\n" + strings.TrimPrefix(line, "> ")
+			if more == line || more == `\` && !strings.HasSuffix(line, `\`) {
 				more = ""
 			}
 		case strings.HasPrefix(line, "$ "):
@@ -59,6 +60,8 @@ func readTranscript(t *testing.T, file string) transcript {
 				more = `\`
 			case strings.Contains(line, "<<'END'"):
 				more = "END"
+			case strings.HasSuffix(line, "; do"):
+				more = "> done"
 			}
 		case s != nil:
 			s.want = append(s.want, line)
