@@ -35,7 +35,7 @@ var ours = map[string][]string{
 	"server/ping":        {"protocol", "server", "internal/journal"},
 	"server/catalog":     {"protocol", "server", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},
 	"server/report":      {"protocol", "internal/accesslog"},
-	"server/check":       {"protocol", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},
+	"server/check":       {"protocol", "internal/xmlpull", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},
 	"client":             {"protocol", "internal/wsconn"},
 	"client/collection":  {"protocol", "client"},
 	"client/mirror":      {"protocol", "client", "client/collection", "internal/robots"},

@@ -15,7 +15,7 @@ func peak(state *os.ProcessState) int64 {
 		return 0
 	}
 	if runtime.GOOS == "darwin" {
-		return usage.Maxrss
+		return int64(usage.Maxrss)
 	}
-	return usage.Maxrss * 1024
+	return int64(usage.Maxrss) * 1024
 }

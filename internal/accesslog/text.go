@@ -60,7 +60,7 @@ func who(b []byte) (host, addr []byte) {
 		return nil, withoutPort(first)
 	case first[0] == '[' || bytes.Count(first, []byte(":")) == 1:
 		return withoutPort(first), withoutPort(second)
-	case bytes.IndexAny(second, ".:") >= 0 && bytes.Count(bytes.TrimSpace(rest), []byte(" ")) == 1 && isAddress(second):
+	case bytes.ContainsAny(second, ".:") && bytes.Count(bytes.TrimSpace(rest), []byte(" ")) == 1 && isAddress(second):
 		return first, second
 	}
 	return nil, first

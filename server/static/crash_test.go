@@ -42,7 +42,7 @@ func TestKilledWriter(t *testing.T) {
 	w := newWeb(t)
 	w.pages(40)
 	w.must(w.journal.Close())
-	rounds, inTheMiddle := 15, 0
+	rounds, inTheMiddle := 10, 0
 	if testing.Short() {
 		rounds = 6
 	}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/internal/accesslog"
+)
+
+// The log is always the same, every line of it can be read, and it is of people and crawlers.
+func TestGenerate(t *testing.T) {
+	var a, b bytes.Buffer
+	for _, w := range []*bytes.Buffer{&a, &b} {
+		if err := generate(w, 20_000, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(a.Bytes(), b.Bytes()) {
+		t.Error("two logs of one seed differ")
+	}
+	files, err := accesslog.Open([]string{"-"}, &a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	agents, crawlers, names := accesslog.NewAgents(), 0, map[string]bool{}
+	for e := files.Next(); e != nil; e = files.Next() {
+		if who := agents.Identify(e.Agent); who.Kind.Crawler() {
+			crawlers++
+			names[who.Name] = true
+		}
+	}
+	if f := files.Files()[0]; f.Entries != 20_000 || f.Broken != 0 || crawlers < 9000 || crawlers > 11_000 || len(names) != len(callers())-2 {
+		t.Errorf("%+v, %d by crawlers %v", f, crawlers, names)
+	}
+}
+
+func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds rdfgen")
+	}
+	var out bytes.Buffer
+	if err := run([]string{"-n", "5000", "-rounds", "1"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "5000 lines, ") || !strings.Contains(out.String(), "\nrdfgen report ") {
+		t.Error(out.String())
+	}
+	if err := run([]string{"-n", "0"}, &out); err == nil {
+		t.Error("no lines were written")
+	}
+	name := t.TempDir() + "/log"
+	if err := run([]string{"-n", "10", "-write", name}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(name); err != nil || bytes.Count(text, []byte("\n")) != 10 {
+		t.Errorf("%v: %s", err, text)
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestThreeVersions(t *testing.T) {
+	dir := t.TempDir()
+	var versions []string
+	for v := range 3 {
+		root := filepath.Join(dir, fmt.Sprint(v))
+		versions = append(versions, root)
+		if err := os.MkdirAll(root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 30 {
+			page := fmt.Sprintf("<title>%d</title><nav>Version 1.%d</nav><main><p>Version 1.%d<p>some words of page %d", n, v, v, n)
+			if n == 3*v {
+				page += " and of an edit"
+			}
+			if err := os.WriteFile(filepath.Join(root, fmt.Sprint(n, ".html")), []byte(page), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Remove(filepath.Join(versions[2], "17.html")); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{nil, {"-whole"}} {
+		var out strings.Builder
+		if err := run(append(flags, versions...), &out); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"learned from the first two versions: 1\n  on 30 of 30 changed pages: ^Version",
+			"pages: 0 the same, 30 changed and 0 that are too large to be weighed, 0 created, 0 deleted",
+			"pages: 0 the same, 29 changed and 0 that are too large to be weighed, 0 created, 1 deleted",
+			"30 = 100.00 %       30 = 100.00 %",
+			"2 =  6.67 %        2 =  6.67 %",
+			"error relative to the share: 0.0 %",
+			"us a page",
+		} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q does not print %q but\n%s", flags, want, out.String())
+			}
+		}
+	}
+	if err := run(versions[:1], new(strings.Builder)); err == nil {
+		t.Error("one version is enough")
+	}
+	if err := run([]string{versions[0], t.TempDir()}, new(strings.Builder)); err == nil {
+		t.Error("a directory without pages is a version")
+	}
+}

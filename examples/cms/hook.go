@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A Hook tells the notifier what has changed: this is all that a content
+// management system needs to speak Parley. What is told is what is true when
+// it is told, not when it became owed; so it can be told late, twice, and in
+// any order.
+type Hook struct {
+	Store    *Store
+	Site     *Site
+	Announce string // URL of the door
+	Token    string
+	Log      *slog.Logger
+}
+
+const (
+	hookBatch   = 500 // pages in one request; the door takes 1,000
+	hookTimeout = 15 * time.Second
+	hookLeast   = 200 * time.Millisecond // before it tries again, doubled up to...
+	hookMost    = time.Minute
+)
+
+// Run tells what is owed, at once, and again until there is an answer, until ctx ends.
+func (h *Hook) Run(ctx context.Context) error {
+	for wait := hookLeast; ; {
+		owed := h.Store.Owed(hookBatch)
+		if len(owed) == 0 {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-h.Store.owes:
+			}
+			continue
+		}
+		after, err := h.tell(ctx, owed)
+		if err == nil {
+			err, wait = h.Store.Settle(owed), hookLeast
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			continue
+		}
+		after = max(after, wait)
+		h.Log.Warn("the notifier was not told", "pages", len(owed), "err", err, "again_in", after)
+		wait = min(2*wait, hookMost)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(after):
+		}
+	}
+}
+
+// tell announces the pages at some paths. It returns how long to wait at least
+// where the notifier asks for that.
+func (h *Hook) tell(ctx context.Context, paths map[string]time.Time) (after time.Duration, err error) {
+	var said struct {
+		Pages []server.Announcement `json:"pages"`
+	}
+	for path, since := range paths {
+		a := server.Announcement{URL: h.Site.Base + path[1:]}
+		if doc, ok := h.Site.Document(path); ok {
+			length := int64(len(doc.Body))
+			a.Modified, a.Digest, a.Length, a.Type, a.Title = doc.Modified, protocol.Sum(doc.Body), &length, "text/html", doc.Title
+		} else {
+			a.Gone, a.Modified = true, since
+		}
+		said.Pages = append(said.Pages, a)
+	}
+	body, err := json.Marshal(said)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.Announce, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+h.Token)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if resp.StatusCode != http.StatusOK {
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+		return min(time.Duration(seconds)*time.Second, hookMost), fmt.Errorf("%s: %.200s", resp.Status, answer)
+	}
+	var done server.Announced
+	if err == nil {
+		err = json.Unmarshal(answer, &done)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range done.Refused { // it would be refused again
+		h.Log.Warn("the notifier does not publish a page", "url", r.URL, "reason", r.Reason)
+	}
+	h.Log.Debug("told the notifier", "pages", len(paths), "cursor", done.Cursor.String())
+	return 0, nil
+}
