@@ -409,6 +409,9 @@ func (e *engine) nextAt(now time.Time) time.Time {
 		}
 	}
 	held := !over(e.state.RetryAt, now, longestHint)
+	if !held && len(e.urls) > 0 && !e.s.ready() {
+		return now.Add(readyAgain)
+	}
 	for _, o := range e.urls {
 		switch {
 		case o.due.IsZero():

@@ -71,6 +71,10 @@ type IndexNow struct {
 	// Public says which URLs may be told to anybody now; nil means all.
 	Public func(url string) bool
 
+	// Ready reports whether Public's answers count already; nil means that they
+	// do. Until then nothing is sent. The Publisher's Ready is made for it.
+	Ready func() bool
+
 	// MinSignificance is how much of a page's main text an update must have
 	// changed to be sent, from 0 to 1. Zero means 0.01; negative means that
 	// every change is sent. An update of unknown significance is always sent.
@@ -134,12 +138,17 @@ const (
 
 	// again is how long Run waits after the journal failed.
 	again = time.Minute
+
+	// readyAgain is when Run asks again whether it may send.
+	readyAgain = 2 * time.Second
 )
 
 func (s *IndexNow) now() time.Time          { return clock(s.Now) }
 func (s *IndexNow) log() *slog.Logger       { return orDiscard(s.Log) }
 func (s *IndexNow) debounce() time.Duration { return orDefault(s.Debounce, 10*time.Minute) }
 func (s *IndexNow) maxBatch() int           { return min(orDefault(s.MaxBatch, maxBatch), maxBatch) }
+
+func (s *IndexNow) ready() bool { return s.Ready == nil || s.Ready() }
 
 // init checks the configuration once.
 func (s *IndexNow) init() error {

@@ -159,6 +159,9 @@ func (s *IndexNow) NewKey() (string, error) {
 // keyURL is where engines look for a key.
 func (s *IndexNow) keyURL(k string) string { return s.Base + k + ".txt" }
 
+// keyFile is where it stands in KeyDir.
+func (s *IndexNow) keyFile(k string) string { return filepath.Join(s.KeyDir, k+".txt") }
+
 // KeyPath returns the URL path of the file that proves the key, such as
 // "/0123456789abcdef0123456789abcdef.txt". It makes the key if there is none.
 func (s *IndexNow) KeyPath() (string, error) {
@@ -240,7 +243,7 @@ func (s *IndexNow) writeKeyFile() error {
 	if k.Old != "" && over(k.OldUntil, s.now(), keepOld) {
 		s.removeKeyFile(k.Old)
 	}
-	path := filepath.Join(s.KeyDir, k.Key+".txt")
+	path := s.keyFile(k.Key)
 	if holds(path, k.Key) {
 		return nil
 	}
@@ -252,7 +255,7 @@ func (s *IndexNow) removeKeyFile(k string) {
 	if s.KeyDir == "" {
 		return
 	}
-	path := filepath.Join(s.KeyDir, k+".txt")
+	path := s.keyFile(k)
 	if !holds(path, k) {
 		return
 	}

@@ -117,7 +117,7 @@ func (e *engine) send(ctx context.Context) (did Outcome, more bool, err error) {
 			return did, false, err
 		}
 	}
-	if !over(e.state.RetryAt, now, longestHint) || len(e.urls) == 0 {
+	if !over(e.state.RetryAt, now, longestHint) || len(e.urls) == 0 || !e.s.ready() {
 		return did, false, nil
 	}
 	limit := e.s.maxBatch()

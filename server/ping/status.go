@@ -16,9 +16,9 @@ type Status struct {
 // A KeyStatus is how the key stands. It is no secret: everybody can read it in
 // its file.
 type KeyStatus struct {
-	Key  string    `json:"key,omitempty"` // empty: none has been made yet
-	URL  string    `json:"url,omitempty"` // where engines look for it
-	File string    `json:"file,omitempty"`
+	Key  string    `json:"key,omitempty"`  // empty: none has been made yet
+	URL  string    `json:"url,omitempty"`  // where engines look for it
+	File string    `json:"file,omitempty"` // in KeyDir; empty if there is none
 	Made time.Time `json:"made,omitzero"`
 
 	// Seen is when the site was found to serve it. Zero means not yet.
@@ -66,6 +66,9 @@ func (s *IndexNow) Status() (Status, error) {
 	}
 	if k.Key != "" {
 		st.Key = KeyStatus{Key: k.Key, URL: s.keyURL(k.Key), Made: k.Made, Seen: k.Seen}
+		if s.KeyDir != "" {
+			st.Key.File = s.keyFile(k.Key)
+		}
 	}
 	now := s.now()
 	for _, e := range s.engines {
