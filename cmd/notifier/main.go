@@ -124,9 +124,13 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		n.Announce, n.AnnounceTokens = p.Announce, tokens
 	}
 	t := tellers{
+		hubURL:  d.site.HubURL(),
 		engines: d.site.IndexNow(journal, site.Public, env.Log),
 		hubs:    d.site.WebSub(journal, snapshot.Cursor, env.Log),
 		hub:     d.site.Hub(journal, snapshot.Cursor, env.Log),
+	}
+	if t.engines != nil {
+		t.engines.Ready = p.Ready
 	}
 	holder := &server.Holder{State: d.site.State, Publisher: p, Log: env.Log,
 		Answers: map[string]func(context.Context) (any, error){"tellers": func(context.Context) (any, error) { return t.status() }}}

@@ -18,6 +18,7 @@ type tellers struct {
 	engines *ping.IndexNow
 	hubs    *ping.WebSub
 	hub     *ping.Hub
+	hubURL  string // that the manifest names; empty if none
 }
 
 // tellersStatus is how they stand. What is not used is missing.
@@ -77,6 +78,9 @@ func (t *tellers) doors(n *server.Notifier, base string) http.Handler {
 		case t.engines != nil && t.engines.ServesPath(r.URL.Path):
 			t.engines.ServeHTTP(w, r)
 		default:
+			if t.hubURL != "" && r.URL.Path == path+"robots.rdf" {
+				w.Header().Set("Link", ping.Links(t.hubURL, base+"robots.rdf"))
+			}
 			n.ServeHTTP(w, r)
 		}
 	})

@@ -236,7 +236,7 @@ func keyTrouble(s *ping.IndexNow) error {
 	for _, e := range st.Engines {
 		switch e.Key {
 		case ping.KeyBurned, ping.KeyRefused, ping.KeyUnserved:
-			return fmt.Errorf("IndexNow: %s: %s", e.Name, e.Trouble)
+			return fmt.Errorf("IndexNow: %s: %s; --indexnow-rotate makes another key where one is refused for good", e.Name, e.Trouble)
 		}
 	}
 	return nil

@@ -81,7 +81,7 @@ func (p *pages) inventory(f *Flags, features func(string, []byte, bool) (server.
 	if f.Docroot != "" {
 		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: f.Include, Exclude: f.Exclude,
 			CleanURLs: f.CleanURLs, Robots: f.Robots, MaxFile: int64(f.MaxFile), Features: features, Log: log}
-		for _, own := range append(f.outputs.own(f), f.Out, f.State) {
+		for _, own := range append(f.outputs.own(f), f.Out, f.State, f.keyFile(j)) {
 			if own != "" {
 				site.Own = append(site.Own, own)
 			}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -50,7 +51,9 @@ func (s *senders) check(f *Flags) error {
 	return nil
 }
 
-// hubURL is the hub that feeds name.
+// HubURL is the hub that the manifest and the feeds name; empty if there is none.
+func (f *Flags) HubURL() string { return f.senders.hubURL(f) }
+
 func (s *senders) hubURL(f *Flags) string {
 	switch {
 	case s.ownHub:
@@ -77,6 +80,22 @@ func (f *Flags) IndexNow(j *server.Journal, public func(string) bool, log *slog.
 		n.KeyDir, _ = filepath.Abs(f.Docroot)
 	}
 	return n
+}
+
+// keyFile is where the file stands that proves the IndexNow key; empty if there is none.
+func (f *Flags) keyFile(j *server.Journal) string {
+	if j == nil || f.Docroot == "" {
+		return ""
+	}
+	n := f.IndexNow(j, nil, nil)
+	if n == nil {
+		return ""
+	}
+	p, err := n.KeyPath()
+	if err != nil { // whoever sends says what is wrong
+		return ""
+	}
+	return filepath.Join(n.KeyDir, path.Base(p))
 }
 
 // topics returns the URLs that can be subscribed to, and their files.
