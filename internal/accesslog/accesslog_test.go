@@ -322,6 +322,7 @@ func FuzzParse(f *testing.F) {
 			f.Add(line)
 		}
 	}
+	agents := accesslog.NewAgents()
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var p accesslog.Parser
 		var e accesslog.Entry
@@ -343,7 +344,9 @@ func FuzzParse(f *testing.F) {
 		if err := p.Parse(line, &e); err != nil || shown(&e) != want {
 			t.Errorf("%q: once %s, then %s, %v", line, want, shown(&e), err)
 		}
-		accesslog.NewAgents().Identify(e.Agent)
+		if a := agents.Identify(e.Agent); a.Name == "" || len(a.Name) > 40 {
+			t.Errorf("%q is named %q", e.Agent, a.Name)
+		}
 	})
 }
 

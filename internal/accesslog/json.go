@@ -102,12 +102,12 @@ func (p *Parser) parseJSON(line []byte, e *Entry) error {
 	if o.rank[addrField] == 0 || o.rank[timeField] == 0 {
 		return errFields
 	}
-	*e = Entry{Status: o.number(statusField, 599), Bytes: -1, NoAgent: o.rank[agentField] == 0}
+	*e = Entry{Status: int(o.number(statusField, 599)), Bytes: -1, NoAgent: o.rank[agentField] == 0}
 	if e.Status < 100 {
 		e.Status = 0
 	}
 	if n := o.number(bytesField, maxBytes); o.rank[bytesField] > 0 && n >= 0 {
-		e.Bytes = int64(n)
+		e.Bytes = n
 	}
 	e.Addr, e.Host = withoutPort(p.text(addrField)), withoutPort(p.text(hostField))
 	if len(e.Addr) == 0 {
@@ -148,7 +148,7 @@ func (p *Parser) text(field int) []byte {
 }
 
 // number returns the value of a field as a number of 0 to most; -1 if it is none.
-func (o *object) number(field, most int) int {
+func (o *object) number(field int, most int64) int64 {
 	v := o.value[field]
 	if i := bytes.IndexByte(v, '.'); i > 0 {
 		v = v[:i]
@@ -156,12 +156,12 @@ func (o *object) number(field, most int) int {
 	if len(v) == 0 || len(v) > 18 {
 		return -1
 	}
-	n := 0
+	n := int64(0)
 	for _, c := range v {
 		if c < '0' || c > '9' {
 			return -1
 		}
-		n = n*10 + int(c-'0')
+		n = n*10 + int64(c-'0')
 	}
 	if n > most {
 		return -1

@@ -262,7 +262,7 @@ func (b *builder) newCaller(agent *accesslog.Agent, claim string) *caller {
 
 // visit sees what a request says of its page.
 func (b *builder) visit(e *accesslog.Entry, who *caller, sent int64) {
-	if len(e.Target) == 0 {
+	if len(e.Method) == 0 || len(e.Target) == 0 {
 		return
 	}
 	id := b.pages.of(e)

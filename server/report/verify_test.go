@@ -175,10 +175,10 @@ func TestDNS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer files.Close()
-	resolver := n.serve(t)
 	if testing.Short() {
 		n.names["66.249.66.99"] = "x.googlebot.com." // nobody waits
 	}
+	resolver := n.serve(t)
 	r, err := report.Build(t.Context(), files, report.Options{Resolver: resolver})
 	if err != nil {
 		t.Fatal(err)
