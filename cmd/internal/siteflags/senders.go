@@ -31,7 +31,7 @@ type senders struct {
 
 func (s *senders) define(fs *flag.FlagSet) {
 	*s = senders{}
-	fs.Var(&s.engines, "indexnow", "tell `ENGINE` at once of pages that changed: bing, yandex, naver, seznam, yep, indexnow, or a URL (repeatable)")
+	fs.Var(&s.engines, "indexnow", "tell `ENGINE` at once of pages that changed: bing, yandex, naver, seznam, yep, indexnow, or a URL; they tell one another (repeatable)")
 	fs.Float64Var(&s.significance, "indexnow-significance", 0.01, "leave out updates that changed less than this `SHARE` of the main text; 0 sends all")
 	fs.StringVar(&s.key, "indexnow-key", "", "prove by `KEY` that the site is yours (default one that is made and kept in the state)")
 	fs.BoolVar(&s.rotate, "indexnow-rotate", false, "make a new key when an engine refuses the old one for good")
