@@ -48,8 +48,8 @@ type Page struct {
 	// is not UTF-8. It has at most MaxTitle bytes.
 	Title string
 
-	// NoIndex says that <meta name="robots"> or <meta name="parley"> has
-	// "noindex" or "none" among its content.
+	// NoIndex says that <meta name="robots"> or <meta name="parley">, before
+	// any <body>, has "noindex" or "none" among its content.
 	NoIndex bool
 
 	// Language is what <html lang> or xml:lang says, else <meta
@@ -102,6 +102,7 @@ type reader struct {
 	page Page
 
 	inHead       bool // nothing that belongs into a body has begun
+	inBody       bool // there was a <body>: nothing speaks for the whole page any more
 	inTitle      bool // the next token is the title, if it is text
 	titled       bool // there was a title
 	html         bool // there was an <html>
@@ -150,7 +151,7 @@ func (r *reader) start(e element, closed, more bool) bool {
 		if !r.want.Links && !r.want.Text {
 			return false
 		}
-		r.inHead, r.titled = false, true
+		r.inHead, r.titled, r.inBody = false, true, true
 	case atom.Html, atom.Head, atom.Base, atom.Link, atom.Meta, atom.Script, atom.Style, atom.Noscript, atom.Template:
 	case atom.Title:
 		if !in.unread {
@@ -168,14 +169,16 @@ func (r *reader) start(e element, closed, more bool) bool {
 	}
 	switch atom.Atom(e.name) {
 	case atom.Html:
-		if !r.html {
+		if !r.html && !r.inBody {
 			r.page.Language = firstOf(language(a.lang), language(a.xmlLang))
 		}
 		r.html = true
 	case atom.Meta:
 		r.meta(&a)
 	case atom.Base:
-		r.refs.setBase(a.href)
+		if !r.inBody {
+			r.refs.setBase(a.href)
+		}
 	case atom.Link:
 		if r.inHead && !in.unread && hasWord(a.rel, "canonical") {
 			r.refs.setCanonical(a.href)
@@ -195,15 +198,18 @@ func (r *reader) start(e element, closed, more bool) bool {
 
 // meta reads what a <meta> says.
 func (r *reader) meta(a *attributes) {
-	name := strings.TrimSpace(string(a.name))
-	if strings.EqualFold(name, "robots") || strings.EqualFold(name, "parley") {
+	equiv := strings.TrimSpace(string(a.httpEquiv))
+	if r.want.Links && strings.EqualFold(equiv, "refresh") {
+		r.refs.addRefresh(a.content)
+	}
+	if r.inBody {
+		return
+	}
+	if name := strings.TrimSpace(string(a.name)); strings.EqualFold(name, "robots") || strings.EqualFold(name, "parley") {
 		r.page.NoIndex = r.page.NoIndex || hasWord(a.content, "noindex") || hasWord(a.content, "none")
 	}
-	switch equiv := strings.TrimSpace(string(a.httpEquiv)); {
-	case strings.EqualFold(equiv, "content-language") && r.metaLanguage == "":
+	if r.metaLanguage == "" && strings.EqualFold(equiv, "content-language") {
 		r.metaLanguage = language(a.content)
-	case strings.EqualFold(equiv, "refresh") && r.want.Links:
-		r.refs.addRefresh(a.content)
 	}
 }
 

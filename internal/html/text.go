@@ -38,7 +38,7 @@ const maxDepth = 512
 // such a role, or is within one that is.
 type text struct {
 	stack []frame // the first stands for the page
-	over  int     // open elements that the stack has no room for
+	over  int     // open special elements that the stack has no room for
 
 	out  []byte
 	rank rank // of the place that out is from
@@ -72,7 +72,9 @@ func (t *text) start(e element, a *attributes, closed bool) (inSVG bool) {
 		t.stack[0] = t.stack[0].with(t.stack[0].element, own)
 	case closed || e.has(void) || !matters:
 	case len(t.stack) == maxDepth:
-		t.over++
+		if e.has(special) {
+			t.over++
+		}
 	default:
 		t.stack = append(t.stack, in.with(element{e.name, own}, own))
 	}

@@ -208,7 +208,7 @@ func TestSharesAreNearTheCount(t *testing.T) {
 		if rms > 0.15 {
 			t.Errorf("%s: the error is %.1f %%", kind, 100*rms)
 		}
-		if a.beyond*100 > a.n {
+		if a.beyond > 1+a.n/100 {
 			t.Errorf("%s: %d of %d shares are off by more than 40 %% and two words", kind, a.beyond, a.n)
 		}
 		if kind == "a word" && a.exact*100 < 97*a.n {
