@@ -33,6 +33,10 @@ func (r *ManifestReader) readHead() error {
 			continue
 		}
 		if r.x.Is(nsRSS, "items") {
+			if r.headOnly && h.stated {
+				h.finish() // the writer says nothing more after it
+				return nil
+			}
 			if err := r.x.Skip(); err != nil {
 				return err
 			}
@@ -76,7 +80,8 @@ type headDraft struct {
 	epoch string
 	seq   uint64
 	hasSeq,
-	complete bool
+	complete,
+	stated bool // whether it is complete
 }
 
 // take takes in a child of the channel, and reports whether it has a meaning here.
@@ -104,7 +109,7 @@ func (h *headDraft) take(el *etree.Element, base string) bool {
 			m.Items = int(n)
 		}
 	case nsParley + " complete":
-		h.complete = text == "true"
+		h.complete, h.stated = text == "true", true
 	case nsParley + " stream":
 		m.Stream, _ = canonicalURL(base, rdfResource(el), doorSchemes...)
 	case nsParley + " changes":

@@ -73,6 +73,8 @@ type ManifestReader struct {
 	origin     string // foreign is what does not begin with it
 	err        error  // final
 
+	headOnly bool // see ReadManifestHead
+
 	begun   bool // the root was seen
 	channel bool // the channel was seen
 	head    Manifest
@@ -118,6 +120,22 @@ func NewManifestReader(r io.Reader, o ManifestOptions) *ManifestReader {
 		}
 	}
 	return m
+}
+
+// ReadManifestHead returns what the manifest that r gives says of itself. Of
+// one in Parley's own form it reads no further than to the table of contents:
+// that what follows is there, and well-formed, it does not say. A document
+// without a channel has the zero head but for its URLs.
+func ReadManifestHead(r io.Reader, o ManifestOptions) (Manifest, error) {
+	m := NewManifestReader(r, o)
+	m.headOnly = true
+	for {
+		if _, err := m.Next(); err == io.EOF {
+			return m.head, nil
+		} else if err != nil {
+			return Manifest{}, err
+		}
+	}
 }
 
 // Head returns what the manifest says of itself. It is complete when Next has
@@ -169,7 +187,7 @@ func (r *ManifestReader) Next() (Record, error) {
 func (r *ManifestReader) read() (Record, bool, error) {
 	for {
 		k, err := r.x.Next()
-		if err == io.EOF && r.head.Complete && r.items != r.head.Items {
+		if err == io.EOF && r.head.Complete && r.items != r.head.Items && !r.headOnly {
 			return Record{}, false, fmt.Errorf("%w: %d, not %d", ErrTruncated, r.items, r.head.Items)
 		}
 		if err != nil {
@@ -194,7 +212,9 @@ func (r *ManifestReader) read() (Record, bool, error) {
 			return r.entry(gone)
 		case r.x.Is(nsRSS, "channel") && !r.channel:
 			r.channel = true
-			err = r.readHead()
+			if err = r.readHead(); err == nil && r.headOnly {
+				err = io.EOF
+			}
 		default:
 			err = r.x.Skip()
 		}

@@ -3,6 +3,7 @@ package protocol_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -269,4 +270,45 @@ func FuzzManifest(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The head alone is what a reader of the whole finds, and of a manifest in
+// Parley's own form no more is read for it.
+func TestReadManifestHead(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.rdf")
+	if err != nil || len(files) < 6 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := protocol.ManifestOptions{URL: "http://www.example.com/d/robots.rdf"}
+		whole, _, err := read(bytes.NewReader(b), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, err := protocol.ReadManifestHead(bytes.NewReader(b), o)
+		if diff := whole.diff(document{head: head, items: whole.items, gone: whole.gone}); err != nil || diff != "" {
+			t.Errorf("%s: %v, %s", name, err, diff)
+		}
+		// Cut short it is an error, or what it was: never less.
+		for n := range b {
+			if cut, err := protocol.ReadManifestHead(bytes.NewReader(b[:n]), o); err == nil && cut != head {
+				t.Fatalf("%s cut at %d: %+v", name, n, cut)
+			}
+		}
+	}
+	d := document{head: goldens()["site"].head}
+	for i := range 20_000 {
+		d.items = append(d.items, protocol.Item{URL: fmt.Sprintf("https://www.example.com/%05d", i), Length: -1})
+	}
+	d.head.Items = len(d.items)
+	b := d.write(t)
+	left := bytes.NewReader(b)
+	head, err := protocol.ReadManifestHead(left, protocol.ManifestOptions{})
+	if err != nil || head.Items != len(d.items) || head.Cursor != d.head.Cursor || left.Len() < len(b)-256<<10 {
+		t.Errorf("%+v, %v, and %d of %d bytes are left", head, err, left.Len(), len(b))
+	}
 }

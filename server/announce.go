@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,8 +57,9 @@ type Refused struct {
 // has not been looked at yet. Try again in a moment.
 var ErrNotReady = errors.New("the first look at the site is not over")
 
-// announceMark begins the stamp of what was announced. Stamps of a docroot
-// begin with a device number.
+// announceMark begins the stamp of what was announced, which goes on with the
+// date that was said, in milliseconds, and a hash of all of it. Stamps of a
+// docroot begin with a device number.
 const announceMark = "\x00announced\x00"
 
 // maxWent bounds how many goings are remembered with their date, which takes
@@ -65,6 +67,17 @@ const announceMark = "\x00announced\x00"
 const maxWent = 100_000
 
 func isAnnounced(e journal.Entry) bool { return bytes.HasPrefix(e.Stamp, []byte(announceMark)) }
+
+// saidModified is when a page changed, as it was said: by a clock that is
+// ahead of ours, perhaps, whose dates are taken in as ours. Zero is unknown.
+func saidModified(e journal.Entry) time.Time {
+	if said, ok := bytes.CutPrefix(e.Stamp, []byte(announceMark)); ok && len(said) > 8 {
+		if ms := int64(binary.BigEndian.Uint64(said)); ms != 0 {
+			return time.UnixMilli(ms)
+		}
+	}
+	return e.Item.Modified
+}
 
 // Announce takes announcements in, at most protocol.MaxBatch of them, in one
 // durable transaction; when it returns they have been told. What was announced
@@ -239,7 +252,7 @@ func (a *Announcement) clean(url string, now time.Time) (reason string) {
 
 func (t *taking) gone(url string, a Announcement, k *known) {
 	switch {
-	case !k.present, a.Modified.Before(k.entry.Item.Modified) && !a.Modified.IsZero():
+	case !k.present, a.Modified.Before(saidModified(k.entry)) && !a.Modified.IsZero():
 		t.done.Unchanged++
 	default:
 		t.done.Deleted++
@@ -283,11 +296,11 @@ func (t *taking) there(url string, a Announcement, k *known) {
 		return
 	}
 	was := k.entry
-	switch news := compareNews(a, was.Item); {
-	case news < 0, news == 0 && was.Held.IsZero(), bytes.Equal(stamp, was.Stamp):
+	switch news := compareNews(a, was); {
+	case news < 0, news == 0 && was.Held.IsZero() && len(was.Stamp) > 0:
 		t.done.Unchanged++
 		return
-	case news == 0: // it vanished, and now somebody says that it is there
+	case news == 0: // it vanished, or the state was lost, and now somebody says that it is there
 		k.entry.Stamp, k.entry.Held = stamp, time.Time{}
 		t.steps = append(t.steps, journal.Step{Entry: k.entry})
 		t.done.Unchanged++
@@ -315,14 +328,13 @@ func (t *taking) there(url string, a Announcement, k *known) {
 
 // compareNews returns 1 if an announcement says other than what is known, 0 if
 // it says the same, and -1 if it is older than that.
-func compareNews(a Announcement, was protocol.Item) int {
-	known := !a.Digest.IsZero() && a.Digest == was.Digest
-	age := 1 // where one has no date, it is a matter of the digest
-	if !a.Modified.IsZero() && !was.Modified.IsZero() {
-		age = a.Modified.Truncate(time.Millisecond).Compare(was.Modified)
+func compareNews(a Announcement, was journal.Entry) int {
+	age, said := 1, saidModified(was) // where one has no date, it is a matter of the digest
+	if !a.Modified.IsZero() && !said.IsZero() {
+		age = a.Modified.Truncate(time.Millisecond).Compare(said)
 	}
 	switch {
-	case known:
+	case bytes.Equal(a.stamp(), was.Stamp), !a.Digest.IsZero() && a.Digest == was.Item.Digest:
 		return 0
 	case age == 0 && !a.Digest.IsZero():
 		return 1 // twice within a second, as most dates are written
@@ -336,13 +348,16 @@ func (t *taking) importance(e *journal.Entry) {
 	}
 }
 
-// stamp is what an announcement that says the same has too: a date that was to
-// come, and was taken for now, is no news when it is said again.
+// stamp is what only an announcement that says the same has too.
 func (a Announcement) stamp() []byte {
 	b, err := json.Marshal(a)
 	if err != nil {
 		panic("server: encode announcement: " + err.Error()) // plain values always encode
 	}
 	sum := sha256.Sum256(b)
-	return append([]byte(announceMark), sum[:16]...)
+	said := uint64(0)
+	if !a.Modified.IsZero() {
+		said = uint64(a.Modified.UnixMilli())
+	}
+	return append(binary.BigEndian.AppendUint64([]byte(announceMark), said), sum[:16]...)
 }

@@ -86,6 +86,7 @@ func startVictim(t *testing.T, dir string) (*exec.Cmd, string) {
 // notifier is killed again and again. They say everything until they are
 // answered, and every page is told exactly once.
 func TestAnnounceCrash(t *testing.T) {
+	t.Parallel()
 	pages, kills := 10_000, 6
 	if testing.Short() {
 		pages, kills = 1000, 2

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,6 +92,35 @@ func TestAnnounce(t *testing.T) {
 			w.wantSaid("unchanged 1", A{URL: "y", Gone: true, Modified: at.Add(3 * time.Second)})
 			w.wantSaid("unchanged 1", A{URL: "y", Modified: at})
 			w.wantTold("create x, delete x, create x")
+		},
+		"by a clock that is ahead": func(w *world) {
+			ahead := w.now.Add(time.Hour)
+			first := A{URL: "x", Modified: ahead}
+			w.wantSaid("created 1", first)
+			w.pass(5 * time.Minute)
+			w.wantSaid("updated 1", A{URL: "x", Modified: ahead.Add(5 * time.Minute)})
+			if it := w.entry("x"); !it.Modified.Equal(w.now) {
+				w.Errorf("%+v", it)
+			}
+			w.pass(time.Minute)
+			w.wantSaid("unchanged 1", first)
+			w.wantSaid("unchanged 1", A{URL: "x", Gone: true, Modified: ahead.Add(time.Minute)})
+			w.wantSaid("deleted 1", A{URL: "x", Gone: true, Modified: ahead.Add(6 * time.Minute)})
+		},
+		"the state is lost": func(w *world) {
+			list := []A{{URL: "x", Modified: w.now}, {URL: "y", Digest: one}}
+			w.say(list...)
+			_, err := w.pub.Turn(w.Context())
+			w.must(err)
+			w.must(w.journal.Close())
+			w.must(os.Remove(w.state()))
+			w.open() // with what the manifest says
+			w.look()
+			w.wantSaid("unchanged 2", list...)
+			w.pass(time.Hour)
+			if rep := w.look(); rep.HeldNow != 0 || rep.Told() != 0 {
+				w.Errorf("%v", rep)
+			}
 		},
 		"all in one call": func(w *world) {
 			at := w.now.Add(-time.Hour)

@@ -60,10 +60,10 @@ type comparison struct {
 	again  bool    // more was ripe than the side list holds
 	broken bool    // the journal takes no more
 
-	owed      map[Scope]time.Time // where pages are to be healed, and when that can be
-	unhealed  int                 // pages whose time could not be set
-	unhealing error               // why the first of them could not
-	refused   map[string]bool     // pages that were read in vain to be healed
+	owed      debts           // what is to be healed later
+	unhealed  int             // pages whose time could not be set
+	unhealing error           // why the first of them could not
+	refused   map[string]bool // pages that were read in vain to be healed
 
 	announced     int // pages that stay because they were announced
 	wereAnnounced int // the same, as of the last look at everything
@@ -195,13 +195,16 @@ func isStamp(kept []byte, o Offer) bool {
 
 // unchanged takes in that a page is what it was, without its being read.
 func (c *comparison) unchanged(e journal.Entry) {
-	now := e
-	now.Held = time.Time{}
 	if e.Held.IsZero() {
 		c.rep.Unchanged++
+		if c.importance == nil || len(c.scopes) > 0 {
+			return
+		}
 	} else {
 		c.rep.Returned++
 	}
+	now := e
+	now.Held = time.Time{}
 	if len(c.scopes) == 0 {
 		now.Item.Importance = c.importanceOf(e.Item)
 	}

@@ -190,3 +190,29 @@ func TestFeaturesOfWhatIsRead(t *testing.T) {
 		t.Errorf("features fail, and Read says %v", err)
 	}
 }
+
+// What a page says of itself is taken in as far as it is what it should be.
+func TestFeaturesAreCleaned(t *testing.T) {
+	d := newDocroot(t, "d/a.html")
+	own := base + "d/a.html"
+	for _, c := range []struct{ language, canonical, wantLanguage, wantCanonical string }{
+		{"en", "", "en", ""},
+		{" pt-BR ", own, "pt-BR", ""},
+		{"de_DE", "a.html#top", "", ""},
+		{"zh-Hant-419", "../b.html", "zh-Hant-419", base + "b.html"},
+		{"1x", "HTTPS://Other.Example:443/x", "", "https://other.example/x"},
+		{"-en", "javascript:alert(1)", "", ""},
+		{strings.Repeat("x", 36), "http://user@site.example/", "", ""},
+		{`en"><script>`, strings.Repeat("x", protocol.MaxURL+1), "", ""},
+	} {
+		text := protocol.Sum([]byte("text"))
+		d.site.Features = func(string, []byte, bool) (server.Features, error) {
+			return server.Features{Language: c.language, Canonical: c.canonical, Text: text, Sketch: []byte("sketch")}, nil
+		}
+		o, err := d.site.Read(t.Context(), d.offer("d/a.html"))
+		d.must(err)
+		if o.Language != c.wantLanguage || o.Canonical != c.wantCanonical || o.Text != text || string(o.Sketch) != "sketch" {
+			t.Errorf("%.50q %.50q: %q %q", c.language, c.canonical, o.Language, o.Canonical)
+		}
+	}
+}

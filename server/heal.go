@@ -31,7 +31,7 @@ import (
 // only the second was looked at leave nothing to tell them apart by.
 
 // healPatience is how far in the future the time may lie that a page is to
-// get, for it to be waited for.
+// get, for a Turn to wait for it.
 const healPatience = 2 * time.Second
 
 // servedAhead is how far ahead of ours the clock of a file system may be. A
@@ -88,18 +88,17 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r Offer, again 
 	if c.healer == nil || to.IsZero() || to.Equal(second(r.Modified)) {
 		return true, nil
 	}
-	// Once the second that it is to have is over, no later write can leave the
-	// same. The second that it has should be over too: killed in between we
-	// would not know that it was told, and other bytes may follow within it.
+	// Once the clock has ticked since the time that it is to have, no later
+	// write can leave the same. The second that it has should be over too:
+	// killed in between we would not know that it was told, and other bytes
+	// may follow within it.
 	at := to
 	if over := second(r.Modified).Add(time.Second); !r.Modified.After(now) && over.After(at) {
 		at = over
 	}
 	if at = at.Add(racyFine); at.After(now) {
 		e.Stamp = nil // so that it is read again
-		if at.Sub(now) <= healPatience {
-			c.owe(scopeOf(e.Item.URL), at)
-		}
+		c.owed.add(scopeOf(e.Item.URL), at, now)
 		return true, nil
 	}
 	h, err := c.healer.Heal(ctx, r, to)
@@ -123,12 +122,21 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r Offer, again 
 	return true, nil
 }
 
-// owe notes that there are pages in a directory whose time can be set then.
-func (c *comparison) owe(s Scope, at time.Time) {
-	if c.owed == nil {
-		c.owed = make(map[Scope]time.Time)
+// debts says in which directories there are pages whose time could not be set
+// yet, and when that can be.
+type debts map[Scope]time.Time
+
+// add notes a page. All that can soon be done in a directory is done at one
+// time; what must wait for long is found again by then.
+func (d *debts) add(s Scope, at, now time.Time) {
+	if *d == nil {
+		*d = make(debts)
 	}
-	c.owed[s] = latest(c.owed[s], at)
+	was, ok := (*d)[s]
+	soon := func(t time.Time) bool { return t.Sub(now) <= healPatience }
+	if !ok || soon(at) && (at.After(was) || !soon(was)) {
+		(*d)[s] = at
+	}
 }
 
 // maxRefused is how many pages may turn out in vain to be read again so that
@@ -258,10 +266,7 @@ func (p *Publisher) owe(c *comparison) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for s, at := range c.owed {
-		if p.owed == nil {
-			p.owed = make(map[Scope]time.Time)
-		}
-		p.owed[s] = latest(p.owed[s], at)
+		p.owed.add(s, at, c.now)
 	}
 }
 
@@ -284,14 +289,17 @@ func (p *Publisher) healOwed(ctx context.Context, rep *Report) error {
 		var scopes []Scope
 		var at time.Time
 		p.mu.Lock()
+		now := p.now()
 		for s, t := range p.owed {
-			scopes, at = append(scopes, s), latest(at, t)
+			if t.Sub(now) <= healPatience {
+				scopes, at = append(scopes, s), latest(at, t)
+			}
 		}
 		p.mu.Unlock()
 		if len(scopes) == 0 || p.running.Load() {
 			return nil
 		}
-		if !sleep(ctx, min(at.Sub(p.now()), healPatience)) {
+		if !sleep(ctx, at.Sub(now)) {
 			return ctx.Err()
 		}
 		next, _, err := p.look(ctx, scopes, false)

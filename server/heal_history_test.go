@@ -106,9 +106,10 @@ func (v *visitors) lastChanges() map[string]uint64 {
 // every look that has healed, a brute-force memory of all that was ever served
 // agrees with what the validators say.
 func TestHealHistories(t *testing.T) {
-	seeds := uint64(40)
+	t.Parallel()
+	seeds := uint64(24)
 	if testing.Short() {
-		seeds = 8
+		seeds = 6
 	}
 	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(seed, 3))

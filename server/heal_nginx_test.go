@@ -118,6 +118,7 @@ func (s *webServer) valid(copies map[string]validators) (etags, dates int) {
 // same bytes. To nginx all is new, and every copy out there worthless; healed,
 // nothing has happened.
 func TestHealNginx(t *testing.T) {
+	t.Parallel()
 	const source = "/usr/share/doc/git-doc"
 	if _, err := os.Stat(source); err != nil {
 		missing(t, "no git-doc on this machine")

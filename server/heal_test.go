@@ -115,6 +115,7 @@ func (w *ward) wantQuiet() {
 }
 
 func TestHealRebuild(t *testing.T) {
+	t.Parallel()
 	w := newWard(t, "a.html", "b.html", "d/c.html")
 	w.look()
 	was := map[string]int64{}
@@ -149,6 +150,7 @@ func TestHealRebuild(t *testing.T) {
 
 // Without it nothing is touched, but what was seen counts once it is switched on.
 func TestHealOff(t *testing.T) {
+	t.Parallel()
 	w := newWard(t, "a.html", "b.html")
 	w.pub.Heal = false
 	w.look()
@@ -173,6 +175,7 @@ func TestHealOff(t *testing.T) {
 }
 
 func TestHealStories(t *testing.T) {
+	t.Parallel()
 	for name, story := range map[string]func(w *ward){
 		"the same second": func(w *ward) {
 			w.put("a.html", "one")
@@ -381,6 +384,7 @@ func TestHealStories(t *testing.T) {
 
 // What a Turn could not set yet it waits for.
 func TestHealTurn(t *testing.T) {
+	t.Parallel()
 	d := newDocroot(t, "a.html")
 	j, err := server.OpenJournal(t.Context(), filepath.Join(filepath.Dir(d.dir), "state"), server.JournalOptions{Base: base})
 	d.must(err)
@@ -577,17 +581,21 @@ func TestRunHeals(t *testing.T) {
 	for _, p := range []string{"a.html", "b.html", "d/c.html"} {
 		was[p] = w.second(p)
 	}
+	replace := func(place, content string, at time.Time) { // at once, so that no look sees half of it
+		t.Helper()
+		w.putAt(".new", content, at)
+		w.must(os.Rename(w.path(".new"), w.path(place)))
+	}
 	for p := range was { // a rebuild
-		w.write(p, "content of "+p)
+		replace(p, "content of "+p, time.Now())
 	}
 	until(t, "the rebuild is healed", func() bool {
 		return w.second("a.html") == was["a.html"] && w.second("b.html") == was["b.html"] && w.second("d/c.html") == was["d/c.html"]
 	})
-	w.write("a.html", "first")
+	replace("a.html", "first", time.Now())
 	until(t, "an edit", func() bool { return w.journal.Head().Seq == 1 })
 	first := w.second("a.html")
-	w.write("a.html", "third")
-	w.must(os.Chtimes(w.path("a.html"), time.Unix(first, 0), time.Unix(first, 5)))
+	replace("a.html", "third", time.Unix(first, 5))
 	until(t, "another, of its time", func() bool { return w.journal.Head().Seq == 2 && w.second("a.html") > first })
 	if s := w.second("a.html"); s != first+1 {
 		t.Errorf("healed from %d to %d", first, s)

@@ -90,7 +90,7 @@ type Publisher struct {
 	announced int                  // entries that are there because they were announced
 	noHealer  bool                 // that has been said
 	refused   map[string]bool      // see comparison
-	went      map[string]time.Time // see goneSince
+	went      map[string]time.Time // see rememberGone
 
 	writing sync.Mutex // held by whoever writes the outputs
 
@@ -98,10 +98,10 @@ type Publisher struct {
 	pending           pending
 	status            Status
 	lookErr, writeErr error
-	held              time.Time           // since when the page is held that is ripe next; zero if none
-	loaded            bool                // the Snapshot has taken over the file of an earlier run
-	owed              map[Scope]time.Time // where pages are to be healed, and when that can be
-	outputs           []outputState       // of Outputs
+	held              time.Time     // since when the page is held that is ripe next; zero if none
+	loaded            bool          // the Snapshot has taken over the file of an earlier run
+	owed              debts         // what is to be healed later
+	outputs           []outputState // of Outputs
 }
 
 // pending is what waits to be looked at.

@@ -81,38 +81,38 @@ func (s *Snapshot) Load(j *Journal) error {
 		return err
 	}
 	defer f.Close()
-	head, err := readHead(f, s.Manifest.URL)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", s.Path, err)
-	}
-	at := j.Head()
-	if !j.Whole() || head.Cursor.Epoch != at.Epoch || head.Cursor.Seq > at.Seq {
-		return nil
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return err
-	}
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
+	st := &published{info: info}
+	if a := readAccount(j); a.isOf(f) {
+		st.cursor, st.items, st.etag = a.Cursor, a.Items, a.Etag
+	} else {
+		head, err := readHead(f, s.Manifest.URL)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", s.Path, err)
+		}
+		st.cursor, st.items = head.Cursor, head.Items
+	}
+	at := j.Head()
+	if !j.Whole() || st.cursor.Epoch != at.Epoch || st.cursor.Seq > at.Seq {
+		return nil
+	}
+	if st.etag == "" {
+		if st.etag, err = etagOfFile(f); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.state = &published{cursor: head.Cursor, items: head.Items, etag: etagOf(sum), info: info}
+	s.state = st
 	return nil
 }
 
 // readHead reads what a manifest says before its first item.
 func readHead(r io.Reader, url string) (protocol.Manifest, error) {
-	mr := protocol.NewManifestReader(r, protocol.ManifestOptions{URL: url})
-	if _, err := mr.Next(); err != nil && err != io.EOF {
-		return protocol.Manifest{}, err
-	}
-	return mr.Head(), nil
+	return protocol.ReadManifestHead(r, protocol.ManifestOptions{URL: url})
 }
 
 // tidy removes temporary files of a writer that was killed.
@@ -181,79 +181,101 @@ func sameFile(a, b os.FileInfo) bool {
 func (s *Snapshot) Write(ctx context.Context, j *Journal) (bool, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if s.current(j) {
+	if s.current(j) || s.accounted(ctx, j) {
 		return false, nil
 	}
-	wrote, err := s.write(ctx, j)
+	wrote, a, err := s.write(ctx, j)
 	if err != nil && ctx.Err() == nil {
-		wrote, err = s.write(ctx, j) // the rules of what is public may have changed between its passes
+		wrote, a, err = s.write(ctx, j) // the rules of what is public may have changed between its passes
 	}
 	if err != nil {
 		return false, fmt.Errorf("write %s: %w", s.Path, err)
 	}
+	s.account(ctx, j, a)
 	return wrote, nil
 }
 
-func (s *Snapshot) write(ctx context.Context, j *Journal) (bool, error) {
+// write reports whether it had to, and what there is to account for; its
+// files are for account to describe. That has no revision if it cannot be.
+func (s *Snapshot) write(ctx context.Context, j *Journal) (wrote bool, a account, err error) {
 	v, err := j.View()
 	if err != nil {
-		return false, err
+		return false, a, err
 	}
 	defer v.Close()
 	d, err := s.draft(ctx, v)
 	if err != nil {
-		return false, err
+		return false, a, err
 	}
-	if st, err := d.compare(s.Path); err == nil {
+	if d.m.Items == v.Len() { // else rules withhold what the journal has
+		if a.Config, err = s.config(v); err != nil {
+			return false, a, err
+		}
+		a.Revision = v.Revision()
+	}
+	st, err := d.compare(s.Path)
+	switch {
+	case err == nil:
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		s.state = st
-		return false, nil
-	} else if !errors.Is(err, errDiffers) {
-		return false, err
+		s.mu.Unlock()
+	case !errors.Is(err, errDiffers):
+		return false, a, err
+	default:
+		if st, err = s.replace(d); err != nil {
+			return false, a, err
+		}
+		wrote = true
 	}
+	a.Cursor, a.Items, a.Etag = st.cursor, st.items, st.etag
+	return wrote, a, nil
+}
+
+// replace puts the draft in place of the file.
+func (s *Snapshot) replace(d *draft) (*published, error) {
 
 	dir, name := filepath.Split(s.Path)
 	f, err := os.CreateTemp(dir, "."+name+".*.tmp")
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer os.Remove(f.Name()) // gone already when all went well
 	defer f.Close()
 	sum := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(f, sum), 256<<10)
 	if err := d.writeTo(w); err != nil {
-		return false, err
+		return nil, err
 	}
 	if err := w.Flush(); err != nil {
-		return false, err
+		return nil, err
 	}
 	if err := f.Chmod(0o644); err != nil && runtime.GOOS != "windows" {
-		return false, err
+		return nil, err
 	}
 	if err := s.stampTime(f); err != nil {
-		return false, err
+		return nil, err
 	}
 	if err := f.Sync(); err != nil {
-		return false, err
+		return nil, err
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if err := f.Close(); err != nil {
-		return false, err
+		return nil, err
 	}
+	st := &published{cursor: d.m.Cursor, items: d.m.Items, etag: etagOf(sum), info: info, checked: true}
 	s.mu.Lock()
 	err = os.Rename(f.Name(), s.Path)
 	if err == nil {
-		s.state = &published{cursor: d.m.Cursor, items: d.m.Items, etag: etagOf(sum), info: info, checked: true}
+		s.state = st
 	}
 	s.mu.Unlock()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	return true, syncDir(filepath.Dir(s.Path))
+	return st, syncDir(filepath.Dir(s.Path))
 }
 
 // stampTime gives the new file a later second than the old one has: web
@@ -284,6 +306,18 @@ func syncDir(dir string) error {
 	}
 	defer d.Close()
 	return d.Sync()
+}
+
+// etagOfFile reads a file from its beginning.
+func etagOfFile(f *os.File) (string, error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return etagOf(sum), nil
 }
 
 func etagOf(h hash.Hash) string { return `"` + hex.EncodeToString(h.Sum(nil)[:16]) + `"` }

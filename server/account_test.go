@@ -1,0 +1,141 @@
+package server_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A later process knows an unchanged manifest without making it again, and
+// notices whatever would make it another one.
+func TestUnchangedManifestIsNotMadeAgain(t *testing.T) {
+	asked := map[string]int{} // how often Public was asked about a page, by path
+	began := func(t *testing.T) *world {
+		w := newWorld(t)
+		w.fill(50)
+		w.write("old.html", "old")
+		w.write("older.html", "older")
+		w.turn()
+		w.remove("old.html")
+		w.rename("older.html", "z.html")
+		w.turn()
+		w.pass(time.Minute)
+		w.turn()
+		return w
+	}
+	next := func(w *world) (wrote, made bool) {
+		w.Helper()
+		w.restart()
+		clear(asked)
+		public := w.pub.Snapshot.Public
+		w.pub.Snapshot.Public = func(url string) bool {
+			asked[strings.TrimPrefix(url, base)]++
+			return public(url)
+		}
+		w.turn()
+		return w.pub.Status().Writes > 0, asked["p/007.html"] > 0
+	}
+	for name, c := range map[string]struct {
+		change      func(w *world)
+		wrote, made bool
+	}{
+		"nothing": {change: func(w *world) {}},
+		"another time of the file": {change: func(w *world) {
+			w.must(os.Chtimes(w.out(), w.now.Add(-time.Hour), w.now.Add(-time.Hour)))
+		}},
+		"a copy in its place": {change: func(w *world) {
+			b, err := os.ReadFile(w.out())
+			w.must(err)
+			w.must(os.WriteFile(w.out()+".new", b, 0o600))
+			w.must(os.Rename(w.out()+".new", w.out()))
+		}},
+		"a page": {change: func(w *world) { w.write("p/001.html", "new") }, wrote: true, made: true},
+		"a stamp": {change: func(w *world) {
+			w.write("p/001.html", w.pages["p/001.html"].content)
+		}, made: true},
+		"a byte of the file, its time set back": {change: func(w *world) {
+			b, err := os.ReadFile(w.out())
+			w.must(err)
+			info, err := os.Stat(w.out())
+			w.must(err)
+			i := bytes.Index(b, []byte("<p:items>"))
+			b[i+len("<p:items>")] ^= 1
+			w.must(os.WriteFile(w.out(), b, 0o644))
+			w.must(os.Chtimes(w.out(), info.ModTime(), info.ModTime()))
+		}, wrote: true, made: true},
+		"no file any more":               {change: func(w *world) { w.must(os.Remove(w.out())) }, wrote: true, made: true},
+		"a rule for a page that is gone": {change: func(w *world) { w.forbidden["old.html"] = true }, wrote: true, made: true},
+		"a rule for where a page went":   {change: func(w *world) { w.forbidden["z.html"] = true }, wrote: true, made: true},
+		"the account is lost": {change: func(w *world) {
+			w.must(w.journal.SetNotes(map[string][]byte{"output/manifest": nil}))
+		}, made: true},
+		"the account is another program's": {change: func(w *world) {
+			w.must(w.journal.SetNotes(map[string][]byte{"output/manifest": []byte("{}")}))
+		}, made: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := began(t)
+			if wrote, made := next(w); wrote || made {
+				t.Fatalf("nothing has changed, and it was written: %v, made: %v", wrote, made)
+			}
+			head := w.journal.Head()
+			c.change(w)
+			if wrote, made := next(w); wrote != c.wrote || made != c.made {
+				t.Errorf("written: %v, made: %v", wrote, made)
+			}
+			m, items, gone := w.manifest()
+			if want := w.present(); len(items) != len(want) || m.Cursor != w.journal.Head() || m.Cursor.Epoch != head.Epoch {
+				t.Errorf("%d items at %v, the journal has %d at %v", len(items), m.Cursor, len(want), w.journal.Head())
+			}
+			for _, g := range gone {
+				if path := strings.TrimPrefix(g.URL, base); w.forbidden[path] {
+					t.Errorf("%s is told, though a rule forbids it", path)
+				}
+			}
+			if wrote, made := next(w); wrote || made {
+				t.Errorf("and then it was written again: %v, or made: %v", wrote, made)
+			}
+		})
+	}
+}
+
+// What the manifest says of the site is a part of it.
+func TestManifestOfAnotherTitleIsMadeAgain(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	w.turn()
+	w.restart()
+	w.pub.Snapshot.Manifest.Title = "Another"
+	w.turn()
+	if m, _, _ := w.manifest(); m.Title != "Another" || w.pub.Status().Writes != 1 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// A manifest that had to withhold a page is not accounted for: the rule may
+// be gone before any look has withdrawn the page.
+func TestWithholdingManifestIsNotAccountedFor(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	w.turn()
+	w.write("new.html", "new")
+	w.look()
+	w.forbidden["p/001.html"] = true
+	_, err := w.pub.Snapshot.Write(t.Context(), w.journal)
+	w.must(err)
+	if _, items, _ := w.manifest(); len(items) != 3 {
+		t.Fatal(items)
+	}
+	delete(w.forbidden, "p/001.html")
+	w.restart()
+	w.turn()
+	if _, items, _ := w.manifest(); len(items) != 4 {
+		t.Errorf("the page is still missing: %v", items)
+	}
+	if list, _ := filepath.Glob(filepath.Join(w.dir, ".robots.rdf.*.tmp")); len(list) > 0 {
+		t.Error(list)
+	}
+}
