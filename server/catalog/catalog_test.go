@@ -44,6 +44,14 @@ func TestListStories(t *testing.T) {
 				w.Errorf("%+v", it)
 			}
 		},
+		"two lists of one size, written within one tick of the clock": func(w *world) {
+			tick := time.Now()
+			for _, list := range []string{"/a\n", "/b\n"} {
+				w.must(os.Chtimes(w.write("urls", list), tick, tick))
+				w.look()
+			}
+			w.wantPages("a", "b") // a is held
+		},
 		"a page that is not named any more is held": func(w *world) {
 			w.write("urls", "/a\n/b\n/c\n")
 			w.baseline()
@@ -112,10 +120,10 @@ func TestListStories(t *testing.T) {
 			w.baseline()
 			w.wantPages("a")
 			want := map[string]string{
-				`:2 "http://other.example/b"`: "another site", `:3 "mailto:x@example.org"`: "not a URL",
-				`:4 "ftp://x/y"`: "not a URL", `:5 "http://[::1"`: "not a URL", `:7 "word"`: "not a URL",
+				`:2 http://other.example/b`: "another site", `:3 mailto:x@example.org`: "not a URL",
+				`:4 ftp://x/y`: "not a URL", `:5 http://[::1`: "not a URL", `:7 word`: "not a URL",
 				"private/p": "robots.txt", "drafts/x": "excluded", "robots.rdf": "own output",
-				fmt.Sprintf(`:10 "/%s"`, strings.Repeat("x", 199)): "URL too long",
+				fmt.Sprintf(`:10 /%s`, strings.Repeat("x", 199)): "URL too long",
 			}
 			got := w.leftOut()
 			for place, why := range want {
@@ -144,6 +152,8 @@ func TestListStories(t *testing.T) {
 			}
 			// An unreachable robots.txt goes on to count, and so does one that has just vanished.
 			w.answer("/robots.txt", answer{status: 503})
+			w.look()
+			w.pass(2 * time.Minute)
 			w.look()
 			w.remove("/robots.txt")
 			w.look()

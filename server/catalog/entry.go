@@ -146,7 +146,9 @@ func (c claim) stamp() []byte { return append([]byte(stampMark), c[:]...) }
 // what cannot be told.
 func (e *Entry) clean(base string) {
 	e.Title = oneLine(e.Title, maxTitle)
-	e.Language = oneLine(e.Language, maxWord)
+	if e.Language = strings.TrimSpace(e.Language); len(e.Language) > maxWord || strings.Trim(e.Language, languageBytes) != "" {
+		e.Language = ""
+	}
 	e.Type = mediaType(e.Type)
 	if e.Canonical != "" {
 		e.Canonical, _ = protocol.CanonicalURL(base, e.Canonical)
@@ -155,6 +157,9 @@ func (e *Entry) clean(base string) {
 		e.Modified, e.Span = time.Time{}, 0
 	}
 }
+
+// languageBytes are what tags of BCP 47 consist of.
+const languageBytes = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // Times outside of these years are a mistake, whoever says them.
 var (

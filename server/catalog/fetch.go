@@ -29,7 +29,8 @@ import (
 // validators of the last answer, which are kept in the journal, so that most
 // checks cost the site a 304.
 //
-// While Watch runs it fetches beside the looks. Otherwise, and for the first
+// While Watch runs it fetches beside the looks, and a published page must
+// answer twice that it is not there. Otherwise, and for the first
 // description of a site, a look fetches before it begins, for as long as
 // Budget: what is not fetched by then waits for the next look.
 type Fetch struct {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,6 +108,32 @@ func TestFetchStories(t *testing.T) {
 			}
 			w.wantTold()
 		},
+		"a page that was gone, and then nobody knows": func(w *world) {
+			w.remove("/b")
+			w.pass(25 * time.Hour)
+			w.look()
+			w.answer("/b", answer{status: 500})
+			w.pass(time.Hour)
+			w.restart()
+			if r := w.look(); r.HeldNow != 1 || r.Returned != 0 {
+				w.Errorf("%+v", r)
+			}
+			w.remove("/b")
+			w.pass(time.Hour)
+			w.restart()
+			w.look()
+			w.wantTold("delete b")
+		},
+		"noindex comes with a 304": func(w *world) {
+			tag := fmt.Sprintf("%q", protocol.Sum([]byte("page a")).String()[9:20])
+			w.answer("/a", answer{body: "page a", header: http.Header{"Etag": {tag}, "X-Robots-Tag": {"noindex"}}})
+			w.pass(25 * time.Hour)
+			w.look()
+			if !slices.Contains(w.requests(), "GET /a 304") {
+				w.Error("it was no 304")
+			}
+			w.wantTold("delete a")
+		},
 		"redirects and noindex are no pages": func(w *world) {
 			w.answer("/a", answer{status: 301, header: http.Header{"Location": {"/b"}}})
 			w.answer("/b", answer{body: "x", header: http.Header{"X-Robots-Tag": {"unavailable_after: 25 Jun 2030 15:00:00 PST", "googlebot: nofollow, noindex"}}})
@@ -143,11 +170,16 @@ func TestFetchStories(t *testing.T) {
 		},
 		"a page over the limit": func(w *world) {
 			w.page("/a", strings.Repeat("x", 2000))
+			w.page("/c", strings.Repeat("x", 1000))
+			w.answer("/b", answer{serve: func(rw http.ResponseWriter, r *http.Request) { // it does not say how long it is
+				rw.(http.Flusher).Flush()
+				rw.Write([]byte(strings.Repeat("x", 1001)))
+			}})
 			w.pass(25 * time.Hour)
 			w.look()
-			w.wantTold("delete a")
-			if got := w.leftOut()["a"]; got != "too large" {
-				w.Errorf("left out for %q", got)
+			w.wantTold("delete a", "delete b", "update c")
+			if got := w.leftOut(); got["a"] != "too large" || got["b"] != "too large" {
+				w.Errorf("left out are %q", got)
 			}
 		},
 		"a server in trouble changes nothing, and is left alone": func(w *world) {
@@ -330,8 +362,135 @@ func TestFetchRunning(t *testing.T) {
 	w.page("/a", "other")
 	w.pass(2 * time.Hour)
 	w.until("the change", func() bool { return w.item("a").Digest == protocol.Sum([]byte("other")) })
+	// One answer that it is not there is none.
+	w.requests()
+	w.remove("/b")
+	w.pass(2 * time.Hour)
+	w.untilAsked("GET /b 404")
+	w.page("/b", "page b")
+	w.pass(30 * time.Minute)
+	w.untilAsked("GET /b 304")
 	w.remove("/b")
 	w.pass(2 * time.Hour)
 	w.until("the deletion", func() bool { w.pass(time.Second); return w.journal.Len() == 1 })
 	w.wantTold("create b", "update a", "delete b")
+}
+
+// untilAsked waits until the site has been asked, and has answered, as given.
+func (w *world) untilAsked(what string) {
+	w.Helper()
+	w.until(what, func() bool { return slices.Contains(w.requests(), what) })
+}
+
+// While a page was being fetched, somebody announced what is newer.
+func TestFetchOvertaken(t *testing.T) {
+	w := newWorld(t)
+	w.page("/b", "page b")
+	w.write("urls", "/b\n")
+	w.catalog.Sources = []catalog.Source{catalog.List(w.path("urls"))}
+	w.catalog.Fetch = &catalog.Fetch{Rate: 100, Recheck: time.Hour}
+	w.catalog.Every = 20 * time.Millisecond
+	w.restart()
+	w.running()
+	w.until("the first page", func() bool { return w.journal.Whole() && w.journal.Len() == 1 })
+	w.cursor = w.journal.Head()
+
+	asked, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	w.answer("/b", answer{serve: func(rw http.ResponseWriter, r *http.Request) {
+		first := false
+		once.Do(func() { first = true })
+		rw.Header().Set("Content-Type", "text/html")
+		if !first {
+			fmt.Fprint(rw, "announced")
+			return
+		}
+		close(asked)
+		<-release
+		fmt.Fprint(rw, "old")
+	}})
+	w.requests()
+	w.pass(2 * time.Hour)
+	<-asked
+	d, length := protocol.Sum([]byte("announced")), int64(9)
+	_, err := w.publisher.Announce(t.Context(), []server.Announcement{{URL: w.base + "b", Digest: d, Length: &length, Type: "text/html"}})
+	w.must(err)
+	close(release)
+	n := 0
+	w.until("it is fetched again", func() bool { n += len(w.requests()); return n > 1 })
+	w.until("it is taken in", func() bool {
+		e, _, err := w.journal.Get(w.base + "b")
+		w.must(err)
+		return strings.HasPrefix(string(e.Stamp), "parley/fetched:")
+	})
+	if got := w.item("b").Digest; got != d {
+		t.Errorf("digest %v, want %v", got, d)
+	}
+	w.wantTold("update b")
+}
+
+// What a feed no longer names is there all the same, until it answers twice
+// that it is not.
+func TestFetchPartial(t *testing.T) {
+	w := newWorld(t)
+	rss := `<?xml version="1.0"?><rss version="2.0"><channel><title>t</title>`
+	for _, p := range []string{"a", "b"} {
+		w.page("/"+p, "page "+p)
+		rss += "<item><link>" + w.base + p + "</link></item>"
+	}
+	w.page("/feed", rss+"</channel></rss>")
+	w.catalog.Sources = []catalog.Source{catalog.Feed(w.base + "feed")}
+	w.catalog.Fetch = &catalog.Fetch{Rate: 1000}
+	w.restart()
+	w.baseline()
+	w.wantPages("a", "b")
+	w.remove("/b")
+	w.pass(25 * time.Hour)
+	w.look()
+	w.wantTold()
+	w.pass(time.Minute)
+	w.look()
+	w.wantTold("delete b")
+}
+
+// A server in trouble is not asked for page after page.
+func TestFetchTrouble(t *testing.T) {
+	w := newWorld(t)
+	list := ""
+	for i := range 200 {
+		w.answer(fmt.Sprintf("/%d", i), answer{status: 500})
+		list += fmt.Sprintf("/%d\n", i)
+	}
+	w.write("urls", list)
+	w.catalog.Sources = []catalog.Source{catalog.List(w.path("urls"))}
+	w.catalog.Fetch = &catalog.Fetch{Rate: 1000}
+	w.restart()
+	w.baseline()
+	if n := len(w.requests()); n < 5 || n > 30 {
+		t.Errorf("%d requests", n)
+	}
+	w.look()
+	if r := w.requests(); len(r) > 0 {
+		t.Errorf("and %q at once", r)
+	}
+	w.pass(2 * time.Minute)
+	w.look()
+	if r := w.requests(); len(r) == 0 {
+		t.Error("and never again")
+	}
+}
+
+// A page that was made when it was asked for has no date, if nobody knows one.
+func TestFetchJustMade(t *testing.T) {
+	w := newWorld(t)
+	now := http.Header{"Last-Modified": {w.clock().Format(http.TimeFormat)}, "Date": {w.clock().Format(http.TimeFormat)}}
+	w.answer("/a", answer{body: "a", header: now})
+	w.write("urls", "/a\n")
+	w.catalog.Sources = []catalog.Source{catalog.List(w.path("urls"))}
+	w.catalog.Fetch = &catalog.Fetch{Rate: 1000}
+	w.restart()
+	w.baseline()
+	if m := w.item("a").Modified; !m.IsZero() {
+		t.Errorf("modified %v", m)
+	}
 }

@@ -72,14 +72,17 @@ type page struct {
 type verdict uint8
 
 const (
-	fine verdict = iota
+	fine    verdict = iota
+	missing         // it answered once that it is not there: what is known of it stays until it says so again
 	gone
 	noIndex
 	redirects
 	large
 )
 
-func (v verdict) left() string { return [...]string{"", "", leftNoIndex, leftRedirects, leftLarge}[v] }
+func (v verdict) left() string {
+	return [...]string{"", "", "", leftNoIndex, leftRedirects, leftLarge}[v]
+}
 
 func verdictOf(left string) verdict {
 	for v := noIndex; v <= large; v++ {
@@ -142,7 +145,7 @@ func (f *fetcher) offer(o *server.Offer) bool {
 		o.LeftOut = leftGone
 	case p.verdict == gone:
 		return false
-	case p.verdict != fine:
+	case p.verdict.left() != "":
 		o.LeftOut = p.verdict.left()
 	case p.stamp == "":
 		return false // nobody has fetched it yet
@@ -216,8 +219,9 @@ func (f *fetcher) fetchForLook(ctx context.Context) {
 	}
 }
 
-// load takes over what earlier runs have stored in the journal. That it opens
-// a second View while the look has one is harmless: nothing is waited for.
+// load takes over what earlier runs have stored in the journal. It opens a
+// second View while the look has one, which is well as long as the file does
+// not outgrow its mapping: see journal.View.
 func (f *fetcher) load(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -283,7 +287,7 @@ func (f *fetcher) plan() (waiting int) {
 			continue
 		case p.next > now.Unix() && !(changed && p.verdict != fine):
 			continue
-		case p.doubt || changed:
+		case p.doubt || changed || p.verdict == missing:
 			c.checked = 1 // before all others
 		case p.verdict != fine || p.stamp == "":
 			fresh = append(fresh, c)
@@ -414,11 +418,9 @@ func (f *fetcher) note(d due, a answer) {
 		f.pages[h] = p
 	}
 	was := p.verdict
-	recheck := orDefault(f.opts.Recheck, 24*time.Hour)
-	again := min(againLeast<<min(p.fails, 20), max(recheck, againLeast))
 	p.plan = f.plans
 	if a.err != nil && !errors.Is(a.err, fs.ErrNotExist) {
-		p.next = now.Add(max(again, a.retry)).Unix()
+		p.next = now.Add(max(f.again(p), a.retry)).Unix()
 		p.fails = min(p.fails+1, 100)
 		f.failed(url, a, now)
 		return
@@ -427,19 +429,37 @@ func (f *fetcher) note(d due, a answer) {
 	p.claim, p.doubt, p.next = d.claim.short(), false, 0
 	switch {
 	case a.err != nil:
-		p.verdict, p.next = gone, now.Add(again).Unix()
-		if p.fails = min(p.fails+1, 100); p.fails == 2 {
+		f.noteGone(p, now)
+		if p.fails == 2 {
 			was = fine
 		}
 	case a.offer.LeftOut != "":
-		p.verdict, p.fails, p.next = verdictOf(a.offer.LeftOut), 0, now.Add(recheck).Unix()
+		p.verdict, p.fails, p.next = verdictOf(a.offer.LeftOut), 0, now.Add(orDefault(f.opts.Recheck, 24*time.Hour)).Unix()
 	default:
 		p.verdict, p.fails = fine, 0
 		f.answers[url] = a
 	}
-	if p.verdict == fine || p.verdict != was {
+	if p.verdict == fine || p.verdict != was && p.verdict != missing {
 		f.untold = append(f.untold, url)
 	}
+}
+
+// noteGone notes that a page is not there. While Watch runs, one that is
+// published is asked for again before that counts; otherwise the next run does that.
+func (f *fetcher) noteGone(p *page, now time.Time) {
+	if p.verdict != missing && p.verdict != gone {
+		p.fails = 0 // those counted something else
+	}
+	p.next = now.Add(f.again(p)).Unix()
+	p.fails = min(p.fails+1, 100)
+	if p.verdict = gone; p.fails == 1 && p.stamp != "" && f.running {
+		p.verdict = missing
+	}
+}
+
+// again is how long to wait before a page is asked for again that failed.
+func (f *fetcher) again(p *page) time.Duration {
+	return min(againLeast<<min(p.fails, 20), max(orDefault(f.opts.Recheck, 24*time.Hour), againLeast))
 }
 
 // failed notes that nothing is known of a page, and leaves a server alone that is in trouble.

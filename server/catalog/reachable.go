@@ -34,7 +34,7 @@ import (
 //
 // Every change is followed by a look at everything, since a link may lead
 // anywhere. Links are kept in memory for as long as pages do not change: 8
-// bytes each, and some 300 for each page.
+// bytes each, and some 130 for each page; a look takes some 200 more for each.
 //
 // Fields are not to be changed once a method has been called.
 type Reachable struct {
@@ -197,8 +197,12 @@ func (r *Reachable) Heal(ctx context.Context, o server.Offer, to time.Time) (ser
 
 // A node is a page that links may lead to.
 type node struct {
-	offer server.Offer
-	next  int // another page of the same name, -1 if there is none
+	url, place string
+	stamp      uint64 // hash
+	next       int32  // another page of the same name, -1 if there is none
+	html       bool
+	known      bool // stamp says whether it has changed
+	unsettled  bool
 }
 
 // follow finds out what links lead to, unless that is known and a part of it will do.
@@ -245,15 +249,14 @@ func (r *Reachable) follow(ctx context.Context, whole bool) error {
 		name := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
 		for i := byName[name]; i >= 0; i = nodes[i].next {
-			o := nodes[i].offer
-			if !isHTML(o.Type) {
+			if !nodes[i].html {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			l := r.linksOf(ctx, o)
-			links[r.hash(o.URL)] = l
+			l := r.linksOf(ctx, &nodes[i])
+			links[r.hash(nodes[i].url)] = l
 			for _, to := range l.to {
 				reach(to)
 			}
@@ -269,8 +272,8 @@ func (r *Reachable) follow(ctx context.Context, whole bool) error {
 	return nil
 }
 
-// load takes over what is published. That it opens a second View while the
-// look has one is harmless: nothing is waited for.
+// load takes over what is published. It opens a second View while the look has
+// one, which is well as long as the file does not outgrow its mapping: see journal.View.
 func (r *Reachable) load(ctx context.Context) error {
 	if r.Journal == nil {
 		return nil
@@ -292,8 +295,8 @@ func (r *Reachable) load(ctx context.Context) error {
 }
 
 // offers returns what the Inventory offers, and the first page of each name.
-func (r *Reachable) offers(ctx context.Context) (nodes []node, byName map[uint64]int, err error) {
-	byName = make(map[uint64]int)
+func (r *Reachable) offers(ctx context.Context) (nodes []node, byName map[uint64]int32, err error) {
+	byName = make(map[uint64]int32)
 	for o, err := range r.Inventory.Look(ctx, nil) {
 		var unseen *server.UnseenError
 		switch {
@@ -306,12 +309,13 @@ func (r *Reachable) offers(ctx context.Context) (nodes []node, byName map[uint64
 		case len(nodes) >= MaxReachable:
 			return nil, nil, fmt.Errorf("more than %d pages", MaxReachable)
 		}
-		o.LeftOut = ""
-		name, n := r.name(o.URL), node{o, -1}
+		name := r.name(o.URL)
+		n := node{url: o.URL, place: o.Place, stamp: r.hash(string(o.Stamp)), next: -1,
+			html: isHTML(o.Type), known: len(o.Stamp) > 0, unsettled: o.Unsettled}
 		if first, ok := byName[name]; ok {
 			n.next = first
 		}
-		byName[name] = len(nodes)
+		byName[name] = int32(len(nodes))
 		nodes = append(nodes, n)
 	}
 	return nodes, byName, ctx.Err()
@@ -319,27 +323,26 @@ func (r *Reachable) offers(ctx context.Context) (nodes []node, byName map[uint64
 
 // linksOf returns the links of a page. Where it cannot be read, those count
 // that it had; if that is not known either, it has none.
-func (r *Reachable) linksOf(ctx context.Context, o server.Offer) pageLinks {
-	old, ok := r.link[r.hash(o.URL)]
-	stamp := r.hash(string(o.Stamp))
-	if ok && (len(o.Stamp) > 0 && old.stamp == stamp || o.Unsettled) {
+func (r *Reachable) linksOf(ctx context.Context, n *node) pageLinks {
+	old, ok := r.link[r.hash(n.url)]
+	if ok && (n.known && old.stamp == n.stamp || n.unsettled) {
 		return old
 	}
-	page, err := r.page(ctx, o)
+	page, err := r.page(ctx, server.Offer{URL: n.url, Place: n.place})
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil && r.Log != nil {
-			r.Log.Warn("links of a page could not be read: those count that it had", "url", o.URL, "err", err)
+			r.Log.Warn("links of a page could not be read: those count that it had", "url", n.url, "err", err)
 		}
 		return old
 	}
-	l := pageLinks{stamp: stamp}
+	l := pageLinks{stamp: n.stamp}
 	seen := make(map[uint64]bool)
-	for i, ref := range r.Links(o.URL, page) {
+	for i, ref := range r.Links(n.url, page) {
 		if i >= maxLinks {
 			break
 		}
-		url, err := protocol.CanonicalURL(o.URL, ref)
-		if err != nil || protocol.Origin(url) != protocol.Origin(o.URL) {
+		url, err := protocol.CanonicalURL(n.url, ref)
+		if err != nil || protocol.Origin(url) != protocol.Origin(n.url) {
 			continue
 		}
 		if name := r.name(url); !seen[name] {

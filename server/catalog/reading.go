@@ -101,7 +101,7 @@ func (l leftOut) place(source string) string {
 		source = fmt.Sprintf("%s:%d", source, l.line)
 	}
 	if l.what != "" {
-		source += fmt.Sprintf(" %q", l.what)
+		source += " " + oneLine(l.what, 200)
 	}
 	return source
 }
