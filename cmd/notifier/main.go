@@ -63,6 +63,7 @@ func notifier() *command.Command {
 		Usage:     "--docroot DIR --base URL [options]",
 		Sites:     command.Together,
 		Elsewhere: siteflags.RdfgenOnly(),
+		Claims:    func() []string { return append(d.site.Claims(), "--listen "+d.listen) },
 		Sub:       []*command.Command{status()},
 		Help:      help,
 		Required:  siteflags.Required(),
@@ -112,10 +113,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	p, err := d.site.Publisher(site, journal, env.Log)
-	if err != nil {
-		return err
-	}
+	p := d.site.Publisher(site, journal, env.Log)
 	p.Grace, p.LookEvery, p.WriteEvery = time.Duration(d.grace), time.Duration(d.lookEvery), time.Duration(d.writeEvery)
 	snapshot := p.Snapshot
 	n := &server.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: site.Public, Ready: p.Ready,
@@ -133,7 +131,10 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		t.engines.Ready = p.Ready
 	}
 	holder := &server.Holder{State: d.site.State, Publisher: p, Log: env.Log,
-		Answers: map[string]func(context.Context) (any, error){"tellers": func(context.Context) (any, error) { return t.status() }}}
+		Answers: map[string]func(context.Context) (any, error){
+			"tellers": func(context.Context) (any, error) { return t.status() },
+			"does":    func(context.Context) (any, error) { return append([]string{}, d.site.Does()...), nil },
+		}}
 
 	doors, err := net.Listen("tcp", d.listen)
 	if err != nil {

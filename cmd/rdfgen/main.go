@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -63,6 +64,7 @@ func rdfgen() *command.Command {
 		Sub:       shared(checkCommand(), reportCommand(), learnCommand()),
 		Sites:     command.InTurn,
 		Elsewhere: siteflags.NotifierOnly(),
+		Claims:    j.site.Claims,
 		Help:      help,
 		Required:  siteflags.Required(),
 		LogLevel:  slog.LevelError,
@@ -85,13 +87,13 @@ func rdfgen() *command.Command {
 // over what is not theirs.
 func shared(parts ...*command.Command) []*command.Command {
 	for _, p := range parts {
-		p.Sites, p.Elsewhere = command.InTurn, []string{"*"}
+		p.Sites, p.Elsewhere = command.Apart, []string{"*"}
 	}
 	return parts
 }
 
 func (j *job) run(ctx context.Context) error {
-	stateless := j.dryRun || j.site.Out == "" && j.site.State == "" && !j.accept && !j.selfCheck
+	stateless := j.dryRun || !j.site.Publishes() && !j.accept && !j.selfCheck
 	if !stateless {
 		if err := j.site.StatePath(); err != nil {
 			return err
@@ -118,7 +120,7 @@ func (j *job) run(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	if err := j.sameManifest(ctx); err != nil {
+	if err := errors.Join(j.sameManifest(ctx), j.sameWork(ctx)); err != nil {
 		return err
 	}
 	var findings []server.Finding
@@ -145,6 +147,21 @@ func (j *job) sameManifest(ctx context.Context) error {
 	}
 	if ours, err := os.Stat(j.site.Out); err != nil || !os.SameFile(ours, theirs) {
 		return fmt.Errorf("a notifier holds the state, and publishes at %s: give it --out %s, or leave --out out", s.Path, j.site.Out)
+	}
+	return nil
+}
+
+// sameWork makes sure that the holder does all that is asked for here.
+func (j *job) sameWork(ctx context.Context) error {
+	var theirs []string
+	if err := server.Ask(ctx, j.site.State, "GET", "/does", &theirs); err != nil {
+		j.env.Log.Debug("the holder does not say what it does: another rdfgen does not", "err", err)
+		return nil
+	}
+	for _, does := range j.site.Does() {
+		if !slices.Contains(theirs, does) {
+			return fmt.Errorf("a notifier holds the state, and does not have %s: give it that too, or both the same --config", does)
+		}
 	}
 	return nil
 }
@@ -186,44 +203,53 @@ func (j *job) turn(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := j.tell(found, findings); err != nil {
-		return err
-	}
-	return j.send(ctx, p)
+	return errors.Join(j.tell(found, findings), j.send(ctx, p))
 }
 
-// send tells those who do not ask.
+// send tells those who do not ask. One that fails keeps no other from being told.
 func (j *job) send(ctx context.Context, p *server.Publisher) error {
-	var failed []string
-	if s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log); s != nil {
-		sent, err := s.Turn(ctx)
-		if err != nil {
-			return err
-		}
-		if j.spoken() && (sent.Batches > 0 || sent.Pending > 0) {
-			fmt.Fprintf(j.env.Stderr, "IndexNow: %d URLs sent, %d waiting\n", sent.Sent, sent.Pending)
-		}
-		failed = append(failed, sent.Failed...)
-		if err := keyTrouble(s); err != nil {
-			return err
-		}
+	return errors.Join(j.sendIndexNow(ctx, p), j.sendWebSub(ctx, p))
+}
+
+func (j *job) sendIndexNow(ctx context.Context, p *server.Publisher) error {
+	s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log)
+	if s == nil {
+		return nil
 	}
-	if s := j.site.WebSub(p.Journal, p.Snapshot.Cursor, j.env.Log); s != nil {
-		pings, refused, err := s.Turn(ctx)
-		if err != nil {
-			return err
-		}
-		if j.spoken() && pings > 0 {
-			fmt.Fprintf(j.env.Stderr, "WebSub: %d pings sent\n", pings)
-		}
-		failed = append(failed, refused...)
+	sent, err := s.Turn(ctx)
+	if err != nil {
+		return err
 	}
-	if j.spoken() {
-		for _, f := range failed {
-			fmt.Fprintln(j.env.Stderr, f)
-		}
+	if sent.Batches > 0 || sent.Pending > 0 {
+		j.say(fmt.Sprintf("IndexNow: %d URLs sent, %d waiting", sent.Sent, sent.Pending))
 	}
+	j.say(sent.Failed...)
+	return keyTrouble(s)
+}
+
+func (j *job) sendWebSub(ctx context.Context, p *server.Publisher) error {
+	s := j.site.WebSub(p.Journal, p.Snapshot.Cursor, j.env.Log)
+	if s == nil {
+		return nil
+	}
+	pings, failed, err := s.Turn(ctx)
+	if err != nil {
+		return err
+	}
+	if pings > 0 {
+		j.say(fmt.Sprintf("WebSub: %d pings sent", pings))
+	}
+	j.say(failed...)
 	return nil
+}
+
+// say says what goes well, or passes by itself.
+func (j *job) say(lines ...string) {
+	if j.spoken() {
+		for _, line := range lines {
+			fmt.Fprintln(j.env.Stderr, line)
+		}
+	}
 }
 
 // keyTrouble is an error where an engine does not take the site's key: that
@@ -251,9 +277,7 @@ func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func
 	if err != nil {
 		return nil, nil, err
 	}
-	if p, err = j.site.Publisher(site, journal, j.env.Log); err != nil {
-		return nil, nil, err
-	}
+	p = j.site.Publisher(site, journal, j.env.Log)
 	p.Once = true
 	bar, shown := j.env.Progress("looking", -1), 0
 	p.Progress = func(r server.Report) {
@@ -294,7 +318,7 @@ func (j *job) tell(found server.Report, findings []server.Finding) error {
 // adviseRobots proposes what robots.txt lacks. With --write-robots it lacks nothing.
 func (j *job) adviseRobots() {
 	r := j.site.RobotsFile(j.env.Log)
-	if r == nil {
+	if r == nil || slices.Contains(j.site.Does(), "--write-robots") {
 		return
 	}
 	faults, err := r.Check()

@@ -47,6 +47,11 @@ type Command struct {
 	// Sites says what sections in the configuration file mean: see [Sites].
 	Sites Sites
 
+	// Claims, if not nil, is called when the options of a site have been read,
+	// and returns what no other site of the same file may have too, such as
+	// "--out /srv/www/robots.rdf".
+	Claims func() []string
+
 	// Elsewhere names options that other programs read from the same
 	// configuration file, and this one passes over there. "*" means all that it
 	// does not have itself.
@@ -162,42 +167,57 @@ func (e *Env) ended(ctx context.Context, name string, err error) int {
 // configuration file has no sections.
 func (c *Command) run(ctx context.Context, name string, args []string, site string, env *Env) error {
 	p := c.options(name)
-	rest, err := parse(p.fs, args)
+	rest, err := c.read(p, args, site)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return c.help(env.Stdout, name, p.fs)
 	case err != nil:
-		return Misusef("%s", longNames(err))
+		return err
 	case p.version:
 		_, err := fmt.Fprintln(env.Stdout, strings.Fields(name)[0], Version())
 		return err
-	case c.Run == nil && len(rest) > 0:
-		return Misusef("there is no %s", rest[0])
-	case c.Run == nil:
-		return Misusef("which of %s?", strings.Join(c.names(), ", "))
-	}
-	// The command line has been read; what it did not say, the environment and the file may.
-	err = ff.Parse(p.fs, append([]string{"--"}, rest...),
-		ff.WithEnvVarPrefix(envPrefix), ff.WithEnvVarSplit("\n"),
-		ff.WithConfigFileFlag("config"), ff.WithConfigFileParser(c.configParser(p.fs, site)))
-	if err != nil {
-		return Misusef("%w", err)
-	}
-	for _, r := range c.Required {
-		if f := p.fs.Lookup(r); f.Value.String() == "" {
-			return Misusef("--%s is required", r)
-		}
-	}
-	if len(rest) > len(c.Args) {
-		return Misusef("unexpected argument %q", rest[len(c.Args)])
-	} else if len(rest) < len(c.Args) {
-		return Misusef("%s is required", c.Args[len(rest)])
 	}
 	env.Args, env.Log = rest, newLogger(env.Stderr, p.level.value, p.format.value)
 	if site != "" {
 		env.Log = env.Log.With("site", site)
 	}
 	return c.Run(ctx, env)
+}
+
+// read reads all options, and returns the arguments. Where help or the version
+// is asked for, nothing else counts.
+func (c *Command) read(p *options, args []string, site string) (rest []string, err error) {
+	rest, err = parse(p.fs, args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return nil, err
+	case err != nil:
+		return nil, Misusef("%s", longNames(err))
+	case p.version:
+		return nil, nil
+	case c.Run == nil && len(rest) > 0:
+		return nil, Misusef("there is no %s", rest[0])
+	case c.Run == nil:
+		return nil, Misusef("which of %s?", strings.Join(c.names(), ", "))
+	}
+	// The command line has been read; what it did not say, the environment and the file may.
+	err = ff.Parse(p.fs, append([]string{"--"}, rest...),
+		ff.WithEnvVarPrefix(envPrefix), ff.WithEnvVarSplit("\n"),
+		ff.WithConfigFileFlag("config"), ff.WithConfigFileParser(c.configParser(p.fs, site)))
+	if err != nil {
+		return nil, Misusef("%w", err)
+	}
+	for _, r := range c.Required {
+		if f := p.fs.Lookup(r); f.Value.String() == "" {
+			return nil, Misusef("--%s is required", r)
+		}
+	}
+	if len(rest) > len(c.Args) {
+		return nil, Misusef("unexpected argument %q", rest[len(c.Args)])
+	} else if len(rest) < len(c.Args) {
+		return nil, Misusef("%s is required", c.Args[len(rest)])
+	}
+	return rest, nil
 }
 
 // options are a command's own and those that every command has.

@@ -37,6 +37,7 @@ const (
 	OneSite  Sites = iota // it refuses sections
 	InTurn                // it runs once for each site, one after the other
 	Together              // it runs for all sites at once, until they end
+	Apart                 // it is of no site, and passes over sections but for the one that --site names
 )
 
 // sectionLine is what begins a section. The name stands in logs and messages.
@@ -85,6 +86,8 @@ func (c *Command) sites(args []string) ([]string, error) {
 		return nil, Misusef("%s: %w", path, err)
 	case len(names) > 0 && c.Sites == OneSite:
 		return nil, Misusef("%s has sections, and this command is of one site: name its options on the command line", path)
+	case o.site == "" && c.Sites == Apart:
+		return nil, nil
 	case o.site == "":
 		return names, nil
 	case !slices.Contains(names, o.site):
@@ -143,6 +146,10 @@ func runSites(ctx context.Context, build func() *Command, how Sites, args, sites
 		own := *env
 		return name + " [" + site + "]", c.run(ctx, name, rest, site, &own)
 	}
+	if err := claimed(build, args, sites); err != nil {
+		_, name, _ := pick(build(), args)
+		return env.ended(ctx, name, err)
+	}
 	code := OK
 	if how != Together || len(sites) == 1 {
 		for _, site := range sites {
@@ -179,4 +186,25 @@ func runSites(ctx context.Context, build func() *Command, how Sites, args, sites
 	}
 	wg.Wait()
 	return code
+}
+
+// claimed refuses two sites that would write over each other.
+func claimed(build func() *Command, args, sites []string) error {
+	by := make(map[string]string)
+	for _, site := range sites {
+		c, name, rest := pick(build(), args)
+		if c.Claims == nil {
+			return nil
+		}
+		if _, err := c.read(c.options(name), rest, site); err != nil {
+			continue // its own run says what is wrong
+		}
+		for _, claim := range c.Claims() {
+			if other, ok := by[claim]; ok && other != site {
+				return Misusef("[%s] and [%s] both have %s: each site needs its own", other, site, claim)
+			}
+			by[claim] = site
+		}
+	}
+	return nil
 }

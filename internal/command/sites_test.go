@@ -90,6 +90,18 @@ func TestSitesTogether(t *testing.T) {
 	}
 }
 
+// A command that is of no site reads what stands before the sections, and one
+// of them when it is named.
+func TestApartFromSites(t *testing.T) {
+	one := "base http://common/\n[www]\nbase http://w/\n[blog]\nbase http://b/\n"
+	if told, code, said := sitesCalled(t, command.Apart, one, nil); code != 0 || !slices.Equal(told, []string{"http://common/ []"}) {
+		t.Errorf("code %d, told %q, said %s", code, told, said)
+	}
+	if told, code, said := sitesCalled(t, command.Apart, one, nil, "--site", "www"); code != 0 || !slices.Equal(told, []string{"http://w/ []"}) {
+		t.Errorf("code %d, told %q, said %s", code, told, said)
+	}
+}
+
 func TestSitesRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		how    command.Sites

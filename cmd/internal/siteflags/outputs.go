@@ -46,6 +46,23 @@ func (o *outputs) files() []*string {
 	return []*string{&o.sitemap, &o.rss, &o.atom, &o.jsonFeed, &o.nginx}
 }
 
+// does says what is asked for, a line each.
+func (o *outputs) does() (does []string) {
+	for _, x := range []struct{ option, value string }{
+		{"sitemap", o.sitemap}, {"rss", o.rss}, {"atom", o.atom}, {"json-feed", o.jsonFeed}, {"nginx-include", o.nginx}} {
+		if x.value != "" {
+			does = append(does, "--"+x.option+" "+x.value)
+		}
+	}
+	if o.writeRobots {
+		does = append(does, "--write-robots")
+	}
+	if o.precompress {
+		does = append(does, "--precompress")
+	}
+	return does
+}
+
 func (o *outputs) check(f *Flags) error {
 	if o.entries < 1 || o.entries > 1000 {
 		return command.Misusef("--feed-entries %d: want 1 to 1000", o.entries)
@@ -55,6 +72,16 @@ func (o *outputs) check(f *Flags) error {
 	}
 	if o.reload != "" && o.nginx == "" {
 		return command.Misusef("--nginx-reload goes with --nginx-include")
+	}
+	dir := ""
+	for _, file := range []string{o.rss, o.atom, o.jsonFeed} {
+		if file == "" {
+			continue
+		}
+		if dir != "" && filepath.Dir(file) != dir {
+			return command.Misusef("--rss, --atom and --json-feed: put them into one directory")
+		}
+		dir = filepath.Dir(file)
 	}
 	seen := map[string]bool{f.Out: f.Out != ""}
 	for _, file := range o.files() {
@@ -118,7 +145,7 @@ func (f *Flags) RobotsFile(log *slog.Logger) *static.Robots {
 	}
 	r := &static.Robots{Path: filepath.Join(root, "robots.txt"), Base: f.Base, Log: log}
 	if f.Out != "" {
-		r.Manifest = f.url(f.Out)
+		r.Manifest = f.manifestURL()
 	}
 	if o := &f.outputs; o.sitemap != "" {
 		r.Sitemaps = append(r.Sitemaps, f.url(o.sitemap))

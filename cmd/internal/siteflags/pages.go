@@ -2,7 +2,6 @@ package siteflags
 
 import (
 	"flag"
-	"fmt"
 	"log/slog"
 	"net/url"
 	"time"
@@ -70,7 +69,7 @@ func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (server.Inventory
 	if !ok {
 		return nil, command.Misusef("--reachable follows the links of files: it needs --docroot")
 	}
-	r := &catalog.Reachable{Inventory: site, Open: site.Open, Links: links, Start: f.pages.start, Base: f.Base, Journal: j, Log: log}
+	r := &catalog.Reachable{Inventory: site, Open: site.Open, Links: links, Start: append([]string{f.Base}, f.pages.start...), Base: f.Base, Journal: j, Log: log}
 	if err := r.Check(); err != nil {
 		return nil, command.Misusef("%w", err)
 	}
@@ -132,14 +131,41 @@ func links(pageURL string, page []byte) []string {
 	return html.Read(pageURL, page, html.Options{Links: true}).Links
 }
 
-// importance counts visitors in the access logs.
-func (p *pages) importance(log *slog.Logger) (func(string) protocol.Importance, error) {
+// recount is how old the counts of visitors may become in a process that goes on.
+const recount = time.Hour
+
+// importance counts visitors in the access logs, again every hour. As long as
+// none can be read, nobody knows how important a page is.
+func (p *pages) importance(log *slog.Logger) func(string) protocol.Importance {
 	if len(p.logs) == 0 {
-		return nil, nil
+		return nil
 	}
-	files, err := accesslog.Open(p.logs, nil)
+	var counts *accesslog.Counts
+	var at time.Time
+	return func(pageURL string) protocol.Importance { // a Publisher calls it from one goroutine at a time
+		if at.IsZero() || time.Since(at) > recount {
+			if c := countVisitors(p.logs, log); c != nil {
+				counts = c
+			}
+			at = time.Now()
+		}
+		u, err := url.Parse(pageURL)
+		if err != nil || counts == nil {
+			return 0
+		}
+		// In twentieths: a few visitors more do not make a page another one.
+		const step = 5
+		n := protocol.Importance(counts.Importance(u.EscapedPath()))
+		return (n + step - 1) / step * step
+	}
+}
+
+// countVisitors returns nil if there is nothing to count.
+func countVisitors(patterns []string, log *slog.Logger) *accesslog.Counts {
+	files, err := accesslog.Open(patterns, nil)
 	if err != nil {
-		return nil, fmt.Errorf("--access-log: %w", err)
+		log.Warn("importance is not told: --access-log could not be read", "err", err)
+		return nil
 	}
 	defer files.Close()
 	counts := accesslog.NewCounts()
@@ -151,11 +177,5 @@ func (p *pages) importance(log *slog.Logger) (func(string) protocol.Importance, 
 			log.Warn("access log could not be read to its end", "file", f.Name, "err", f.Err)
 		}
 	}
-	return func(pageURL string) protocol.Importance {
-		u, err := url.Parse(pageURL)
-		if err != nil {
-			return 0
-		}
-		return protocol.Importance(counts.Importance(u.EscapedPath()))
-	}, nil
+	return counts
 }

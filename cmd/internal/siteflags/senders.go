@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -44,7 +45,18 @@ func (f *Flags) DefineHub(fs *flag.FlagSet) {
 	fs.BoolVar(&f.senders.ownHub, "hub", false, "be a WebSub hub for the manifest and the feeds, at BASE/parley/hub")
 }
 
-func (s *senders) check(f *Flags) error {
+// does says what is asked for, a line each.
+func (s *senders) does() (does []string) {
+	for _, e := range s.engines {
+		does = append(does, "--indexnow "+e)
+	}
+	for _, h := range s.hubs {
+		does = append(does, "--websub "+h)
+	}
+	return does
+}
+
+func (s *senders) check(*Flags) error {
 	if s.significance < 0 || s.significance > 1 {
 		return command.Misusef("--indexnow-significance %g: want 0 to 1", s.significance)
 	}
@@ -101,7 +113,7 @@ func (f *Flags) keyFile(j *server.Journal) string {
 // topics returns the URLs that can be subscribed to, and their files.
 func (f *Flags) topics() map[string]string {
 	o := &f.outputs
-	t := map[string]string{f.Base + "robots.rdf": f.manifest()}
+	t := map[string]string{f.manifestURL(): f.manifest()}
 	for _, file := range []string{o.rss, o.atom, o.jsonFeed} {
 		if file != "" {
 			t[f.url(file)] = file
@@ -120,6 +132,9 @@ func (f *Flags) WebSub(j *server.Journal, published func() protocol.Cursor, log 
 	return w
 }
 
+// maxTopic is how large a topic may be that the hub pushes, in bytes.
+const maxTopic = 16 << 20
+
 // Hub returns the site's own hub; nil if it is not to be one.
 func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *slog.Logger) *ping.Hub {
 	if !f.senders.ownHub {
@@ -133,7 +148,15 @@ func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *sl
 			if !ok {
 				return "", nil, fmt.Errorf("topic %s: there is none", url)
 			}
-			body, err := os.ReadFile(file)
+			r, err := os.Open(file)
+			if err != nil {
+				return "", nil, err
+			}
+			defer r.Close()
+			body, err := io.ReadAll(io.LimitReader(r, maxTopic+1))
+			if len(body) > maxTopic {
+				err = fmt.Errorf("topic %s: more than %d bytes: too large to push", url, maxTopic)
+			}
 			return cmp.Or(types[file], "application/rdf+xml"), body, err
 		}}
 }

@@ -86,6 +86,42 @@ func (f *Flags) Check(log *slog.Logger) error {
 	return err
 }
 
+// Publishes reports whether anything is to be kept or told: without that, a
+// description of the site goes to standard output.
+func (f *Flags) Publishes() bool { return f.Out != "" || f.State != "" || len(f.Does()) > 0 }
+
+// Does says what is asked for beside the manifest, a line each. Whoever has
+// another process do it must find the same there.
+func (f *Flags) Does() []string {
+	var does []string
+	if f.Heal {
+		does = append(does, "--heal")
+	}
+	return append(append(does, f.outputs.does()...), f.senders.does()...)
+}
+
+// Claims returns what no other site may have too.
+func (f *Flags) Claims() []string {
+	if f.canonical() != nil {
+		return nil
+	}
+	var claims []string
+	if f.Out != "" {
+		claims = append(claims, "--out "+f.Out)
+	}
+	if f.State == "" {
+		claims = append(claims, "--base "+f.Base)
+	} else {
+		claims = append(claims, "--state "+f.State)
+	}
+	for _, file := range f.outputs.files() {
+		if *file != "" {
+			claims = append(claims, *file)
+		}
+	}
+	return claims
+}
+
 // canonical brings the base URL to the form in which everything is told, and
 // file names to one that means the same to every process.
 func (f *Flags) canonical() error {
@@ -184,6 +220,15 @@ func (f *Flags) manifest() string {
 	return f.State + ".robots.rdf"
 }
 
+// manifestURL is where the manifest is found: where --out is served, or at the
+// notifier's door.
+func (f *Flags) manifestURL() string {
+	if _, inside, err := f.below(f.Out); err == nil && inside && f.Out != "" {
+		return f.url(f.Out)
+	}
+	return f.Base + "robots.rdf"
+}
+
 // JournalOptions are those of the site's journal.
 func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
 	return server.JournalOptions{Base: f.Base, Published: cmp.Or(f.Previous, f.manifest()), Manifest: f.manifest(), Retention: time.Duration(f.Retention), Log: log}
@@ -191,17 +236,15 @@ func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
 
 // Publisher returns the publisher of the site's inventory, with its manifest
 // and all other outputs. Call Check before.
-func (f *Flags) Publisher(inv server.Inventory, j *server.Journal, log *slog.Logger) (*server.Publisher, error) {
-	importance, err := f.pages.importance(log)
-	if err != nil {
-		return nil, err
-	}
+func (f *Flags) Publisher(inv server.Inventory, j *server.Journal, log *slog.Logger) *server.Publisher {
+	manifest := server.Describe(f.Base)
+	manifest.URL = f.manifestURL()
 	return &server.Publisher{
 		Inventory: inv, Journal: j,
-		Snapshot: &server.Snapshot{Path: f.manifest(), Manifest: server.Describe(f.Base), Public: inv.Public},
+		Snapshot: &server.Snapshot{Path: f.manifest(), Manifest: manifest, Public: inv.Public},
 		Outputs:  f.outputs.list(f, inv.Public, log),
-		Heal:     f.Heal, Importance: importance, Log: log,
-	}, nil
+		Heal:     f.Heal, Importance: f.pages.importance(log), Log: log,
+	}
 }
 
 // CheckDocroot tells a wrong --docroot apart from one that is unmounted later.

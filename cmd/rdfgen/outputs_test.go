@@ -1,0 +1,137 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/parleyweb/parley/internal/command"
+)
+
+func (d *desk) path(name string) string { return filepath.Join(d.dir, name) }
+
+func (d *desk) has(name, want string) {
+	d.t.Helper()
+	b, err := os.ReadFile(d.path(name))
+	if err != nil {
+		d.t.Error(err)
+	} else if !strings.Contains(string(b), want) {
+		d.t.Errorf("%s lacks %q:\n%s", name, want, b)
+	}
+}
+
+// Each output is on by its own option, without any other.
+func TestEachOutputAlone(t *testing.T) {
+	for _, c := range []struct{ option, file, want string }{
+		{"--out", "public/robots.rdf", "<p:epoch>"},
+		{"--sitemap", "public/sitemap.xml", "<loc>https://example.org/a.html</loc>"},
+		{"--rss", "public/news.rss", "<link>https://example.org/a.html</link>"},
+		{"--atom", "public/feeds/news.atom", `rel="self" type="application/atom+xml" href="https://example.org/feeds/news.atom"`},
+		{"--json-feed", "public/news.json", `"https://example.org/a.html"`},
+		{"--nginx-include", "gone.conf", "#"},
+	} {
+		d := newDesk(t, "a.html")
+		if err := os.MkdirAll(filepath.Dir(d.path(c.file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if out, said := d.run(0, "--state", d.path("state"), c.option, d.path(c.file)); out != "" || said != "" {
+			t.Errorf("%s: it said %q and %q", c.option, out, said)
+		}
+		d.has(c.file, c.want)
+		t.Setenv("STATE_DIRECTORY", d.path("lib")) // and where no state is named
+		if out, said := d.run(0, c.option, d.path(c.file)); out != "" || said != "" {
+			t.Errorf("%s without --state: it said %q and %q", c.option, out, said)
+		}
+	}
+	d := newDesk(t, "a.html")
+	t.Setenv("STATE_DIRECTORY", d.path("lib"))
+	d.run(0, "--write-robots", "--sitemap", d.path("public/sitemap.xml"), "--precompress")
+	d.has("public/robots.txt", "Sitemap: https://example.org/sitemap.xml\n")
+	for _, sibling := range []string{"public/sitemap.xml.gz", "public/sitemap.xml.zst"} {
+		if _, err := os.Stat(d.path(sibling)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What is fetched by nobody but Parley is not published, whatever is included.
+func TestOutputsAreNoPages(t *testing.T) {
+	var asked atomic.Int64
+	engine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer engine.Close()
+	d := newDesk(t, "a.html")
+	flags := []string{"--state", d.path("state"), "--out", d.path("public/robots.rdf"), "--sitemap", d.path("public/sitemap.xml"),
+		"--atom", d.path("public/news.atom"), "--precompress", "--indexnow", engine.URL, "--indexnow-key", "0123456789abcdef", "--include", "**"}
+	d.run(0, flags...)
+	d.write("a.html", "the page changed")
+	d.run(0, flags...)
+	if asked.Load() != 1 {
+		t.Errorf("the engine was asked %d times", asked.Load())
+	}
+	d.has("public/0123456789abcdef.txt", "0123456789abcdef")
+	d.run(0, flags...)
+	b, err := os.ReadFile(d.path("public/sitemap.xml"))
+	if err != nil || strings.Count(string(b), "<loc>") != 1 {
+		t.Errorf("%v: the sitemap lists more than the page:\n%s", err, b)
+	}
+}
+
+func TestMisusedOutputs(t *testing.T) {
+	d := newDesk(t, "a.html")
+	in := func(name string) string { return d.path("public/" + name) }
+	for _, flags := range [][]string{
+		{"--sitemap", in("x.xml"), "--rss", in("x.xml")},
+		{"--rss", in("x.rss"), "--atom", d.path("other/x.atom")},
+		{"--nginx-include", in("gone.conf")},
+		{"--nginx-reload", "nginx -s reload"},
+		{"--write-robots", "--base", "https://example.org/docs/"},
+		{"--feed-entries", "0", "--rss", in("x.rss")},
+		{"--indexnow-significance", "2"},
+		{"--urls", in("list")},
+		{"--mask", "(", "--out", in("robots.rdf")},
+		{"--reachable", "--docroot", "", "--urls", in("list")},
+		{"--heal", "--docroot", "", "--urls", in("list")},
+		{"--docroot", ""},
+		{"--state", in("state")},
+	} {
+		if _, said := d.run(command.Misuse, flags...); !strings.Contains(said, "rdfgen: ") {
+			t.Errorf("%q: it said %q", flags, said)
+		}
+	}
+}
+
+// Two sites in one file that would write over each other are refused before
+// anything is written; two that do not are both published.
+func TestSeveralSites(t *testing.T) {
+	d := newDesk(t, "a.html")
+	t.Setenv("STATE_DIRECTORY", d.path("lib"))
+	config := func(text string) string {
+		name := d.path("parley.conf")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	run := func(code int, file string) string {
+		t.Helper()
+		var out, errs strings.Builder
+		if got := command.Main(t.Context(), rdfgen, []string{"--config", file}, nil, &out, &errs); got != code {
+			t.Errorf("exit code %d, want %d: %s", got, code, errs.String())
+		}
+		return errs.String()
+	}
+	both := "docroot " + d.root + "\n[one]\nbase https://one.example/\nsitemap " + d.path("one.xml") + "\n[two]\nbase https://two.example/\nsitemap "
+	if said := run(command.Misuse, config(both+d.path("one.xml"))); !strings.Contains(said, "[one] and [two] both have") {
+		t.Errorf("it said %q", said)
+	}
+	if _, err := os.Stat(d.path("one.xml")); err == nil {
+		t.Error("a site was published before the other was looked at")
+	}
+	run(0, config(both+d.path("two.xml")))
+	d.has("one.xml", "https://one.example/a.html")
+	d.has("two.xml", "https://two.example/a.html")
+}
