@@ -51,7 +51,6 @@ type daemon struct {
 	heartbeat                    command.Duration
 	subscribers, perAddress      int
 	noSelfCheck                  bool
-	tokens                       string
 }
 
 func notifier() *command.Command {
@@ -78,7 +77,6 @@ func notifier() *command.Command {
 			fs.Var(&d.heartbeat, "heartbeat", "send a heartbeat after `TIME` of silence")
 			fs.IntVar(&d.subscribers, "max-subscribers", 1000, "serve at most `N` subscribers")
 			fs.IntVar(&d.perAddress, "per-address", 16, "of them at most `N` from one address")
-			fs.StringVar(&d.tokens, "announce-tokens", "", "take announcements at BASE/parley/announce from whoever bears a token in `FILE`, one a line")
 			d.site.DefineHub(fs)
 			fs.BoolVar(&d.noSelfCheck, "no-self-check", false, "do not fetch a few published pages at the start to see that the web server gives them")
 		},
@@ -93,12 +91,11 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if err := d.site.StatePath(); err != nil {
 		return err
 	}
-	tokens, err := readTokens(d.tokens)
-	if err != nil {
+	if err := d.site.Check(env.Log); err != nil {
 		return err
 	}
-	d.site.Announced = len(tokens) > 0
-	if err := d.site.Check(env.Log); err != nil {
+	tokens, err := readTokens(d.site.Tokens)
+	if err != nil {
 		return err
 	}
 	o := d.site.JournalOptions(env.Log)

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
@@ -109,15 +110,42 @@ func (j *job) run(ctx context.Context) error {
 		return j.describe(ctx)
 	}
 
+	for begin := time.Now(); ; {
+		err := j.ask(ctx)
+		if errors.Is(err, server.ErrNotHeld) {
+			err = j.turn(ctx)
+			if !errors.Is(err, server.ErrHeld) {
+				return err
+			}
+		}
+		if err == nil || ctx.Err() != nil || time.Since(begin) > overtaken || j.notified(ctx) {
+			return err
+		}
+		// Another rdfgen held the state, and ended before it could answer.
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// overtaken is how long several rdfgen on one state may get in each other's way.
+const overtaken = time.Minute
+
+// notified reports whether a notifier holds the state: what that answers stays so.
+func (j *job) notified(ctx context.Context) bool {
+	var does []string
+	return server.Ask(ctx, j.site.State, "GET", "/does", &does) == nil
+}
+
+// ask has the holder of the state look. It returns ErrNotHeld if there is none.
+func (j *job) ask(ctx context.Context) error {
 	verb := "/look"
 	if j.accept {
 		verb = "/accept-deletions"
 	}
 	var found server.Report
-	err := server.Ask(ctx, j.site.State, "POST", verb, &found)
-	if errors.Is(err, server.ErrNotHeld) {
-		return j.turn(ctx)
-	} else if err != nil {
+	if err := server.Ask(ctx, j.site.State, "POST", verb, &found); err != nil {
 		return err
 	}
 	if err := errors.Join(j.sameManifest(ctx), j.sameWork(ctx)); err != nil {
@@ -192,10 +220,13 @@ func (j *job) turn(ctx context.Context) error {
 	})
 	defer held.Wait()
 	defer stop()
+	if err := j.beginIndexNow(ctx, p); err != nil {
+		return err
+	}
 	found, err := take(ctx)
 	looked()
 	if err != nil {
-		return err
+		return errors.Join(err, j.send(ctx, p)) // what stands in the journal is true all the same
 	}
 	var findings []server.Finding
 	if j.selfCheck {
@@ -209,6 +240,24 @@ func (j *job) turn(ctx context.Context) error {
 // send tells those who do not ask. One that fails keeps no other from being told.
 func (j *job) send(ctx context.Context, p *server.Publisher) error {
 	return errors.Join(j.sendIndexNow(ctx, p), j.sendWebSub(ctx, p))
+}
+
+// beginIndexNow lets engines that are new to a journal begin before the look:
+// what it finds is news to them, also where the state was lost, and the journal
+// begins with what the manifest knew.
+func (j *job) beginIndexNow(ctx context.Context, p *server.Publisher) error {
+	s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log)
+	if s == nil || !p.Journal.Whole() {
+		return nil
+	}
+	st, err := s.Status()
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(st.Engines, func(e ping.EngineStatus) bool { return e.Cursor.IsZero() }) {
+		_, err = s.Turn(ctx)
+	}
+	return err
 }
 
 func (j *job) sendIndexNow(ctx context.Context, p *server.Publisher) error {

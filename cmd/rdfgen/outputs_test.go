@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -78,6 +79,20 @@ func TestOutputsAreNoPages(t *testing.T) {
 	if err != nil || strings.Count(string(b), "<loc>") != 1 {
 		t.Errorf("%v: the sitemap lists more than the page:\n%s", err, b)
 	}
+}
+
+// Several rdfgen that are started at once on one state all end well.
+func TestManyAtOnce(t *testing.T) {
+	d := newDesk(t, "a.html", "b.html")
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 5 {
+				d.run(0, d.published()...)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestMisusedOutputs(t *testing.T) {

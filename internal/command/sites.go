@@ -127,13 +127,48 @@ func (c *Command) configParser(fs *flag.FlagSet, site string) ff.ConfigFileParse
 		if err != nil {
 			return err
 		}
-		return ff.PlainParser(strings.NewReader(lines.String()), func(name, value string) error {
-			if fs.Lookup(name) == nil && (slices.Contains(c.Elsewhere, name) || slices.Contains(c.Elsewhere, "*")) {
+		return eachLine(strings.NewReader(lines.String()), func(line string) error {
+			name, value, ok := splitLine(line)
+			if !ok {
 				return nil
+			}
+			f := fs.Lookup(name)
+			switch {
+			case f == nil && (slices.Contains(c.Elsewhere, name) || slices.Contains(c.Elsewhere, "*")):
+				return nil
+			case f == nil: // set says that there is none
+			case value == "" && isBool(f):
+				value = "true"
+			case value == "":
+				return fmt.Errorf("%s stands there without a value", name)
 			}
 			return set(name, value)
 		})
 	}
+}
+
+// splitLine returns the option in a line, if there is one, and its value. A
+// comment begins with "#", at the beginning or between two spaces: in the
+// middle of a word it may well be part of a pattern or of a command.
+func splitLine(line string) (name, value string, ok bool) {
+	line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+	if line == "" || line[0] == '#' {
+		return "", "", false
+	}
+	if i := inlineComment.FindStringIndex(line); i != nil {
+		line = line[:i[0]]
+	}
+	if i := strings.IndexAny(line, " \t"); i >= 0 {
+		return line[:i], strings.TrimSpace(line[i:]), true
+	}
+	return line, "", true
+}
+
+var inlineComment = regexp.MustCompile(`[ \t]+#([ \t].*)?$`)
+
+func isBool(f *flag.Flag) bool {
+	b, ok := f.Value.(interface{ IsBoolFlag() bool })
+	return ok && b.IsBoolFlag()
 }
 
 // restartAfter is how long a site that failed is left alone while others run.

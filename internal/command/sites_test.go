@@ -124,3 +124,26 @@ func TestSitesRefused(t *testing.T) {
 		})
 	}
 }
+
+// What stands in the file is what is meant, byte for byte.
+func TestConfigurationLines(t *testing.T) {
+	for line, want := range map[string]string{
+		"include a":                   "[a]",
+		"\ufeffinclude a":             "[a]",
+		"include\ta":                  "[a]",
+		"  include   a b  ":           "[a b]",
+		"include a # why":             "[a]",
+		"include a\t#":                "[a]",
+		`include ^Build #\d+ "x" '\'`: `[^Build #\d+ "x" '\']`,
+		"include a#b":                 "[a#b]",
+		"# include a":                 "[]",
+	} {
+		told, code, said := sitesCalled(t, command.OneSite, "base b\n"+line+"\n", nil)
+		if code != 0 || len(told) != 1 || told[0] != "b "+want {
+			t.Errorf("%q: code %d, told %q, want %q: %s", line, code, told, want, said)
+		}
+	}
+	if _, code, said := sitesCalled(t, command.OneSite, "base\n", nil); code != 2 || !strings.Contains(said, "base stands there without a value") {
+		t.Errorf("code %d: %s", code, said)
+	}
+}

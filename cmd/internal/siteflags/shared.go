@@ -5,7 +5,7 @@ package siteflags
 // keeps the list true.
 func NotifierOnly() []string {
 	return []string{"listen", "admin", "grace", "look-every", "write-every", "heartbeat", "max-subscribers", "per-address",
-		"announce-tokens", "hub", "no-self-check"}
+		"hub", "no-self-check"}
 }
 
 // RdfgenOnly names the options that only rdfgen has.

@@ -30,9 +30,9 @@ type Flags struct {
 	Retention        command.Duration
 	Heal             bool
 
-	// Announced says that pages can come from announcements alone, so that
-	// neither a docroot nor a list is needed.
-	Announced bool
+	// Tokens is a file of tokens: whoever bears one may announce pages to the
+	// notifier, so that neither a docroot nor a list is needed.
+	Tokens string
 
 	pages   pages
 	outputs outputs
@@ -57,6 +57,7 @@ func (f *Flags) Define(fs *flag.FlagSet) {
 	fs.Var(&f.MaxFile, "max-file", "leave out files over `SIZE`")
 	fs.Var(&f.Retention, "retention", "remember changes and deletions for `TIME`")
 	fs.BoolVar(&f.Heal, "heal", false, "give files that were written anew with the bytes they had their old date back, so that the web server answers 304 again")
+	fs.StringVar(&f.Tokens, "announce-tokens", "", "pages are announced to the notifier, at BASE/parley/announce, by whoever bears a token in `FILE`, one a line")
 	f.pages.define(fs)
 	f.outputs.define(fs)
 	f.senders.define(fs)
@@ -71,7 +72,7 @@ func (f *Flags) Check(log *slog.Logger) error {
 	switch {
 	case f.Docroot != "" && lists:
 		return command.Misusef("--docroot and lists of URLs are two ways to say what the site has: choose one")
-	case f.Docroot == "" && !lists && !f.Announced:
+	case f.Docroot == "" && !lists && f.Tokens == "":
 		return command.Misusef("--docroot is required, or one of --urls, --urls-cmd, --urls-sitemap and --urls-feed")
 	case f.Docroot == "" && f.Heal:
 		return command.Misusef("--heal sets the dates of files: it needs --docroot")
@@ -106,18 +107,29 @@ func (f *Flags) Claims() []string {
 		return nil
 	}
 	var claims []string
-	if f.Out != "" {
-		claims = append(claims, "--out "+f.Out)
+	claim := func(what, path string) {
+		if path == "" {
+			return
+		}
+		if real, err := resolve(path); err == nil {
+			path = real
+		}
+		claims = append(claims, what+path)
 	}
+	claim("--out ", f.Out)
 	if f.State == "" {
 		claims = append(claims, "--base "+f.Base)
 	} else {
-		claims = append(claims, "--state "+f.State)
+		claim("--state ", f.State)
 	}
 	for _, file := range f.outputs.files() {
-		if *file != "" {
-			claims = append(claims, *file)
-		}
+		claim("", *file)
+	}
+	if f.Heal {
+		claim("--heal in ", f.Docroot) // each would set the dates that it knows
+	}
+	if f.outputs.writeRobots {
+		claim("--write-robots in ", f.Docroot)
 	}
 	return claims
 }
@@ -134,7 +146,7 @@ func (f *Flags) canonical() error {
 		return command.Misusef("--base: %w", err)
 	}
 	f.Base = base
-	for _, name := range append(f.outputs.files(), &f.Out, &f.State) {
+	for _, name := range append(f.outputs.files(), &f.Out, &f.State, &f.Tokens) {
 		if *name == "" {
 			continue
 		}
