@@ -1,8 +1,14 @@
-// Significance measures, on real versions of a site, how much of what changed
-// is news: how many pages differ in their bytes, in their main text, and in
-// their main text with the masks that were learned from the first two
-// versions; how far the sketches are from an exact count of words; and what
-// all that costs beside the SHA-256 that every page pays anyway.
+// Significance publishes real versions of a site, one after the other, and
+// checks what is told of them. A docroot is switched from each version to the
+// next, once by a copy that leaves no date as it was, once by swapping a
+// symbolic link; and what a Publisher then tells must be exactly what a
+// comparison of all files of both versions finds. If it is not, the exit code is 1.
+//
+// It measures how much of what changed is news: how many pages differ in their
+// bytes, in their main text, and in their main text with the masks that were
+// learned from the first two versions. It also measures how far the sketches
+// are from an exact count of words, and what all that costs beside the SHA-256
+// that every page pays anyway.
 //
 //	go run ./bench/significance DIR1 DIR2 [DIR3 ...]   # versions of one site, the oldest first
 //
@@ -20,22 +26,21 @@ package main
 
 import (
 	"bytes"
-	"crypto/sha256"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"time"
 
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/maintext"
+	"github.com/parleyweb/parley/protocol"
 )
 
 func main() {
@@ -50,12 +55,14 @@ type bench struct {
 	whole    bool
 	versions []string // directories
 	out      io.Writer
+	wrong    int // things that were told and are not so, or the other way round
 }
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("significance", flag.ContinueOnError)
 	whole := flags.Bool("whole", false, "compare the text of whole pages")
 	share := flags.Float64("min-share", 0.02, "learn masks for what is on this share of the changed pages")
+	cost := flags.Bool("cost", true, "measure the cost of each step too")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -89,12 +96,68 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for i := range b.versions[1:] {
-		if err := b.compare(b.versions[i], b.versions[i+1], masks); err != nil {
+	if err := b.follow(masks); err != nil {
+		return err
+	}
+	if *cost {
+		if err := b.cost(b.versions[len(b.versions)-1], masks); err != nil {
 			return err
 		}
 	}
-	return b.cost(b.versions[len(b.versions)-1], masks)
+	if b.wrong > 0 {
+		return fmt.Errorf("%d differences between what was told and what is so", b.wrong)
+	}
+	return nil
+}
+
+// follow publishes one version after the other, and compares each with the one before it.
+func (b *bench) follow(masks maintext.Masks) error {
+	dir, err := os.MkdirTemp("", "parley-significance-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	pubs, err := b.publications(dir, masks)
+	if err != nil {
+		return err
+	}
+	var older tree
+	for i, version := range b.versions {
+		newer, err := readTree(version)
+		if err != nil {
+			return err
+		}
+		for _, root := range docroots(dir) {
+			if err := root.put(root.path, version); err != nil {
+				return err
+			}
+		}
+		editions := make([]edition, len(pubs))
+		for k, p := range pubs {
+			if editions[k], err = p.publish(context.Background(), newer); err != nil {
+				return fmt.Errorf("%s: %w", p, err)
+			}
+		}
+		if i == 0 {
+			fmt.Fprintf(b.out, "\n%s\n  pages: %d\n", version, len(newer))
+		} else if err := b.compare(b.versions[i-1], version, masks, facts(older, newer), pubs, editions); err != nil {
+			return err
+		}
+		for k, p := range pubs {
+			b.report(p, editions[k])
+		}
+		older = newer
+	}
+	return nil
+}
+
+// report prints how a publication came by what it told, and what is wrong with that.
+func (b *bench) report(p *publication, e edition) {
+	fmt.Fprintf(b.out, "  %s: %s%d turns, %.1f s, %d read again with the bytes they had, %d differences\n", p, e.said, e.turns, e.took.Seconds(), e.again, len(e.problems))
+	for _, problem := range e.problems {
+		fmt.Fprintf(b.out, "    WRONG: %s\n", problem)
+	}
+	b.wrong += len(e.problems)
 }
 
 // A pair is a page in two versions.
@@ -169,29 +232,40 @@ var structure = regexp.MustCompile(`(?i)(</?)(nav|header|footer|aside|main|artic
 
 // text is the main text of a page or, with -whole, all text that is no script or form.
 func (b *bench) text(page []byte) []byte {
-	if b.whole {
-		page = structure.ReplaceAllFunc(page, func(m []byte) []byte {
-			switch {
-			case m[0] != '<':
-				return []byte("data-role=")
-			case m[1] == '/':
-				return []byte("</div")
-			}
-			return []byte("<div")
-		})
+	return html.Read(base, b.shape(page), html.Options{Text: true}).Text
+}
+
+// shape returns a page or, with -whole, the page without what tells its main text from the rest.
+func (b *bench) shape(page []byte) []byte {
+	if !b.whole {
+		return page
 	}
-	return html.Read("https://example.org/", page, html.Options{Text: true}).Text
+	return structure.ReplaceAllFunc(page, func(m []byte) []byte {
+		switch {
+		case m[0] != '<':
+			return []byte("data-role=")
+		case m[1] == '/':
+			return []byte("</div")
+		}
+		return []byte("<div")
+	})
 }
 
 // A tally is what was found of the significance of changed pages.
 type tally struct {
-	name  string
-	bins  [5]int // 0, below 0.01, below 0.1, below 0.5, up to 1
-	above int    // 0
-	real  int    // pages whose text differs, compared exactly
+	name    string
+	bins    [5]int // 0, below 0.01, below 0.1, below 0.5, up to 1
+	above   int    // 0
+	unknown int
+	real    int // pages whose text differs, compared exactly; -1 if they were not
 }
 
-func (t *tally) add(share float64, differs bool) {
+func (t *tally) add(s protocol.Significance) {
+	share, known := s.Share()
+	if !known {
+		t.unknown++
+		return
+	}
 	limits := []float64{0, 0.01, 0.1, 0.5}
 	i := 0
 	for i < len(limits) && (share > limits[i] || i > 0 && share == limits[i]) {
@@ -201,15 +275,30 @@ func (t *tally) add(share float64, differs bool) {
 	if share > 0 {
 		t.above++
 	}
-	if differs {
-		t.real++
-	}
 }
 
-// compare prints what changed between two versions, and how much of it matters.
-func (b *bench) compare(older, newer string, masks maintext.Masks) error {
+func (t *tally) print(out io.Writer, of int) {
+	fmt.Fprintf(out, "  %-24s", t.name)
+	for _, n := range append(t.bins[:], t.unknown) {
+		fmt.Fprintf(out, " %8d", n)
+	}
+	fmt.Fprintf(out, " %8d = %6.2f %%", t.above, percent(t.above, of))
+	if t.real >= 0 {
+		fmt.Fprintf(out, " %8d = %6.2f %%", t.real, percent(t.real, of))
+	}
+	fmt.Fprintln(out)
+}
+
+// target is how many of the pages that are told as changed may be news once
+// masks were learned, in percent.
+const target = 5
+
+// compare prints what changed between two versions, and how much of it
+// matters, as this program finds it and as the publications told it.
+func (b *bench) compare(older, newer string, masks maintext.Masks, happened map[string]fact, pubs []*publication, editions []edition) error {
 	var states [5]int
-	tallies := [2]tally{{name: "without masks"}, {name: "with masks"}}
+	computed := [2]tally{{name: "both texts, no masks"}, {name: "both texts, masks"}}
+	weighed := [2]map[string]protocol.Significance{{}, {}}
 	var sketchBytes, sketches, longest int
 	var off accuracy
 	for p, err := range b.pairs(older, newer) {
@@ -217,6 +306,12 @@ func (b *bench) compare(older, newer string, masks maintext.Masks) error {
 			return err
 		}
 		states[p.state]++
+		if p.state == large {
+			for i := range weighed {
+				computed[i].add(0)
+				weighed[i][filepath.ToSlash(p.name)] = 0
+			}
+		}
 		if p.state != changed {
 			continue
 		}
@@ -224,9 +319,20 @@ func (b *bench) compare(older, newer string, masks maintext.Masks) error {
 		for i, m := range []maintext.Masks{nil, masks} {
 			_, sketch := m.Read(before)
 			_, sketch2 := m.Read(after)
-			share, _ := maintext.Share(sketch, sketch2)
+			share, known := maintext.Share(sketch, sketch2)
 			x, y := m.Apply(before), m.Apply(after)
-			tallies[i].add(share, !bytes.Equal(x, y))
+			var s protocol.Significance
+			switch differs := !bytes.Equal(x, y); {
+			case !differs:
+				s = protocol.SignificanceOf(0)
+			case known:
+				s = protocol.SignificanceOf(max(share, 0.001))
+				fallthrough
+			default:
+				computed[i].real++
+			}
+			computed[i].add(s)
+			weighed[i][filepath.ToSlash(p.name)] = s
 			if i == 1 {
 				off.add(share, x, y)
 				sketchBytes, sketches, longest = sketchBytes+len(sketch2), sketches+1, max(longest, len(sketch2))
@@ -235,14 +341,43 @@ func (b *bench) compare(older, newer string, masks maintext.Masks) error {
 	}
 	fmt.Fprintf(b.out, "\n%s -> %s\n  pages: %d the same, %d changed and %d that are too large to be weighed, %d created, %d deleted\n", older, newer,
 		states[same], states[changed], states[large], states[created], states[deleted])
-	fmt.Fprintf(b.out, "  %-14s %8s %8s %8s %8s %8s %18s %18s\n", "significance", "0", "<0.01", "<0.1", "<0.5", "<=1", "above 0", "text differs")
-	for _, t := range tallies {
-		fmt.Fprintf(b.out, "  %-14s", t.name)
-		for _, n := range t.bins {
-			fmt.Fprintf(b.out, " %8d", n)
+	fmt.Fprintf(b.out, "  a comparison of all files: %s\n", counts(happened))
+	journals := [2]tally{{name: "journal, no masks", real: -1}, {name: "journal, masks", real: -1}}
+	reported := 0
+	for k, p := range pubs {
+		e := &editions[k]
+		m := 0
+		if p.masked {
+			m = 1
 		}
-		fmt.Fprintf(b.out, " %8d = %5.2f %% %8d = %5.2f %%\n", t.above, percent(t.above, states[changed]), t.real, percent(t.real, states[changed]))
+		said, wrong := told(base, e.changes)
+		e.problems = append(append(e.problems, wrong...), differences(happened, said)...)
+		e.said = "told " + counts(said) + "; "
+		for _, c := range e.changes {
+			if c.Op != protocol.Update {
+				continue
+			}
+			if k < len(journals) { // of the first docroot
+				journals[m].add(c.Significance)
+				reported += 1 - m
+			}
+			at, err := placeOf(base, c.Item.URL)
+			if want, ok := weighed[m][at]; err == nil && ok && want != c.Significance {
+				e.problems = append(e.problems, fmt.Sprintf("%s: the journal's significance is %s, that of both texts %s", at, shareOf(c.Significance), shareOf(want)))
+			}
+		}
 	}
+	fmt.Fprintf(b.out, "  %-24s %8s %8s %8s %8s %8s %8s %19s %19s\n", "significance", "0", "<0.01", "<0.1", "<0.5", "<=1", "unknown", "above 0", "text differs")
+	for _, t := range append(computed[:], journals[:]...) {
+		t.print(b.out, reported)
+	}
+	met := "met"
+	news := journals[1].above + journals[1].unknown
+	if percent(news, reported) > target {
+		met = "MISSED"
+	}
+	fmt.Fprintf(b.out, "  of %d pages told as updated, above 0 without masks: %d = %.2f %%, with masks: %d = %.2f %%, and %d unknown; target %d %%: %s\n", reported,
+		journals[0].above, percent(journals[0].above, reported), journals[1].above, percent(journals[1].above, reported), journals[1].unknown, target, met)
 	if sketches > 0 {
 		fmt.Fprintf(b.out, "  sketches take %.0f bytes a page, %d at most\n", float64(sketchBytes)/float64(sketches), longest)
 	}
@@ -250,104 +385,12 @@ func (b *bench) compare(older, newer string, masks maintext.Masks) error {
 	return nil
 }
 
+func shareOf(s protocol.Significance) string {
+	share, known := s.Share()
+	if !known {
+		return "unknown"
+	}
+	return fmt.Sprint(share)
+}
+
 func percent(n, of int) float64 { return 100 * float64(n) / float64(max(of, 1)) }
-
-// Accuracy is how far estimated shares are from a count of all words.
-type accuracy struct {
-	n, exact       int
-	squares, worst float64 // relative errors
-	order          int     // only the order differs: a count of words says 0
-}
-
-func (a *accuracy) add(share float64, before, after []byte) {
-	if bytes.Equal(before, after) {
-		return
-	}
-	count := map[string]int{}
-	all := 0
-	for _, w := range bytes.Fields(before) {
-		count[string(w)]++
-		all++
-	}
-	for _, w := range bytes.Fields(after) {
-		count[string(w)]--
-		all++
-	}
-	differ := 0
-	for _, n := range count {
-		differ += max(n, -n)
-	}
-	if differ == 0 {
-		a.order++
-		return
-	}
-	off := math.Abs(share*float64(all)-float64(differ)) / float64(differ)
-	a.n++
-	if off < 1e-9 {
-		a.exact++
-	}
-	a.squares += off * off
-	a.worst = max(a.worst, off)
-}
-
-func (a *accuracy) print(out io.Writer) {
-	if a.n > 0 {
-		fmt.Fprintf(out, "  shares beside an exact count of words, %d pages: %d equal; error relative to the share: %.1f %% (root mean square), %.1f %% at most; %d pages differ in order only\n",
-			a.n, a.exact, 100*math.Sqrt(a.squares/float64(a.n)), 100*a.worst, a.order)
-	}
-}
-
-// cost measures the processor time of each step on the same pages, in turns;
-// the best of each counts, since what else a machine does can only slow it down.
-func (b *bench) cost(dir string, masks maintext.Masks) error {
-	names, err := pageNames(dir)
-	if err != nil {
-		return err
-	}
-	var pages, texts [][]byte
-	size := 0
-	for _, name := range names {
-		page, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		if len(page) > maxPage || size > 64<<20 {
-			continue
-		}
-		pages, texts, size = append(pages, page), append(texts, html.Read("", page, html.Options{Text: true}).Text), size+len(page)
-	}
-	_, sketch := maintext.Masks(nil).Read(texts[0])
-	_, other := maintext.Masks(nil).Read(texts[len(texts)-1])
-	steps := []struct {
-		name string
-		on   [][]byte
-		do   func([]byte)
-		best time.Duration
-	}{
-		{name: "SHA-256 of the page", on: pages, do: func(p []byte) { sha256.Sum256(p) }},
-		{name: "head", on: pages, do: func(p []byte) { html.Read("", p, html.Options{}) }},
-		{name: "head and main text", on: pages, do: func(p []byte) { html.Read("", p, html.Options{Text: true}) }},
-		{name: "digest and sketch of it", on: texts, do: func(t []byte) { maintext.Masks(nil).Read(t) }},
-		{name: "the same with masks", on: texts, do: func(t []byte) { masks.Read(t) }},
-		{name: "comparing two sketches", on: texts, do: func([]byte) { maintext.Share(sketch, other) }},
-	}
-	for range 5 {
-		for i := range steps {
-			s := &steps[i]
-			began := processorTime()
-			for _, p := range s.on {
-				s.do(p)
-			}
-			if took := processorTime() - began; s.best == 0 || took < s.best {
-				s.best = took
-			}
-		}
-	}
-	fmt.Fprintf(b.out, "\ncost of %d pages, %.1f MB, in processor time\n", len(pages), float64(size)/1e6)
-	for _, s := range steps {
-		fmt.Fprintf(b.out, "  %-24s %8.1f us a page %8.0f MB/s of pages\n", s.name,
-			float64(s.best.Nanoseconds())/1e3/float64(len(pages)), float64(size)/max(s.best.Seconds(), 1e-6)/1e6)
-	}
-	fmt.Fprintf(b.out, "  (%d masks)\n", len(masks))
-	return nil
-}

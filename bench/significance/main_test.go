@@ -40,7 +40,9 @@ func TestThreeVersions(t *testing.T) {
 			"pages: 0 the same, 30 changed and 0 that are too large to be weighed, 0 created, 0 deleted",
 			"pages: 0 the same, 29 changed and 0 that are too large to be weighed, 0 created, 1 deleted",
 			"30 = 100.00 %       30 = 100.00 %",
-			"2 =  6.67 %        2 =  6.67 %",
+			"2 =   6.67 %        2 =   6.67 %",
+			"0 created, 30 updated, 0 deleted, 0 moved; 2 turns",
+			"0 created, 29 updated, 1 deleted, 0 moved; 3 turns",
 			"error relative to the share: 0.0 %",
 			"us a page",
 		} {

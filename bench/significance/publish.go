@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/parleyweb/parley/internal/html"
+	"github.com/parleyweb/parley/internal/maintext"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+const base = "https://www.example.org/"
+
+// A docroot is switched from one version to the next.
+type docroot struct {
+	how  string // for people
+	path string
+	put  func(path, version string) error
+}
+
+// docroots are the ways in which a new build comes to stand where the last one did.
+func docroots(dir string) []docroot {
+	return []docroot{
+		{"copied without times", filepath.Join(dir, "copied"), copyVersion},
+		{"symbolic link swapped", filepath.Join(dir, "linked"), linkVersion},
+	}
+}
+
+// copyVersion does what rsync -r --delete does: each file is written anew
+// beside its place and renamed, the date is that of the writing, and what the
+// version does not have goes.
+func copyVersion(path, version string) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	err := filepath.WalkDir(version, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(version, name)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(path, rel)
+		switch {
+		case d.IsDir():
+			return os.MkdirAll(to, 0o755)
+		case d.Type() == fs.ModeSymlink:
+			target, err := os.Readlink(name)
+			if err != nil {
+				return err
+			}
+			return replace(to, func(tmp string) error { return os.Symlink(target, tmp) })
+		case !d.Type().IsRegular():
+			return nil
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return replace(to, func(tmp string) error { return os.WriteFile(tmp, content, 0o644) })
+	})
+	if err != nil {
+		return err
+	}
+	var gone []string
+	err = filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(path, name)
+		if err != nil {
+			return err
+		}
+		if _, err = os.Lstat(filepath.Join(version, rel)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		gone = append(gone, name)
+		if d.IsDir() {
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	for _, name := range gone {
+		err = errors.Join(err, os.RemoveAll(name))
+	}
+	return err
+}
+
+func linkVersion(path, version string) error {
+	target, err := filepath.Abs(version)
+	if err != nil {
+		return err
+	}
+	return replace(path, func(tmp string) error { return os.Symlink(target, tmp) })
+}
+
+// replace makes something beside path, and renames it.
+func replace(path string, make func(tmp string) error) error {
+	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := make(tmp); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// A publication is what one state file remembers of a docroot.
+type publication struct {
+	root     docroot
+	masked   bool
+	features func(string, []byte, bool) (server.Features, error)
+	dir      string // of the state and the manifest
+
+	at      protocol.Cursor // where it stood when it had settled last
+	present map[string]time.Time
+}
+
+func (p *publication) String() string {
+	if p.masked {
+		return p.root.how + ", with masks"
+	}
+	return p.root.how + ", without masks"
+}
+
+// features is what rdfgen asks of a page.
+func (b *bench) features(masks maintext.Masks) func(string, []byte, bool) (server.Features, error) {
+	return func(pageURL string, page []byte, whole bool) (server.Features, error) {
+		p := html.Read(pageURL, b.shape(page), html.Options{Text: whole})
+		f := server.Features{Title: p.Title, NoIndex: p.NoIndex, Language: p.Language, Canonical: p.Canonical}
+		if whole {
+			f.Text, f.Sketch = masks.Read(p.Text)
+		}
+		return f, nil
+	}
+}
+
+// publications makes one of each docroot without masks, and one with them.
+func (b *bench) publications(dir string, masks maintext.Masks) (list []*publication, err error) {
+	for i, root := range docroots(dir) {
+		for k, m := range []maintext.Masks{nil, masks} {
+			p := &publication{root: root, masked: k == 1, features: b.features(m), dir: filepath.Join(dir, fmt.Sprintf("state-%d-%d", i, k))}
+			if err := os.Mkdir(p.dir, 0o755); err != nil {
+				return nil, err
+			}
+			list = append(list, p)
+		}
+	}
+	return list, nil
+}
+
+// An edition is what a publication told of a version.
+type edition struct {
+	changes  []protocol.Change
+	turns    int
+	again    int // pages read again, and found to have the bytes they had
+	took     time.Duration
+	said     string // how many of each kind, for people
+	problems []string
+}
+
+// maxTurns is how many turns a version may take: one to find what has changed,
+// one to tell what has vanished, and one that finds nothing.
+const maxTurns = 3
+
+// publish takes turns, each of a process of its own as under cron, until there
+// is nothing left to tell. Then it compares what the journal holds with the tree.
+func (p *publication) publish(ctx context.Context, version tree) (e edition, err error) {
+	began := time.Now()
+	for quiet := false; !quiet; e.turns++ {
+		if e.turns == maxTurns {
+			e.problems = append(e.problems, fmt.Sprintf("there is more to tell after %d turns", maxTurns))
+			break
+		}
+		rep, err := p.turn(ctx, &e, version)
+		if err != nil {
+			return e, err
+		}
+		e.again += rep.Touched
+		quiet = rep.Told() == 0 && rep.HeldNow == 0
+	}
+	e.took = time.Since(began)
+	return e, nil
+}
+
+// turn takes one turn, reads what it told, and checks what is held afterwards.
+func (p *publication) turn(ctx context.Context, e *edition, version tree) (rep server.Report, err error) {
+	manifest := filepath.Join(p.dir, "robots.rdf")
+	j, err := server.OpenJournal(ctx, filepath.Join(p.dir, "state"), server.JournalOptions{Base: base, Published: manifest, Manifest: manifest})
+	if err != nil {
+		return rep, err
+	}
+	defer j.Close()
+	site := &server.Site{Docroot: p.root.path, Base: base, Features: p.features}
+	pub := &server.Publisher{Inventory: site, Journal: j, Once: true,
+		Snapshot: &server.Snapshot{Path: manifest, Manifest: server.Describe(base), Public: site.Public}}
+	if rep, err = pub.Turn(ctx); err != nil {
+		return rep, err
+	}
+	if rep.MassHeld {
+		if rep, err = pub.AcceptDeletions(ctx); err != nil {
+			return rep, err
+		}
+	}
+	if p.at.IsZero() {
+		p.at = j.Head() // the first description has no changes
+	}
+	for {
+		changes, err := j.Read(ctx, p.at, 0)
+		if err != nil {
+			return rep, err
+		}
+		if len(changes) == 0 {
+			break
+		}
+		e.changes = append(e.changes, changes...)
+		p.at.Seq = changes[len(changes)-1].Seq
+	}
+	if rep.Told() == 0 && rep.HeldNow == 0 {
+		return rep, p.check(j, e, version)
+	}
+	return rep, nil
+}
+
+// check compares the items of a journal with the tree, and their dates with
+// those that they had: of a page that kept its bytes the date stands still,
+// and of one that did not it moves on.
+func (p *publication) check(j *server.Journal, e *edition, version tree) error {
+	v, err := j.View()
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	changed := make(map[string]bool)
+	for _, c := range e.changes {
+		changed[c.Item.URL] = true
+	}
+	wrong := func(format string, args ...any) {
+		e.problems = append(e.problems, fmt.Sprintf(format, args...))
+	}
+	present := make(map[string]time.Time)
+	for entry, err := range v.Entries() {
+		if err != nil {
+			return err
+		}
+		it := entry.Item
+		at, err := placeOf(base, it.URL)
+		if err != nil {
+			wrong("%v", err)
+			continue
+		}
+		f, ok := version[at]
+		if !ok || f.digest != it.Digest || f.size != it.Length {
+			wrong("%s: the journal has %d bytes of it, %x, the tree %d bytes, %x", at, it.Length, it.Digest[:4], f.size, f.digest[:4])
+		}
+		if was, ok := p.present[it.URL]; ok && changed[it.URL] != it.Modified.After(was) {
+			wrong("%s: modified went from %v to %v, changed: %v", at, was, it.Modified, changed[it.URL])
+		}
+		present[it.URL] = it.Modified
+	}
+	if len(present) != len(version) {
+		wrong("the journal has %d pages, the tree %d", len(present), len(version))
+	}
+	p.present = present
+	return nil
+}
