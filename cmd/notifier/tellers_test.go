@@ -45,7 +45,7 @@ func TestAnnouncedSite(t *testing.T) {
 	sitemap := filepath.Join(dir, "sitemap.xml")
 	config := file("parley.conf", strings.Join([]string{"base " + base, "listen " + listen, "state " + filepath.Join(dir, "state"),
 		"announce-tokens " + file("tokens", "# ours\n0123456789abcdef\n"), "robots " + file("robots.txt", "User-agent: *\nDisallow: /private/\n"),
-		"indexnow " + engine.URL, "hub", "atom " + filepath.Join(dir, "news.atom"), "sitemap " + sitemap, "no-self-check", "log-level error", "verbose"}, "\n"))
+		"indexnow " + engine.URL, "hub", "atom " + filepath.Join(dir, "news.atom"), "sitemap " + sitemap, "no-self-check", "write-every 50ms", "log-level error", "verbose"}, "\n"))
 
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int)
