@@ -230,6 +230,10 @@ func Depth(url string) int {
 // Compare orders URLs as everything in Parley orders them: by depth, then by
 // bytes. The most important pages so come first (C25).
 func Compare(a, b string) int {
+	// Mostly they are of one directory: the same up to the last slash.
+	if i := strings.LastIndexByte(a, '/'); i >= 0 && i == strings.LastIndexByte(b, '/') && a[:i] == b[:i] {
+		return strings.Compare(a[i:], b[i:])
+	}
 	if c := cmp.Compare(Depth(a), Depth(b)); c != 0 {
 		return c
 	}

@@ -1,7 +1,10 @@
 package protocol_test
 
 import (
+	"cmp"
 	"encoding/json"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +86,64 @@ func TestOrder(t *testing.T) {
 		if got := protocol.Depth(url); got != depth {
 			t.Errorf("depth of %q: %d, want %d", url, got, depth)
 		}
+	}
+}
+
+// However two URLs are alike, their order is that of their levels, then of
+// their bytes.
+func TestOrderIsThatOfLevels(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	piece := []string{"/", "/", "a", "b", "aa", "?", "#", "://", ".", "-", "%2F", "https://h", ""}
+	random := func() string {
+		s := []string{"https://h/", "https://h", "", "/"}[rnd.IntN(4)]
+		for range rnd.IntN(6) {
+			s += piece[rnd.IntN(len(piece))]
+		}
+		return s
+	}
+	for range 20_000 {
+		a, b := random(), random()
+		if rnd.IntN(2) == 0 {
+			b = a[:rnd.IntN(len(a)+1)] + b
+		}
+		want := cmp.Or(cmp.Compare(protocol.Depth(a), protocol.Depth(b)), strings.Compare(a, b))
+		if got := protocol.Compare(a, b); got != want {
+			t.Fatalf("compare %q with %q: %d, want %d", a, b, got, want)
+		}
+	}
+}
+
+// Shares are kept in thousandths and hundredths, and a share that is there stays there.
+func TestShares(t *testing.T) {
+	for k := range 1001 {
+		share := float64(k) / 1000
+		if got, known := protocol.SignificanceOf(share).Share(); got != share || !known {
+			t.Errorf("significance of %v: %v, %v", share, got, known)
+		}
+	}
+	for k := 1; k <= 100; k++ {
+		share := float64(k) / 100
+		if got, known := protocol.ImportanceOf(share).Share(); got != share || !known {
+			t.Errorf("importance of %v: %v, %v", share, got, known)
+		}
+	}
+	for share, want := range map[float64]float64{-1: 0, 1e-9: 0.001, 0.0015: 0.002, 7: 1, math.Inf(1): 1} {
+		if got, known := protocol.SignificanceOf(share).Share(); got != want || !known {
+			t.Errorf("significance of %v: %v, %v", share, got, known)
+		}
+	}
+	for share, want := range map[float64]float64{1e-9: 0.01, 0.014: 0.01, 0.016: 0.02, 7: 1} {
+		if got, known := protocol.ImportanceOf(share).Share(); got != want || !known {
+			t.Errorf("importance of %v: %v, %v", share, got, known)
+		}
+	}
+	for _, none := range []float64{math.NaN(), 0, -1} {
+		if i := protocol.ImportanceOf(none); i != 0 {
+			t.Errorf("importance of %v: %v", none, i)
+		}
+	}
+	if s := protocol.SignificanceOf(math.NaN()); s != 0 {
+		t.Errorf("significance of no number: %v", s)
 	}
 }
 

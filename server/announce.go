@@ -25,6 +25,13 @@ type Announcement struct {
 
 	// Modified is when the page, or its going, changed. Digest is that of the
 	// bytes as served. One of them must be given, but for Gone.
+	//
+	// Without a digest the date alone tells what is news, to the millisecond.
+	// Of two edits with one date the second is taken for the first, said again,
+	// and counted as Unchanged; of a page and its going with one date the going
+	// is taken to be the later. So a program whose dates are whole seconds gives
+	// a digest, or the milliseconds, or says what it did within a second only
+	// when that is over.
 	Modified time.Time       `json:"modified,omitzero"`
 	Digest   protocol.Digest `json:"digest,omitzero"`
 
@@ -88,8 +95,12 @@ func saidModified(e journal.Entry) time.Time {
 // Announcements may come in any order, and more than once: an older Modified
 // than that known of the page, and a digest that is known, change nothing; and
 // nor does the older news that a page exists, once it was announced as gone
-// with a later date to this process. Announcements of one call are taken in
-// the order in which they stand.
+// with that date or a later one to this process. Announcements of one call are
+// taken in the order in which they stand.
+//
+// What was announced is known from the state alone. When that is lost, the
+// manifest keeps these pages published, and they are held until they are
+// announced again: see [OpenJournal].
 //
 // It waits for a look that is going on. Before the first look of this process,
 // and before the first description is whole, the error wraps ErrNotReady.
@@ -191,7 +202,7 @@ func (t *taking) take(a Announcement) error {
 		k.went = t.p.went[url]
 	}
 	switch was := isAnnounced(k.entry); {
-	case a.Gone && k.present && !was:
+	case a.Gone && k.present && !was && !isWaiting(k.entry):
 		// It would be there again after the next look.
 		t.refuse(url, "the site's inventory offers it: it is gone once that does not")
 		t.dirty = append(t.dirty, scopeOf(url))
@@ -256,7 +267,9 @@ func (t *taking) gone(url string, a Announcement, k *known) {
 		t.done.Unchanged++
 	default:
 		t.done.Deleted++
-		t.more--
+		if isAnnounced(k.entry) {
+			t.more--
+		}
 		t.steps = append(t.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}})
 		*k = known{}
 	}
@@ -297,7 +310,7 @@ func (t *taking) there(url string, a Announcement, k *known) {
 	}
 	was := k.entry
 	switch news := compareNews(a, was); {
-	case news < 0, news == 0 && was.Held.IsZero() && len(was.Stamp) > 0:
+	case news < 0, news == 0 && was.Held.IsZero() && len(was.Stamp) > 0 && !isInherited(was):
 		t.done.Unchanged++
 		return
 	case news == 0: // it vanished, or the state was lost, and now somebody says that it is there

@@ -109,18 +109,84 @@ func TestAnnounce(t *testing.T) {
 		},
 		"the state is lost": func(w *world) {
 			list := []A{{URL: "x", Modified: w.now}, {URL: "y", Digest: one}}
-			w.say(list...)
-			_, err := w.pub.Turn(w.Context())
-			w.must(err)
+			w.say(append(list, A{URL: "z", Modified: w.now}, A{URL: "v", Digest: two})...)
+			w.turn()
 			w.must(w.journal.Close())
 			w.must(os.Remove(w.state()))
 			w.open() // with what the manifest says
+			// Neither they nor a page of the docroot that went meanwhile are deleted by time.
+			w.remove("b.html")
+			for range 3 {
+				if rep := w.turn(); rep.HeldNow != 5 || rep.Gone != 0 || rep.MassHeld {
+					w.Errorf("%+v", rep)
+				}
+				w.pass(24 * time.Hour)
+			}
+			w.restart()
+			w.look("")
+			w.wantTold("")
+			// What a look has found since is deleted as ever.
+			w.write("c.html", "c")
 			w.look()
+			w.remove("a.html")
+			w.look()
+			w.pass(time.Minute)
+			w.look()
+			w.wantTold("create c.html, delete a.html")
+			// The others are announced again, or as gone, or a person knows that they have gone.
 			w.wantSaid("unchanged 2", list...)
-			w.pass(time.Hour)
-			if rep := w.look(); rep.HeldNow != 0 || rep.Told() != 0 {
+			w.wantSaid("deleted 1", A{URL: "z", Gone: true, Modified: w.now})
+			if rep := w.look(); rep.HeldNow != 2 {
 				w.Errorf("%v", rep)
 			}
+			w.wantTold("delete z")
+			_, err := w.pub.AcceptDeletions(w.Context())
+			w.must(err)
+			w.wantTold("delete b.html, delete v")
+			w.pass(time.Hour)
+			if rep := w.look(); rep.HeldNow != 0 || rep.Told() != 0 || w.journal.Len() != 3 {
+				w.Errorf("%v", rep)
+			}
+		},
+		"the state is put back from before": func(w *world) {
+			list := []A{{URL: "x", Modified: w.now}, {URL: "y", Digest: one}, {URL: "u", Modified: w.now}}
+			w.say(list...)
+			w.turn()
+			w.must(w.journal.Close())
+			old, err := os.ReadFile(w.state())
+			w.must(err)
+			w.open()
+			w.look()
+			w.pass(time.Minute)
+			w.say(A{URL: "u", Modified: w.now}, A{URL: "v", Modified: w.now})
+			w.turn()
+			epoch := w.journal.Head().Epoch
+			w.must(w.journal.Close())
+			w.must(os.WriteFile(w.state(), old, 0o600))
+			w.open() // with the manifest, which knows more
+			w.remove("b.html")
+			rep := w.turn()
+			if w.journal.Head().Epoch == epoch || rep.HeldNow != 3 {
+				w.Errorf("%v, %v", w.journal.Head(), rep)
+			}
+			w.pass(time.Hour)
+			w.turn()
+			w.wantTold("delete b.html") // that was a page of the docroot, and x and y are announced ones
+			w.wantSaid("unchanged 4", A{URL: "x", Modified: list[0].Modified}, list[1], list[2], A{URL: "v", Modified: w.now.Add(-time.Hour)})
+			if rep := w.look(); rep.HeldNow != 1 {
+				w.Errorf("%+v", rep)
+			}
+		},
+		"by a clock of whole seconds": func(w *world) {
+			at := w.now.Truncate(time.Second)
+			w.wantSaid("created 1", A{URL: "x", Modified: at, Title: "one"})
+			w.wantSaid("unchanged 1", A{URL: "x", Modified: at, Title: "two"}) // it may be the first, said again
+			w.wantSaid("updated 1", A{URL: "x", Modified: at.Add(time.Millisecond), Title: "two"})
+			w.wantSaid("updated 1", A{URL: "x", Modified: at.Add(time.Millisecond), Digest: one})
+			w.wantSaid("created 1", A{URL: "y", Modified: at})
+			w.wantSaid("deleted 1", A{URL: "y", Modified: at, Gone: true})
+			w.wantSaid("unchanged 1", A{URL: "y", Modified: at})
+			w.wantSaid("created 1", A{URL: "y", Modified: at.Add(time.Millisecond)})
 		},
 		"all in one call": func(w *world) {
 			at := w.now.Add(-time.Hour)

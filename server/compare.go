@@ -65,6 +65,7 @@ type comparison struct {
 	unhealing error           // why the first of them could not
 	refused   map[string]bool // pages that were read in vain to be healed
 
+	inherited     int // pages newly held of which no look has seen anything
 	announced     int // pages that stay because they were announced
 	wereAnnounced int // the same, as of the last look at everything
 
@@ -233,7 +234,7 @@ func (c *comparison) compareRead(ctx context.Context, e journal.Entry, r Offer) 
 	switch {
 	case !e.Held.IsZero():
 		c.rep.Returned++
-	case len(e.Stamp) > 0 && !bytes.Equal(e.Stamp, r.Stamp):
+	case len(e.Stamp) > 0 && !isInherited(e) && !bytes.Equal(e.Stamp, r.Stamp):
 		c.rep.Touched++
 	default:
 		c.rep.Unchanged++ // its stamp was too young to be kept
@@ -341,7 +342,7 @@ func (c *comparison) absent(e journal.Entry) {
 	case c.isUnseen(e.Item.URL): // as far as is known by now: finish looks again
 	case e.Held.After(c.now) && !c.accept:
 		c.hold(e) // the clock was set back: it would wait until then, and for its grace
-	case !e.Held.IsZero() && !c.accept && !c.ripe(e.Held):
+	case !e.Held.IsZero() && !c.accept && (isInherited(e) || !c.ripe(e.Held)):
 		// It waits.
 	case len(c.gone) < c.limit:
 		c.gone = append(c.gone, e)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,22 +26,19 @@ func TestDocrootUnreadable(t *testing.T) {
 	d.must(os.Chmod(d.dir, 0o755))
 }
 
-// unprivileged runs f so that it cannot read everything, as the superuser can:
-// on a thread of its own, which ends with it.
+// unprivileged runs f so that it cannot read everything, as the superuser can.
 func unprivileged(t *testing.T, f func()) {
-	done := make(chan bool)
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		if os.Getuid() == 0 {
-			if _, _, errno := syscall.RawSyscall(syscall.SYS_SETFSUID, 65534, 0, 0); errno != 0 {
-				t.Error(errno)
-				return
-			}
+	if os.Getuid() == 0 {
+		if err := syscall.Setresuid(-1, 65534, -1); err != nil { // of all threads
+			t.Fatal(err)
 		}
-		f()
-	}()
-	<-done
+		defer func() {
+			if err := syscall.Setresuid(-1, 0, -1); err != nil {
+				panic(err)
+			}
+		}()
+	}
+	f()
 }
 
 func (d *docroot) lookUnreadable() {

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"container/heap"
-	"iter"
 	"slices"
 	"strings"
 
@@ -63,23 +62,29 @@ func (n *entries) next() (journal.Entry, bool, error) {
 	}
 	if n.view == nil {
 		if err := n.open(); err != nil {
-			return journal.Entry{}, false, err
-		}
-	}
-	for len(n.sources) > 0 {
-		e := n.sources[0].entry
-		if err := n.pull(0); err != nil {
 			n.pause()
 			return journal.Entry{}, false, err
 		}
-		if n.last == "" || protocol.Compare(e.Item.URL, n.last) > 0 {
-			n.last = e.Item.URL
-			return e, true, nil
-		}
 	}
-	n.pause()
-	n.end = true
-	return journal.Entry{}, false, nil
+	if len(n.sources) == 0 {
+		n.pause()
+		n.end = true
+		return journal.Entry{}, false, nil
+	}
+	s := n.sources[0]
+	e := s.entry
+	more, err := s.next()
+	switch {
+	case err != nil:
+		n.pause()
+		return journal.Entry{}, false, err
+	case !more:
+		heap.Pop(&n.sources)
+	case len(n.sources) > 1:
+		heap.Fix(&n.sources, 0)
+	}
+	n.last = e.Item.URL
+	return e, true, nil
 }
 
 // open opens a view and one source for all shallow scopes, whose ranges do
@@ -88,68 +93,34 @@ func (n *entries) open() (err error) {
 	if n.view, err = n.j.View(); err != nil {
 		return err
 	}
-	add := func(seq iter.Seq2[journal.Entry, error]) {
-		next, stop := iter.Pull2(seq)
-		n.sources = append(n.sources, &source{next: next, stop: stop})
-	}
-	var shallow []Scope
-	for _, s := range n.scopes {
-		if s.Deep {
-			add(n.view.Under(s.Prefix, true))
-		} else {
-			shallow = append(shallow, s)
+	add := func(readers ...*journal.Reader) error {
+		s := &source{readers: readers}
+		more, err := s.next()
+		if more {
+			n.sources = append(n.sources, s)
 		}
+		return err
 	}
-	switch {
-	case len(n.scopes) == 0:
-		add(n.view.Entries())
-	case len(shallow) > 0:
-		add(oneAfterAnother(n.view, shallow))
-	}
-	for i := len(n.sources) - 1; i >= 0; i-- { // backwards: pull may take sources[i] away
-		if err := n.pull(i); err != nil {
-			n.pause()
+	var shallow []*journal.Reader
+	for _, s := range n.scopes {
+		r := n.view.Reader(s.Prefix, s.Deep, n.last)
+		if !s.Deep {
+			shallow = append(shallow, r)
+		} else if err := add(r); err != nil {
 			return err
 		}
 	}
+	if len(n.scopes) == 0 {
+		err = add(n.view.Reader("", true, n.last))
+	} else {
+		err = add(shallow...)
+	}
 	heap.Init(&n.sources)
-	return nil
-}
-
-func oneAfterAnother(v *journal.View, scopes []Scope) iter.Seq2[journal.Entry, error] {
-	return func(yield func(journal.Entry, error) bool) {
-		for _, s := range scopes {
-			for e, err := range v.Under(s.Prefix, false) {
-				if !yield(e, err) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// pull moves source i on.
-func (n *entries) pull(i int) error {
-	s := n.sources[i]
-	e, err, ok := s.next()
-	switch {
-	case !ok:
-		s.stop()
-		heap.Remove(&n.sources, i)
-		return nil
-	case err != nil:
-		return err
-	}
-	s.entry = e
-	heap.Fix(&n.sources, i)
-	return nil
+	return err
 }
 
 // pause puts the view away.
 func (n *entries) pause() {
-	for _, s := range n.sources {
-		s.stop()
-	}
 	n.sources = nil
 	if n.view != nil {
 		n.view.Close()
@@ -157,10 +128,21 @@ func (n *entries) pause() {
 	}
 }
 
+// A source is what readers give, one after the other.
 type source struct {
-	next  func() (journal.Entry, error, bool)
-	stop  func()
-	entry journal.Entry
+	readers []*journal.Reader
+	entry   journal.Entry // to be given next
+}
+
+// next moves to the next entry, and returns false after the last.
+func (s *source) next() (more bool, err error) {
+	for len(s.readers) > 0 {
+		if s.entry, more, err = s.readers[0].Next(); more || err != nil {
+			return more, err
+		}
+		s.readers = s.readers[1:]
+	}
+	return false, nil
 }
 
 // sources is a heap by URL.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"mime"
 	"strings"
@@ -34,6 +35,25 @@ const (
 // hasFeatures reports whether files of a media type are asked for features.
 func hasFeatures(mediaType string) bool {
 	return mediaType == "text/html" || mediaType == "application/xhtml+xml"
+}
+
+// versioned returns the stamp of a file of a media type, which tells by which
+// FeaturesVersion the file was asked for its features, if it is. A stamp of
+// nothing stays one.
+func (s *Site) versioned(stamp []byte, mediaType string) []byte {
+	if len(stamp) == 0 || !hasFeatures(mediaType) {
+		return stamp
+	}
+	return append(stamp, s.version...)
+}
+
+// prepareVersion makes of FeaturesVersion what becomes part of stamps: nothing
+// where there is none.
+func (s *Site) prepareVersion() {
+	if s.Features != nil && s.FeaturesVersion != "" {
+		sum := sha256.Sum256([]byte(s.FeaturesVersion))
+		s.version = sum[:4]
+	}
 }
 
 // features asks the beginning of a page, whose URL, Type and Stamp are in o,

@@ -154,6 +154,60 @@ func TestTitleAloneIsNoChange(t *testing.T) {
 	s.wantTold("update a.html")
 }
 
+// With other masks every page says something else of the same bytes: it is
+// read once more and told nothing of, and the next build is as small as it is.
+func TestFeaturesVersion(t *testing.T) {
+	s := newStand(t)
+	s.write("a.html", "text of a, built on Monday")
+	s.write("b.html", "text of b, built on Monday")
+	s.write("c.pdf", "c")
+	process := func(version, mask string) {
+		s.site = &server.Site{Docroot: s.dir, Base: base, FeaturesVersion: version}
+		s.site.Features = func(_ string, b []byte, _ bool) (server.Features, error) {
+			s.calls++
+			text, _, _ := strings.Cut(string(b), mask)
+			return server.Features{Text: protocol.Sum([]byte(text))}, nil
+		}
+		s.pub = &server.Publisher{Inventory: s.site, Journal: s.log}
+		s.calls = 0
+	}
+	look := func(what string, touched, calls int) {
+		t.Helper()
+		if rep := s.wantTold(""); rep.Touched != touched || s.calls != calls {
+			t.Errorf("%s: %+v, and features of %d pages", what, rep, s.calls)
+		}
+	}
+	process("", "no mask")
+	look("first", 0, 2)
+	process("", "no mask")
+	look("a state from before there were versions", 0, 0)
+	process("1", ", built")
+	look("masks", 2, 2)
+	look("masks, again", 0, 2) // the same two
+	process("1", ", built")
+	look("masks, another process", 0, 0)
+	s.write("a.html", "text of a, built on Tuesday")
+	s.write("b.html", "words of b, built on Tuesday")
+	s.settle()
+	_, err := s.pub.Look(t.Context(), nil)
+	s.must(err)
+	changes, err := s.log.Read(t.Context(), s.at, 100)
+	s.must(err)
+	if len(changes) != 2 {
+		t.Fatalf("told %v", changes)
+	}
+	if share, known := changes[0].Significance.Share(); !known || share != 0 {
+		t.Errorf("a.html: only what is masked changed, and its significance is %v, %v", share, known)
+	}
+	if share, known := changes[1].Significance.Share(); known && share == 0 {
+		t.Error("b.html: its text changed, and its significance is 0")
+	}
+	s.at = s.log.Head()
+	process("2", "no mask")
+	look("other masks", 2, 2)
+	look("other masks, again", 0, 2)
+}
+
 func TestFeaturesOfWhatIsRead(t *testing.T) {
 	d := newDocroot(t, "a.html", "a.xhtml", "a.pdf")
 	big := strings.Repeat("0123456789", 300_000)

@@ -200,7 +200,7 @@ func (s *Site) heal(ctx context.Context, o Offer, to time.Time) (Offer, error) {
 	case err != nil:
 		return o, err
 	case before.mode != 0, before.size != o.Length, !before.mtime.Equal(o.Modified),
-		len(o.Stamp) > 0 && !bytes.Equal(o.Stamp, before.settledStamp()):
+		len(o.Stamp) > 0 && !bytes.Equal(o.Stamp, s.versioned(before.settledStamp(), o.Type)):
 		return o, ErrChanged
 	case before.links > 1:
 		return o, errHardLink
@@ -225,10 +225,11 @@ func (s *Site) heal(ctx context.Context, o Offer, to time.Time) (Offer, error) {
 		}
 		return o, errors.Join(ErrChanged, err)
 	}
-	o.Modified, o.Stamp = now.mtime, now.settledStamp()
+	stamp := now.settledStamp()
 	if now.ctime.IsZero() || now.ctime.Nanosecond() == 0 {
-		o.Stamp = now.stamp(time.Now()) // coarse times: the usual caution
+		stamp = now.stamp(time.Now()) // coarse times: the usual caution
 	}
+	o.Modified, o.Stamp = now.mtime, s.versioned(stamp, o.Type)
 	if !is {
 		return o, errKeptTime
 	}

@@ -62,8 +62,13 @@ func (c *comparison) finish(ctx context.Context) error {
 // countHeld counts what is held now, and finds when the next of it is ripe.
 func (c *comparison) countHeld() error {
 	c.rep.HeldNow, c.nextHeld = 0, time.Time{}
+	waiting := 0
 	err := eachHeld(c.j, func(e journal.Entry) {
 		c.rep.HeldNow++
+		if isWaiting(e) {
+			waiting++
+			return
+		}
 		if !c.ripe(e.Held) && (c.nextHeld.IsZero() || e.Held.Before(c.nextHeld)) {
 			c.nextHeld = e.Held
 		}
@@ -72,10 +77,26 @@ func (c *comparison) countHeld() error {
 	if len(c.scopes) == 0 {
 		announced = c.announced
 	}
-	// What was announced cannot vanish, and makes no disappearance smaller.
-	c.rep.MassHeld = isMass(c.rep.HeldNow, c.j.Len()-announced)
+	// What was announced cannot vanish, and what waits may have been: neither
+	// makes a disappearance smaller, or is part of one.
+	c.rep.MassHeld = isMass(c.rep.HeldNow-waiting, c.j.Len()-announced-waiting)
+	if c.inherited > 0 {
+		c.warn("pages of the published manifest are offered by nothing, and no look has ever seen them: they stay until they are announced again, or somebody accepts their deletion",
+			"pages", c.inherited)
+		c.inherited = 0
+	}
 	return err
 }
+
+// isInherited reports whether all that is known of a page is what a manifest
+// said, because the state was lost. The first look that finds it makes it a
+// page like any other. If none does it may have gone since, or it may be one
+// that was announced: its going must not be told as long as nobody knows.
+func isInherited(e journal.Entry) bool { return string(e.Stamp) == journal.Inherited }
+
+// isWaiting reports whether an inherited page was not found: it waits for an
+// announcement, or for a person.
+func isWaiting(e journal.Entry) bool { return isInherited(e) && !e.Held.IsZero() }
 
 // eachHeld calls f with every held entry. f must not use the journal.
 func eachHeld(j *Journal, f func(journal.Entry)) error {
@@ -97,6 +118,9 @@ func eachHeld(j *Journal, f func(journal.Entry)) error {
 func (c *comparison) hold(e journal.Entry) {
 	c.rep.Held++
 	e.Held = c.now
+	if isInherited(e) {
+		c.inherited++
+	}
 	c.steps = append(c.steps, journal.Step{Entry: e})
 }
 

@@ -66,6 +66,11 @@ type JournalOptions struct {
 // does too if the manifest is there but cannot be read. No manifest at all
 // is no reason to.
 //
+// A page of which nothing but that manifest knows, and which no look finds,
+// may have gone, or may be one that was announced: see [Publisher.Announce].
+// It is held until it is announced again or as gone, or until somebody calls
+// [Publisher.AcceptDeletions]; no grace period ends that.
+//
 // The error wraps ErrHeld when another process has the journal.
 func OpenJournal(ctx context.Context, path string, o JournalOptions) (*Journal, error) {
 	j, err := journal.Open(path, &journal.Options{Retention: o.Retention, MaxChanges: o.MaxChanges, Wait: max(o.Wait, time.Second), Now: o.Now})

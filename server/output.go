@@ -12,7 +12,10 @@ import (
 type Output interface {
 	// Write brings the output up to the journal, and reports whether it had
 	// to. It writes nothing that is there already, also when another process
-	// wrote it, and never leaves a torn file.
+	// wrote it, and never leaves a torn file. A Publisher calls it after every
+	// look, whether or not the journal has moved: who else writes in a docroot
+	// may have taken the output away. So it must cost little where there is
+	// nothing to do; and what it writes in a docroot leads to another look.
 	Write(ctx context.Context, j *Journal) (wrote bool, err error)
 }
 
@@ -25,14 +28,22 @@ type OutputStatus struct {
 
 // outputState is what a Publisher knows of one of its Outputs.
 type outputState struct {
-	revision uint64 // of the journal, when it was written last
-	written  bool   // it was, by this process
-	writes   int
-	err      error
+	at      outputAt // when it was written last
+	written bool     // it was, by this process
+	writes  int
+	err     error
 }
 
-// isNow reports whether the output is that of the journal's present revision.
-func (s outputState) isNow(revision uint64) bool { return s.written && s.revision == revision }
+// outputAt is what makes an output worth another Write when it is not what it
+// was: the journal is another, or somebody has looked at the docroot since,
+// where the output may be gone.
+type outputAt struct {
+	revision uint64 // of the journal
+	looks    int    // that have ended well
+}
+
+// isNow reports whether nothing has happened since the output was written.
+func (s outputState) isNow(at outputAt) bool { return s.written && s.at == at }
 
 // writeOutputs writes every output that is behind the journal, in order.
 func (p *Publisher) writeOutputs(ctx context.Context) (wrote bool, err error) {
@@ -44,12 +55,13 @@ func (p *Publisher) writeOutputs(ctx context.Context) (wrote bool, err error) {
 	var errs []error
 	for i, o := range p.Outputs {
 		// Before it is written: what comes while it is makes it stale.
-		revision := p.Journal.Revision()
+		at := outputAt{revision: p.Journal.Revision()}
 		p.mu.Lock()
+		at.looks = p.status.Looks
 		p.outputs = append(p.outputs, make([]outputState, len(p.Outputs)-len(p.outputs))...)
 		s := p.outputs[i]
 		p.mu.Unlock()
-		if s.isNow(revision) {
+		if s.isNow(at) {
 			continue
 		}
 		var did bool
@@ -57,7 +69,7 @@ func (p *Publisher) writeOutputs(ctx context.Context) (wrote bool, err error) {
 			s.err = fmt.Errorf("write %s: %w", nameOf(o), s.err)
 			errs = append(errs, s.err)
 		} else {
-			s.revision, s.written = revision, true
+			s.at, s.written = at, true
 		}
 		if did {
 			wrote = true
@@ -74,11 +86,12 @@ func (p *Publisher) areOutputsWritten() bool {
 	if len(p.Outputs) == 0 || !p.Journal.Whole() {
 		return true
 	}
-	revision := p.Journal.Revision()
+	at := outputAt{revision: p.Journal.Revision()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	at.looks = p.status.Looks
 	for _, s := range p.outputs {
-		if !s.isNow(revision) {
+		if !s.isNow(at) {
 			return false
 		}
 	}

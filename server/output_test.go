@@ -20,6 +20,7 @@ type tally struct {
 
 	mu     sync.Mutex
 	fail   error
+	stands string   // what it holds
 	writes []string // head and number of pages
 	order  *[]string
 }
@@ -49,8 +50,19 @@ func (o *tally) Write(ctx context.Context, j *server.Journal) (bool, error) {
 			s += fmt.Sprint(" ", e.Item.Importance)
 		}
 	}
+	if s == o.stands {
+		return false, nil
+	}
+	o.stands = s
 	o.writes = append(o.writes, s)
 	return true, nil
+}
+
+// lose takes the output away, as rsync does with what its source does not have.
+func (o *tally) lose() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stands = ""
 }
 
 func (o *tally) setFail(err error) {
@@ -96,6 +108,14 @@ func TestOutputs(t *testing.T) {
 	_, err = turn()
 	w.must(err)
 	want("nothing happened", a, "")
+	a.lose()
+	_, err = turn()
+	w.must(err)
+	want("somebody took it away", a, "0 with 3")
+	published := w.pub.Published()
+	if published != w.journal.Head() || published.IsZero() {
+		t.Errorf("published at %v, the head is %v", published, w.journal.Head())
+	}
 	w.write("p/000.html", "other")
 	b.setFail(errors.New("disk full"))
 	if _, err := turn(); err == nil || !strings.Contains(err.Error(), "write b: disk full") {
@@ -104,7 +124,10 @@ func TestOutputs(t *testing.T) {
 	want("a change", a, "1 with 3")
 	want("beside one that failed", c, "0 with 3, 1 with 3")
 	st := w.pub.Status()
-	if len(st.Outputs) != 3 || st.Outputs[0] != (server.OutputStatus{Name: "a", Writes: 2}) ||
+	if at := w.pub.Published(); at != published || st.Manifest != w.journal.Head() {
+		t.Errorf("published at %v although b was not written, was %v", at, published)
+	}
+	if len(st.Outputs) != 3 || st.Outputs[0] != (server.OutputStatus{Name: "a", Writes: 3}) ||
 		st.Outputs[1] != (server.OutputStatus{Name: "b", Writes: 1, Error: "write b: disk full"}) || !strings.Contains(st.Error, "disk full") {
 		t.Errorf("%+v", st)
 	}
@@ -116,15 +139,25 @@ func TestOutputs(t *testing.T) {
 	if st := w.pub.Status(); st.Error != "" || st.Outputs[1].Error != "" {
 		t.Errorf("%+v", st)
 	}
+	if at := w.pub.Published(); at != w.journal.Head() {
+		t.Errorf("published at %v, the head is %v", at, w.journal.Head())
+	}
 	w.pub.Importance = func(string) protocol.Importance { return 5 }
 	_, err = turn()
 	w.must(err)
 	want("what is not told", a, "1 with 3 5 5 5")
 	w.restart()
 	use()
+	if at := w.pub.Published(); !at.IsZero() {
+		t.Errorf("published at %v, says a process that has not looked", at)
+	}
+	a.lose()
 	_, err = turn()
 	w.must(err)
 	want("another process", a, "1 with 3 5 5 5")
+	if at := w.pub.Published(); at != w.journal.Head() {
+		t.Errorf("published at %v, the head is %v", at, w.journal.Head())
+	}
 }
 
 // Run writes outputs as it writes the manifest: at once after a quiet while,
@@ -149,16 +182,22 @@ func TestRunOutputs(t *testing.T) {
 		w.write("a.html", "one")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s := w.pub.Status(); s.Error == "" || s.Manifest != s.Head {
-			t.Errorf("%+v", s)
+		if s := w.pub.Status(); s.Error == "" || s.Manifest != s.Head || w.pub.Published().Seq != s.Head.Seq-1 {
+			t.Errorf("%+v, published %v", s, w.pub.Published())
 		}
 		out.setFail(nil)
 		time.Sleep(time.Minute)
 		if got := out.written(); got != "101 with 2" {
 			t.Errorf("after a failure: %q", got)
 		}
-		if s := w.pub.Status(); s.Error != "" {
-			t.Errorf("%+v", s)
+		if s := w.pub.Status(); s.Error != "" || w.pub.Published() != s.Head {
+			t.Errorf("%+v, published %v", s, w.pub.Published())
+		}
+		out.lose()
+		time.Sleep(10 * time.Minute) // a regular look
+		synctest.Wait()
+		if got := out.written(); got != "101 with 2" {
+			t.Errorf("after it was taken away: %q", got)
 		}
 		w.write("a.html", "two")
 		synctest.Wait()

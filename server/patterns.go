@@ -1,6 +1,10 @@
 package server
 
-import "fmt"
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
 
 // Patterns are patterns as in Site.Exclude, for an [Inventory] without files.
 // The zero value matches nothing. Any number of goroutines may use one at once.
@@ -30,4 +34,27 @@ func (p Patterns) Match(place string) bool {
 	}
 	_, name := splitPlace(place)
 	return name != "" && matchAny(p.globs, place, name)
+}
+
+// LeftOutName returns why a place is not to be published whatever anybody asks
+// for, or the empty string: it is hidden, as it would be for a Site, or an
+// older copy, or a dump. The place is a path below the base URL as URLs write
+// it, without "/" before it and without a query. Names that only a file system
+// gives a meaning, such as "core", may be those of pages here.
+func LeftOutName(place string) string {
+	first := true
+	for segment := range strings.SplitSeq(place, "/") {
+		name, err := url.PathUnescape(segment)
+		switch {
+		case err != nil || name == "":
+		case name[0] == '.' && !(first && name == wellKnownDir):
+			return leftHidden
+		case isBackup(name) && strings.Trim(name, "0123456789") != "":
+			return leftBackup
+		case isDump(name) && !strings.HasPrefix(name, "core") && !strings.HasSuffix(strings.ToLower(name), ".core"):
+			return leftDump
+		}
+		first = false
+	}
+	return ""
 }

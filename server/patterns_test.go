@@ -38,3 +38,18 @@ func TestPatterns(t *testing.T) {
 		}
 	}
 }
+
+func TestLeftOutName(t *testing.T) {
+	for why, places := range map[string]string{
+		"hidden": ".git/config .env a/.htpasswd .well-known2/x a/.well-known/x a/.hg/ %2egit/config .",
+		"backup": "a.html~ a/b.php.bak x.OLD wp-config.php.swp old.orig/a %23a%23 a.tmp",
+		"dump":   "backup.sql a/db.sql.gz x.DUMP site.dmp.zst",
+		"":       " a a/b.html .well-known/security.txt 4913 posts/5036 core docs/core core.5 api/System.Core a.sql.html backup/ a..b %zz a%2F.b",
+	} {
+		for _, place := range strings.Split(places, " ") {
+			if got := server.LeftOutName(place); got != why {
+				t.Errorf("%q is %q, want %q", place, got, why)
+			}
+		}
+	}
+}

@@ -25,8 +25,9 @@ type Publisher struct {
 	Snapshot  *Snapshot // where the manifest goes; nil means nowhere
 
 	// Outputs are written after the manifest, in order, whenever the journal
-	// is not what it was when they were written last, and once in any case.
-	// One that fails keeps none of the others from being written.
+	// is not what it was when they were written last, and after every look,
+	// should somebody have taken them away. One that fails keeps none of the
+	// others from being written.
 	Outputs []Output
 
 	// Heal says that files which were rewritten with the bytes they had get
@@ -102,6 +103,7 @@ type Publisher struct {
 	loaded            bool          // the Snapshot has taken over the file of an earlier run
 	owed              debts         // what is to be healed later
 	outputs           []outputState // of Outputs
+	published         protocol.Cursor
 }
 
 // pending is what waits to be looked at.
@@ -174,7 +176,9 @@ func (p *Publisher) Look(ctx context.Context, scopes []Scope) (Report, error) {
 func (p *Publisher) Turn(ctx context.Context) (Report, error) { return p.fullTurn(ctx, false) }
 
 // AcceptDeletions takes a turn that announces every deletion at once, be it
-// newly found, within its grace period, or a mass disappearance.
+// newly found, within its grace period, a mass disappearance, or that of a page
+// which only the published manifest knows (see [OpenJournal]): where pages are
+// announced, they should be announced again before that.
 func (p *Publisher) AcceptDeletions(ctx context.Context) (Report, error) {
 	return p.fullTurn(ctx, true)
 }
@@ -188,7 +192,11 @@ func (p *Publisher) fullTurn(ctx context.Context, accept bool) (Report, error) {
 	if _, err = p.write(ctx); err != nil {
 		return rep, err
 	}
-	return rep, p.healOwed(ctx, &rep)
+	if err := p.healOwed(ctx, &rep); err != nil || p.isWritten() {
+		return rep, err
+	}
+	_, err = p.write(ctx) // pages had been edited again meanwhile
+	return rep, err
 }
 
 // load lets the Snapshot serve the file of an earlier run, once.
@@ -210,6 +218,7 @@ func (p *Publisher) write(ctx context.Context) (wrote bool, err error) {
 	if !p.Ready() {
 		return false, nil
 	}
+	head := p.Journal.Head() // before anything is written: all of it will stand here, or later
 	manifest := false
 	if !p.isManifestWritten() {
 		manifest, err = p.Snapshot.Write(ctx, p.Journal)
@@ -221,7 +230,22 @@ func (p *Publisher) write(ctx context.Context) (wrote bool, err error) {
 	if p.writeErr = err; manifest {
 		p.status.Writes++
 	}
+	// Others may have written meanwhile, and later.
+	if at := p.published; err == nil && (head.Epoch != at.Epoch || head.Seq > at.Seq) {
+		p.published = head
+	}
 	return manifest || outputs, err
+}
+
+// Published is the cursor up to which everything that is published has been
+// written: the manifest, and every one of Outputs. It is zero until this
+// process has seen to that; while one of them cannot be written it stays where
+// it was. It comes to the journal's head soon after that has moved, and waits
+// for nothing. Whoever tells others to fetch what is published waits for it.
+func (p *Publisher) Published() protocol.Cursor {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.published
 }
 
 // isWritten reports whether there is nothing to write. What a site publishes
@@ -246,8 +270,13 @@ func (p *Publisher) Status() Status {
 	p.mu.Unlock()
 	s.Head, s.Whole, s.Items = p.Journal.Head(), p.Journal.Whole(), p.Journal.Len()
 	if s.Looks == 0 { // nobody has counted yet
-		err := eachHeld(p.Journal, func(journal.Entry) { s.Held++ })
-		s.MassHeld = err == nil && isMass(s.Held, s.Items)
+		waiting := 0
+		err := eachHeld(p.Journal, func(e journal.Entry) {
+			if s.Held++; isWaiting(e) {
+				waiting++
+			}
+		})
+		s.MassHeld = err == nil && isMass(s.Held-waiting, s.Items-waiting)
 	}
 	if p.Snapshot != nil {
 		s.Manifest, s.Path = p.Snapshot.Cursor(), p.Snapshot.Path

@@ -399,57 +399,6 @@ func TestMoreThanIsRemembered(t *testing.T) {
 	w.wantPresent()
 }
 
-func TestModifiedIsHonest(t *testing.T) {
-	w := newWorld(t)
-	modified := func() time.Time {
-		e, ok, err := w.journal.Get(base + "a.html")
-		w.must(err)
-		if !ok {
-			w.Fatal("a.html is not there")
-		}
-		return e.Item.Modified
-	}
-	is := func(what string, want time.Time) {
-		t.Helper()
-		w.look()
-		if got := modified(); !got.Equal(want) {
-			t.Errorf("%s: modified is %v, want %v", what, got, want)
-		}
-	}
-	long := w.now.Add(-1000 * time.Hour)
-	w.put("a.html", "1", long)
-	is("first seen", long)
-	w.pass(time.Hour)
-	w.put("a.html", "1", w.now)
-	is("touched", long)
-	w.put("a.html", "2", w.now.Add(-time.Minute))
-	is("changed", w.now.Add(-time.Minute))
-	w.pass(time.Hour)
-	w.put("a.html", "3", long) // rsync -t, cp -p
-	is("changed with an old time", w.now)
-	w.put("a.html", "4", long)
-	is("again at the same moment", w.now.Add(time.Millisecond))
-	w.pass(time.Hour)
-	w.put("a.html", "5", w.now.Add(time.Hour))
-	is("changed with a time to come", w.now)
-	was := w.now
-	w.pass(time.Hour)
-	w.rename("a.html", "b.html")
-	w.look()
-	e, _, err := w.journal.Get(base + "b.html")
-	w.must(err)
-	if !e.Item.Modified.Equal(was) {
-		t.Errorf("moved: modified is %v, want %v", e.Item.Modified, was)
-	}
-	w.put("new.html", "n", w.now.Add(time.Hour))
-	w.look()
-	e, _, err = w.journal.Get(base + "new.html")
-	w.must(err)
-	if !e.Item.Modified.Equal(w.now) {
-		t.Errorf("first seen with a time to come: modified is %v, want %v", e.Item.Modified, w.now)
-	}
-}
-
 // Under cron there is no grace period but the time until the next run.
 func TestOnce(t *testing.T) {
 	w := newWorld(t)

@@ -129,7 +129,7 @@ func (s *Site) readOnce(ctx context.Context, t *tree, o *Offer) (steady bool, er
 		return false, nil
 	}
 	r.hash.Sum(o.Digest[:0])
-	o.Length, o.Modified, o.Stamp, o.Unsettled = n, before.mtime, before.stamp(now), false
+	o.Length, o.Modified, o.Stamp, o.Unsettled = n, before.mtime, s.versioned(before.stamp(now), o.Type), false
 	return true, s.features(o, r.head)
 }
 
@@ -158,7 +158,7 @@ func (r *reader) read(ctx context.Context, f io.Reader, head int) (n int64, err 
 // says why that is left out.
 func (t *tree) open(place string) (f *os.File, left string, err error) {
 	name := filepath.FromSlash(place)
-	if f, err = t.root.OpenFile(name, openQuietly, 0); err == nil {
+	if f, err = t.openFile(name); err == nil {
 		return f, "", nil
 	}
 	// It may be that the way leads out; that there is an absolute link, which

@@ -69,12 +69,25 @@ type Site struct {
 	// the page could not be read.
 	Features func(url string, page []byte, whole bool) (Features, error)
 
+	// FeaturesVersion is any text that is another whenever Features would say
+	// something else of the same bytes: the masks that it goes by, the version
+	// of its rules. The next look at everything then reads every page once
+	// more, stores what it says now, and tells nothing of it; a Report counts
+	// such pages as Touched. Without that, a page that was read by other rules
+	// would seem to change as a whole when it changes next. Where the bytes
+	// have changed too by then, it cannot be known how much: change the rules
+	// first, and the pages after a look. Empty is a version of its own, that of
+	// every state from before there were versions.
+	FeaturesVersion string
+
 	Log *slog.Logger
 
 	once  sync.Once
 	bad   error // what is wrong with the fields
 	urls  urlMap
 	names nameRules
+
+	version []byte // of FeaturesVersion: see versioned
 
 	settling settling // what is being changed, as far as Watch knows
 
@@ -109,6 +122,7 @@ func (s *Site) prepare() (err error) {
 	if s.names, err = newNameRules(s.Include, s.Exclude); err != nil {
 		return fmt.Errorf("site: %w", err)
 	}
+	s.prepareVersion()
 	if s.MaxFile < 0 {
 		return fmt.Errorf("site: largest file of %d bytes", s.MaxFile)
 	}

@@ -16,6 +16,7 @@ import (
 type tree struct {
 	path  string // without symbolic links, absolute
 	root  *os.Root
+	top   *os.File // the same, open as a directory
 	links []string // the symbolic links on the way, each without symbolic links before it
 	users int      // guarded by Site.mu
 }
@@ -34,10 +35,33 @@ func (s *Site) openTree() (*tree, error) {
 	if t.root, err = os.OpenRoot(path); err != nil {
 		return t, fmt.Errorf("docroot: %w", err)
 	}
+	if t.top, err = t.root.OpenFile(".", openDir, 0); err != nil {
+		t.root.Close()
+		return t, fmt.Errorf("docroot: %w", err)
+	}
 	return t, nil
 }
 
-func (t *tree) close() { t.root.Close() }
+func (t *tree) close() {
+	t.top.Close()
+	t.root.Close()
+}
+
+// openDir opens a directory below the root, so that no symbolic link leads out of it.
+func (t *tree) openDir(real string) (*os.File, error) { return t.openAs(real, openDir) }
+
+// openFile opens a file in the same way, without waiting if it is a pipe.
+func (t *tree) openFile(name string) (*os.File, error) { return t.openAs(name, openQuietly) }
+
+// openAs is os.Root's way where the system cannot do it by one call, or says
+// that it cannot be done: os.Root goes from directory to directory, and looks
+// for links.
+func (t *tree) openAs(name string, flags int) (*os.File, error) {
+	if f := t.openBeneath(name, flags); f != nil {
+		return f, nil
+	}
+	return t.root.OpenFile(name, flags, 0)
+}
 
 // inside returns a path without symbolic links as a path below the root, and
 // false if it is none.
@@ -152,12 +176,15 @@ type walkDir struct {
 	links  int    // symbolic links to directories in place
 	left   string // why all files below are left out; empty if they are not
 	deep   bool   // what lies below is walked too
+	plain  bool   // prefix is the base and place, since no name had to be escaped
+	own    ownKind
 }
 
 // child returns the directory of the given name in d.
 func (s *Site) child(d *walkDir, name string) *walkDir {
-	c := &walkDir{parent: d, place: joinPlace(d.place, name), prefix: d.prefix + escapeName(name) + "/",
-		links: d.links, deep: d.deep}
+	escaped := escapeName(name)
+	c := &walkDir{parent: d, place: joinPlace(d.place, name), prefix: d.prefix + escaped + "/",
+		links: d.links, deep: d.deep, plain: d.plain && escaped == name}
 	if filepath.Separator == '/' && d.real == d.place || d.parent == nil {
 		c.real = c.place // one string for both, where nothing is linked
 	} else {

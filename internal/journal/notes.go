@@ -95,15 +95,16 @@ func (j *Journal) EachNote(prefix string, f func(key string, value []byte) error
 		value, err := parseNote(k, b)
 		return note{string(k), value}, err
 	}
-	for n, err := range walk(v, notesBucket, first, next, ascends, parse) {
-		if err != nil {
+	r := rows[note]{v: v, bucket: notesBucket, first: first, move: next, order: ascends, parse: parse}
+	for {
+		n, more, err := r.next()
+		if err != nil || !more {
 			return err
 		}
 		if err := f(n.key, n.value); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // SetNotes notes values in one durable transaction; a nil value forgets its

@@ -143,6 +143,27 @@ func (o *oracle) compare(t *testing.T, j *journal.Journal, rnd *rand.Rand) {
 			return strings.HasPrefix(e.Item.URL, prefix) && protocol.Depth(e.Item.URL) == protocol.Depth(prefix)
 		}))
 	}
+	for range 5 {
+		prefix, deep, after := site(rnd), rnd.IntN(2) == 0, site(rnd)
+		if prefix = prefix[:strings.LastIndexByte(prefix, '/')+1]; rnd.IntN(4) == 0 {
+			prefix = ""
+		}
+		var got []journal.Entry
+		for r := v.Reader(prefix, deep, after); ; {
+			e, more, err := r.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !more {
+				break
+			}
+			got = append(got, e)
+		}
+		same(t, fmt.Sprintf("after %s, below %q, deep %v", after, prefix, deep), got, o.sorted(func(e journal.Entry) bool {
+			in := strings.HasPrefix(e.Item.URL, prefix) && (deep || prefix == "" || protocol.Depth(e.Item.URL) == protocol.Depth(prefix))
+			return in && protocol.Compare(e.Item.URL, after) > 0
+		}))
+	}
 	stones := o.stones()
 	for range 3 {
 		u := site(rnd)
@@ -347,10 +368,10 @@ func (o *oracle) renew(t *testing.T, j *journal.Journal, rnd *rand.Rand) {
 	next := map[string]journal.Entry{}
 	for range rnd.IntN(40) {
 		it := step(rnd).Entry.Item
-		e := journal.Entry{Item: it}
-		old := o.entries[it.URL]
+		e := journal.Entry{Item: it, Stamp: []byte(journal.Inherited)}
+		old, present := o.entries[it.URL]
 		switch {
-		case old.Item.Digest == it.Digest && !it.Digest.IsZero():
+		case present && old.Item.Digest == it.Digest && (!it.Digest.IsZero() || old.Item.Modified.Equal(it.Modified)):
 			e.Stamp, e.Sketch, e.Newest, e.Other = old.Stamp, old.Sketch, old.Newest, old.Other
 		case old.Newest.After(old.Other):
 			e.Other = old.Newest

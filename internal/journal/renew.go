@@ -10,12 +10,18 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
+// Inherited is the stamp of what a Renew took over as an item and no more:
+// nobody knows any longer who offers it.
+const Inherited = "\x00inherited\x00"
+
 // Renew begins a new epoch: the changes told so far are forgotten, what is
 // present stays. If items is not nil it replaces what is present (ordered as
 // protocol.Compare orders), keeping all that belongs to the bytes of a URL
-// whose digest is the same, such as its stamp; none of them is held. The new epoch is whole if the old one was
-// and items is nil; else it is whole at the next Settle. A Renew that is cut
-// short, be it by an error, by ctx or by a kill, leaves the old epoch.
+// whose digest is the same, such as its stamp; so it does where neither has a
+// digest and Modified is the same. Every other item has the stamp Inherited,
+// and none is held. The new epoch is whole if the old one was and items is
+// nil; else it is whole at the next Settle. A Renew that is cut short, be it by
+// an error, by ctx or by a kill, leaves the old epoch.
 //
 // It takes bounded memory. Steps wait until it is done; followers do not, and
 // are told ErrEpoch afterwards. No View may be open in the caller's hands.
@@ -119,13 +125,13 @@ func stageBatch(tx *bbolt.Tx, m *meta, batch []protocol.Item) error {
 	}
 	staged.FillPercent = ascending
 	for _, it := range batch {
-		e, key := Entry{Item: it}, itemKey(it.URL)
+		e, key := Entry{Item: it, Stamp: []byte(Inherited)}, itemKey(it.URL)
 		was, present, err := getEntry(old, key)
 		if err != nil {
 			return err
 		}
 		switch {
-		case present && was.Item.Digest == it.Digest && !it.Digest.IsZero():
+		case present && was.Item.Digest == it.Digest && (!it.Digest.IsZero() || was.Item.Modified.Equal(it.Modified)):
 			e.Stamp, e.Sketch, e.Newest, e.Other = was.Stamp, was.Sketch, was.Newest, was.Other
 		case was.Newest.After(was.Other):
 			e.Other = was.Newest

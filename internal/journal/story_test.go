@@ -536,7 +536,7 @@ func TestRenewTakesAnotherDescription(t *testing.T) {
 	check(t, "entries", urls(entries), "a b d new/e")
 	check(t, "held", len(collect(t, v.Held())), 0)
 	check(t, "len", v.Len(), 4)
-	for i, stamp := range []string{"stamp a", "", "stamp d", ""} {
+	for i, stamp := range []string{"stamp a", journal.Inherited, "stamp d", journal.Inherited} {
 		if entries[i].Item != items[i] || string(entries[i].Stamp) != stamp || !entries[i].Held.IsZero() {
 			t.Errorf("entry %+v, want %+v with stamp %q", entries[i], items[i], stamp)
 		}
@@ -544,6 +544,23 @@ func TestRenewTakesAnotherDescription(t *testing.T) {
 	settle(t, j)
 	take(t, j, update("a", "2"))
 	check(t, "changes", told(read(t, j, protocol.Cursor{Epoch: j.Head().Epoch})), "1 update a")
+	// Without digests the date tells whether it is what it was.
+	undated, dated, later := protocol.Item{URL: "https://site.example/1", Length: -1}, protocol.Item{URL: "https://site.example/2", Length: -1, Modified: noon},
+		protocol.Item{URL: "https://site.example/3", Length: -1, Modified: noon}
+	items = []protocol.Item{undated, dated, later}
+	for _, it := range items {
+		take(t, j, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: it, Stamp: []byte("stamp"), Newest: noon}})
+	}
+	items[2].Modified = noon.Add(time.Second)
+	if err := j.Renew(context.Background(), seq(items, nil)); err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range entriesOf(t, j) {
+		if want := []string{"stamp", "stamp", journal.Inherited}[i]; string(e.Stamp) != want {
+			t.Errorf("%s has the stamp %q, want %q", e.Item.URL, e.Stamp, want)
+		}
+	}
+	settle(t, j)
 	// And back into the first of the two buckets.
 	if err := j.Renew(context.Background(), seq(nil, nil)); err != nil {
 		t.Fatal(err)

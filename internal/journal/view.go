@@ -72,50 +72,95 @@ func (v *View) Modified() time.Time {
 
 // Entries yields what is present, as protocol.Compare orders it. It may be ranged over again.
 // An error, here and below, is the last thing that is yielded.
-func (v *View) Entries() iter.Seq2[Entry, error] {
-	return walk(v, itemsBuckets[v.m.slot], (*bbolt.Cursor).First, (*bbolt.Cursor).Next, ascends, parseEntry)
-}
+func (v *View) Entries() iter.Seq2[Entry, error] { return v.Under("", true) }
 
 // Under yields the entries whose URL begins with prefix, which ends in "/":
 // those of its own depth only, or all below it when deep.
 func (v *View) Under(prefix string, deep bool) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		depth := protocol.Depth(prefix)
-		from := depthKey(depth, prefix)
-		// in goes on from where the cursor stands to what has the prefix.
-		in := func(c *bbolt.Cursor, k, b []byte) ([]byte, []byte) {
-			for len(k) >= 2 && !bytes.HasPrefix(k, from) {
-				d := int(binary.BigEndian.Uint16(k))
-				switch {
-				case d < depth:
-					panic("keys are out of order") // for guard
-				case d == depth: // all of this depth has been seen
-					d++
-				}
-				if !deep || d > math.MaxUint16 {
-					return nil, nil
-				}
-				depth, from = d, depthKey(d, prefix)
-				k, b = c.Seek(from)
-			}
-			return k, b
-		}
-		first := func(c *bbolt.Cursor) ([]byte, []byte) {
-			k, b := c.Seek(from)
-			return in(c, k, b)
-		}
-		next := func(c *bbolt.Cursor) ([]byte, []byte) {
-			k, b := c.Next()
-			return in(c, k, b)
-		}
-		walk(v, itemsBuckets[v.m.slot], first, next, ascends, parseEntry)(yield)
+	return each(func() *rows[Entry] { return &v.Reader(prefix, deep, "").rows })
+}
+
+// A Reader reads entries one after the other.
+type Reader struct{ rows rows[Entry] }
+
+// Reader returns a Reader of what Under yields that comes after a URL, in the
+// order of protocol.Compare. An empty prefix, and after, mean everything.
+func (v *View) Reader(prefix string, deep bool, after string) *Reader {
+	u := under{prefix: prefix, deep: deep, after: after}
+	return &Reader{rows[Entry]{v: v, bucket: itemsBuckets[v.m.slot], first: u.first, move: u.next, order: ascends, parse: parseEntry}}
+}
+
+// Next returns the next entry, and false after the last. An error is final.
+func (r *Reader) Next() (Entry, bool, error) { return r.rows.next() }
+
+// under moves a cursor over the keys below a prefix.
+type under struct {
+	prefix string
+	deep   bool
+	after  string
+
+	depth int    // where the cursor is
+	from  []byte // the least key of that depth
+}
+
+func (u *under) first(c *bbolt.Cursor) ([]byte, []byte) {
+	u.to(protocol.Depth(u.prefix))
+	if u.prefix == "" {
+		u.from = nil // of all depths
 	}
+	start := u.from
+	if key := itemKey(u.after); u.after != "" && bytes.Compare(key, start) >= 0 {
+		switch depth := protocol.Depth(u.after); {
+		case u.prefix == "":
+		case depth > u.depth && !u.deep:
+			return nil, nil
+		default:
+			u.to(depth)
+		}
+		if start = u.from; bytes.Compare(key, start) >= 0 {
+			k, b := c.Seek(key)
+			if bytes.Equal(k, key) {
+				k, b = c.Next()
+			}
+			return u.in(c, k, b)
+		}
+	}
+	k, b := c.Seek(start)
+	return u.in(c, k, b)
+}
+
+func (u *under) next(c *bbolt.Cursor) ([]byte, []byte) {
+	k, b := c.Next()
+	return u.in(c, k, b)
+}
+
+func (u *under) to(depth int) { u.depth, u.from = depth, depthKey(depth, u.prefix) }
+
+// in goes on from where the cursor stands to what has the prefix.
+func (u *under) in(c *bbolt.Cursor, k, b []byte) ([]byte, []byte) {
+	for len(k) >= 2 && !bytes.HasPrefix(k, u.from) {
+		d := int(binary.BigEndian.Uint16(k))
+		switch {
+		case d < u.depth:
+			panic("keys are out of order") // for guard
+		case d == u.depth: // all of this depth has been seen
+			d++
+		}
+		if !u.deep || d > math.MaxUint16 {
+			return nil, nil
+		}
+		u.to(d)
+		k, b = c.Seek(u.from)
+	}
+	return k, b
 }
 
 // Held yields the entries that are held, in the same order.
 func (v *View) Held() iter.Seq2[Entry, error] {
 	parse := func(k, _ []byte) (Entry, error) { return parseEntry(k, v.tx.Bucket(itemsBuckets[v.m.slot]).Get(k)) }
-	return walk(v, heldBucket, (*bbolt.Cursor).First, (*bbolt.Cursor).Next, ascends, parse)
+	return each(func() *rows[Entry] {
+		return &rows[Entry]{v: v, bucket: heldBucket, first: (*bbolt.Cursor).First, move: (*bbolt.Cursor).Next, order: ascends, parse: parse}
+	})
 }
 
 // Tombstones yields what is gone and remembered, newest first, each URL once and only if it is not present again.
@@ -128,7 +173,9 @@ func (v *View) Tombstones() iter.Seq2[protocol.Tombstone, error] {
 		}
 		return dead, err
 	}
-	return walk(v, gravesBucket, (*bbolt.Cursor).Last, (*bbolt.Cursor).Prev, descends, parse)
+	return each(func() *rows[protocol.Tombstone] {
+		return &rows[protocol.Tombstone]{v: v, bucket: gravesBucket, first: (*bbolt.Cursor).Last, move: (*bbolt.Cursor).Prev, order: descends, parse: parse}
+	})
 }
 
 var errViewClosed = fmt.Errorf("view is closed: %w", fs.ErrClosed)
@@ -139,40 +186,85 @@ const (
 	descends = -1
 )
 
-// walk yields what parse makes of each key and value of a bucket. Both are
-// looked at under guard, and not kept: a damaged page may say that they lie
-// anywhere, and that they come again and again.
-func walk[T any](v *View, bucket []byte, first, next func(*bbolt.Cursor) (k, b []byte), order int, parse func(k, b []byte) (T, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var c *bbolt.Cursor
-		var last []byte
-		for n := 1; ; n++ {
-			var t T
-			more := false
-			err := errViewClosed
-			if v.tx != nil {
-				if n%giveBackAfter == 0 {
-					giveBack(v.tx)
-				}
-				err = guard(func() (err error) {
-					move := next
-					if c == nil {
-						c, move = v.tx.Bucket(bucket).Cursor(), first
-					}
-					k, b := move(c)
-					if more = k != nil; !more {
-						return nil
-					}
-					if last != nil && bytes.Compare(k, last) != order {
-						return fmt.Errorf("file is %w: keys are out of order", ErrDamaged)
-					}
-					last = append(last[:0], k...)
-					t, err = parse(k, b)
-					return err
-				})
+// maxAhead is how many rows are read at once.
+const maxAhead = 64
+
+// rows reads what parse makes of each key and value of a bucket, from first on
+// by move. Both are looked at under guard, and not kept: a damaged page may say
+// that they lie anywhere, and that they come again and again.
+type rows[T any] struct {
+	v           *View
+	bucket      []byte
+	first, move func(*bbolt.Cursor) (k, b []byte)
+	order       int
+	parse       func(k, b []byte) (T, error)
+
+	c     *bbolt.Cursor // nil before the first
+	last  []byte        // the key before
+	ahead []T           // read at once, since guard takes longer than a row
+	given int           // of them
+	since int           // rows since the last giveBack
+	end   bool
+	err   error // at the end
+}
+
+func (r *rows[T]) next() (t T, more bool, err error) {
+	if r.v.tx == nil {
+		return t, false, r.v.j.fail("read", errViewClosed)
+	}
+	if r.given == len(r.ahead) && !r.end {
+		r.fill()
+	}
+	if r.given == len(r.ahead) {
+		return t, false, r.err
+	}
+	r.given++
+	return r.ahead[r.given-1], true, nil
+}
+
+// fill reads one row at first, and more as more are taken.
+func (r *rows[T]) fill() {
+	most := min(2*len(r.ahead)+1, maxAhead)
+	if r.since += most; r.since >= giveBackAfter {
+		r.since = 0
+		giveBack(r.v.tx)
+	}
+	r.ahead, r.given = r.ahead[:0], 0
+	err := guard(func() error {
+		for len(r.ahead) < most {
+			move := r.move
+			if r.c == nil {
+				r.c, move = r.v.tx.Bucket(r.bucket).Cursor(), r.first
 			}
+			k, b := move(r.c)
+			if k == nil {
+				r.end = true
+				return nil
+			}
+			if r.last != nil && bytes.Compare(k, r.last) != r.order {
+				return fmt.Errorf("file is %w: keys are out of order", ErrDamaged)
+			}
+			r.last = append(r.last[:0], k...)
+			t, err := r.parse(k, b)
 			if err != nil {
-				yield(t, v.j.fail("read", err))
+				return err
+			}
+			r.ahead = append(r.ahead, t)
+		}
+		return nil
+	})
+	if err != nil {
+		r.end, r.err = true, r.v.j.fail("read", err)
+	}
+}
+
+// each yields rows, anew each time it is ranged over.
+func each[T any](begin func() *rows[T]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for r := begin(); ; {
+			t, more, err := r.next()
+			if err != nil {
+				yield(t, err)
 				return
 			}
 			if !more || !yield(t, nil) {

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The program works, on a site that needs no waiting for, and leaves its tree
+// to the next run.
+func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds a program")
+	}
+	dir := filepath.Join(t.TempDir(), "docroot")
+	for range 2 {
+		var out strings.Builder
+		if err := run([]string{"--files", "120", "--rounds", "2", "--npm", "none", "--dir", dir}, &out); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); strings.Count(got, "rdfgen, unchanged") != 2 || !strings.HasPrefix(got, "120 files, ") {
+			t.Errorf("it said\n%s", got)
+		}
+	}
+}

@@ -1,0 +1,301 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// What a Turn could not set yet it waits for.
+func TestHealTurn(t *testing.T) {
+	t.Parallel()
+	d := newDocroot(t, "a.html")
+	j, err := server.OpenJournal(t.Context(), filepath.Join(filepath.Dir(d.dir), "state"), server.JournalOptions{Base: base})
+	d.must(err)
+	defer j.Close()
+	pub := &server.Publisher{Inventory: d.site, Journal: j, Heal: true, Once: true}
+	turn := func() server.Report {
+		rep, err := pub.Turn(t.Context())
+		d.must(err)
+		return rep
+	}
+	turn()
+	fi, err := os.Stat(d.path("a.html"))
+	d.must(err)
+	d.write("a.html", "CONTENT OF a.html")
+	d.must(os.Chtimes(d.path("a.html"), fi.ModTime(), fi.ModTime()))
+	begin := time.Now()
+	rep := turn()
+	after, err := os.Stat(d.path("a.html"))
+	d.must(err)
+	if rep.Changed != 1 || rep.Healed != 1 || after.ModTime().Unix() <= fi.ModTime().Unix() || after.ModTime().After(time.Now()) {
+		t.Errorf("%v: from %v to %v", rep, fi.ModTime(), after.ModTime())
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if rep := turn(); rep.Healed+rep.Touched+rep.Told() != 0 || rep.Unchanged != 1 {
+		t.Errorf("%v", rep)
+	}
+}
+
+// An onWrite is an Output that does something else the first time.
+type onWrite func()
+
+func (f *onWrite) Write(context.Context, *server.Journal) (bool, error) {
+	if *f != nil {
+		(*f)()
+		*f = nil
+	}
+	return false, nil
+}
+
+// What a Turn finds while it waits, having written already, it writes too.
+func TestHealTurnWritesAgain(t *testing.T) {
+	t.Parallel()
+	d := newDocroot(t, "a.html")
+	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
+	d.must(err)
+	defer j.Close()
+	pub := &server.Publisher{Inventory: d.site, Journal: j, Heal: true, Once: true,
+		Snapshot: &server.Snapshot{Path: filepath.Join(t.TempDir(), "robots.rdf"), Manifest: server.Describe(base)}}
+	_, err = pub.Turn(t.Context())
+	d.must(err)
+	fi, err := os.Stat(d.path("a.html"))
+	d.must(err)
+	d.write("a.html", "CONTENT OF a.html")
+	d.must(os.Chtimes(d.path("a.html"), fi.ModTime(), fi.ModTime()))
+	meanwhile := onWrite(func() { d.write("a.html", "written while others read") })
+	pub.Outputs = []server.Output{&meanwhile}
+	rep, err := pub.Turn(t.Context())
+	d.must(err)
+	if rep.Changed != 2 || rep.Head.Seq != 2 {
+		t.Fatalf("%+v", rep)
+	}
+	b, err := os.ReadFile(pub.Snapshot.Path)
+	d.must(err)
+	if st := pub.Status(); st.Manifest != j.Head() || pub.Published() != j.Head() || !bytes.Contains(b, []byte(protocol.Sum([]byte("written while others read")).String())) {
+		t.Errorf("the manifest stands at %v, published %v, the head is %v", st.Manifest, pub.Published(), j.Head())
+	}
+}
+
+// A writer that comes between the reading and the healing is not hidden by it.
+func TestHealRace(t *testing.T) {
+	w := newWard(t, "a.html")
+	read := func() server.Offer {
+		t.Helper()
+		o, err := w.site.Read(t.Context(), w.offer("a.html"))
+		w.must(err)
+		return o
+	}
+	to := w.now.Add(-10 * time.Hour)
+	o := read()
+	at := o.Modified
+	o.Stamp = nil // as of a file too young for one
+	w.putAt("a.html", "CONTENT OF a.html", at)
+	begin := time.Now().Add(-time.Second)
+	if _, err := w.site.Heal(t.Context(), o, to); !errors.Is(err, server.ErrChanged) {
+		t.Errorf("other bytes of the same time: %v", err)
+	}
+	if s := w.second("a.html"); s < begin.Unix() {
+		t.Errorf("they have been given a time that is over: %d", s)
+	}
+
+	o = read()
+	w.put("a.html", "longer than it was before")
+	if _, err := w.site.Heal(t.Context(), o, to); !errors.Is(err, server.ErrChanged) {
+		t.Errorf("other length: %v", err)
+	}
+	w.wantSecond("it is not touched", "a.html", w.now)
+	o = read()
+	w.must(os.Remove(w.path("a.html")))
+	if _, err := w.site.Heal(t.Context(), o, to); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("gone: %v", err)
+	}
+	w.put("a.html", "a")
+	h, err := w.site.Heal(t.Context(), read(), to)
+	if err != nil || !h.Modified.Equal(to) || len(h.Stamp) == 0 {
+		t.Errorf("%+v %v", h, err)
+	}
+	w.wantSecond("healed", "a.html", to)
+}
+
+// Files are written all the time while they are healed; once they rest, the
+// journal holds their bytes.
+func TestHealStorm(t *testing.T) {
+	w := newWard(t)
+	pages := 12
+	for i := range pages {
+		w.put(fmt.Sprintf("%d.html", i), "0000")
+	}
+	w.now = time.Time{}
+	w.pub.Now = nil
+	w.look()
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for n := range 2 {
+		writers.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(n), 7))
+			old := time.Now().Add(-time.Hour)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				name := w.path(fmt.Sprintf("%d.html", rnd.IntN(pages)))
+				os.WriteFile(name, []byte(fmt.Sprintf("%04d", rnd.IntN(3))), 0o644)
+				if rnd.IntN(2) == 0 {
+					os.Chtimes(name, old, old)
+				}
+			}
+		})
+	}
+	healed := 0
+	for begin := time.Now(); time.Since(begin) < 500*time.Millisecond; {
+		rep, err := w.pub.Look(t.Context(), nil)
+		w.must(err)
+		healed += rep.Healed
+	}
+	close(stop)
+	writers.Wait()
+	_, err := w.pub.Turn(t.Context())
+	w.must(err)
+	want := map[string]protocol.Digest{}
+	for i := range pages {
+		b, err := os.ReadFile(w.path(fmt.Sprintf("%d.html", i)))
+		w.must(err)
+		want[fmt.Sprintf("%s%d.html", base, i)] = protocol.Sum(b)
+	}
+	got := map[string]protocol.Digest{}
+	v, err := w.journal.View()
+	w.must(err)
+	defer v.Close()
+	for e, err := range v.Entries() {
+		w.must(err)
+		got[e.Item.URL] = e.Item.Digest
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the journal differs: %v", diff(got, want))
+	}
+	t.Logf("healed %d times", healed)
+}
+
+// A frail Inventory is one that cannot set times.
+type frail struct {
+	*shelf
+	why error
+}
+
+func (f frail) Heal(_ context.Context, o server.Offer, _ time.Time) (server.Offer, error) {
+	return o, f.why
+}
+
+func TestHealCannot(t *testing.T) {
+	w := newWorld(t)
+	var said bytes.Buffer
+	w.pub.Inventory, w.pub.Heal = frail{w.shelf, os.ErrPermission}, true
+	w.pub.Log = slog.New(slog.NewTextHandler(&said, nil))
+	w.fill(5)
+	w.look()
+	w.pass(time.Hour)
+	w.fill(5)
+	w.pass(time.Hour)
+	rep := w.look()
+	if rep.Touched != 5 || rep.Healed != 0 || strings.Count(said.String(), "level=WARN") != 1 || !strings.Contains(said.String(), "files=5") {
+		t.Errorf("%v\n%s", rep, &said)
+	}
+	reads := w.reads
+	if w.look(); w.reads != reads {
+		t.Error("what cannot be healed is read again and again")
+	}
+	w.pub.Inventory = frail{w.shelf, fmt.Errorf("just now: %w", server.ErrChanged)}
+	w.write("p/000.html", "page 0")
+	w.pass(time.Hour)
+	if rep := w.look(); rep.Unsettled != 1 || rep.Touched != 0 {
+		t.Errorf("%v", rep)
+	}
+	said.Reset()
+	w.pub.Inventory = w.shelf
+	w.look()
+	w.look()
+	if n := strings.Count(said.String(), "nothing is healed"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, &said)
+	}
+}
+
+// Beside Run pages are healed as soon as they can be, and the events of that
+// begin nothing anew.
+func TestRunHeals(t *testing.T) {
+	w := newWard(t, "a.html", "b.html", "d/c.html")
+	w.pub.Now = nil
+	ctx, stop := context.WithCancel(t.Context())
+	var reads atomic.Int64
+	w.pub.Inventory = tallied{w.site, &reads}
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := w.pub.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	defer running.Wait()
+	defer stop()
+	until(t, "the first look", func() bool { return w.pub.Status().Whole })
+	was := map[string]int64{}
+	for _, p := range []string{"a.html", "b.html", "d/c.html"} {
+		was[p] = w.second(p)
+	}
+	replace := func(place, content string, at time.Time) { // at once, so that no look sees half of it
+		t.Helper()
+		w.putAt(".new", content, at)
+		w.must(os.Rename(w.path(".new"), w.path(place)))
+	}
+	for p := range was { // a rebuild
+		replace(p, "content of "+p, time.Now())
+	}
+	until(t, "the rebuild is healed", func() bool {
+		return w.second("a.html") == was["a.html"] && w.second("b.html") == was["b.html"] && w.second("d/c.html") == was["d/c.html"]
+	})
+	replace("a.html", "first", time.Now())
+	until(t, "an edit", func() bool { return w.journal.Head().Seq == 1 })
+	first := w.second("a.html")
+	replace("a.html", "third", time.Unix(first, 5))
+	until(t, "another, of its time", func() bool { return w.journal.Head().Seq == 2 && w.second("a.html") > first })
+	if s := w.second("a.html"); s != first+1 {
+		t.Errorf("healed from %d to %d", first, s)
+	}
+	// Each page is read twice and digested once more; an event may come in between.
+	looks, at := w.pub.Status().Looks, reads.Load()
+	time.Sleep(time.Second)
+	if n, r := w.pub.Status().Looks-looks, reads.Load()-at; n > 3 || r > 1 {
+		t.Errorf("in a second of silence there were %d looks, and %d pages read", n, r)
+	}
+	if s := w.pub.Status(); s.Head.Seq != 2 || s.Error != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// tallied is a Site that counts what is read of it, for many goroutines.
+type tallied struct {
+	*server.Site
+	reads *atomic.Int64
+}
+
+func (c tallied) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
+	c.reads.Add(1)
+	return c.Site.Read(ctx, o)
+}

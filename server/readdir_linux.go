@@ -1,0 +1,102 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io/fs"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// openBeneath opens what has a name in the tree by one call of the system,
+// which lets nothing lead out of the tree. It returns nil where that fails, for
+// whatever reason.
+func (t *tree) openBeneath(name string, flags int) *os.File {
+	how := unix.OpenHow{Flags: uint64(flags) | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(int(t.top.Fd()), name, &how)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(fd), t.abs(name))
+}
+
+var direntBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// readNames calls f with every name in an open directory, and its type, until
+// f returns an error.
+func readNames(dir *os.File, f func(name string, mode fs.FileMode) error) error {
+	buf := direntBuffers.Get().(*[32 << 10]byte)
+	defer direntBuffers.Put(buf)
+	fd := int(dir.Fd())
+	for {
+		n, err := unix.ReadDirent(fd, buf[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return &fs.PathError{Op: "readdir", Path: dir.Name(), Err: err}
+		}
+		if n <= 0 {
+			return nil
+		}
+		for b := buf[:n]; len(b) > 0; {
+			name, kind, size := direntOf(b)
+			if size == 0 {
+				return &fs.PathError{Op: "readdir", Path: dir.Name(), Err: unix.EIO}
+			}
+			b = b[size:]
+			if string(name) == "." || string(name) == ".." {
+				continue
+			}
+			s := string(name)
+			mode, known := direntMode(kind)
+			if !known { // some file systems do not say
+				st, err := statAt(dir, s, false)
+				if err != nil && isGone(err) {
+					continue
+				} else if err != nil {
+					return err
+				}
+				mode = st.mode
+			}
+			if err := f(s, mode); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// direntOf reads the first struct linux_dirent64 of b: inode and offset of 8
+// bytes each, its size of 2, a type of 1, and the name, which ends with a NUL.
+// The size is 0 if it is none.
+func direntOf(b []byte) (name []byte, kind byte, size int) {
+	const start = 19
+	if len(b) < start {
+		return nil, 0, 0
+	}
+	size = int(binary.NativeEndian.Uint16(b[16:]))
+	if size < start || size > len(b) {
+		return nil, 0, 0
+	}
+	name = b[start:size]
+	if i := bytes.IndexByte(name, 0); i >= 0 {
+		name = name[:i]
+	}
+	return name, b[18], size
+}
+
+func direntMode(kind byte) (mode fs.FileMode, known bool) {
+	switch kind {
+	case unix.DT_REG:
+		return 0, true
+	case unix.DT_DIR:
+		return fs.ModeDir, true
+	case unix.DT_LNK:
+		return fs.ModeSymlink, true
+	case unix.DT_UNKNOWN:
+		return 0, false
+	}
+	return fs.ModeIrregular, true
+}

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package server
+
+import (
+	"io/fs"
+	"os"
+)
+
+// openBeneath is for systems that can do it by one call.
+func (t *tree) openBeneath(string, int) *os.File { return nil }
+
+// readNames calls f with every name in an open directory, and its type, until
+// f returns an error.
+func readNames(dir *os.File, f func(name string, mode fs.FileMode) error) error {
+	return readDir(dir, func(entries []fs.DirEntry) error {
+		for _, e := range entries {
+			if err := f(e.Name(), e.Type()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
