@@ -121,8 +121,8 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	t := tellers{
 		hubURL:  d.site.HubURL(),
 		engines: d.site.IndexNow(journal, site.Public, env.Log),
-		hubs:    d.site.WebSub(journal, snapshot.Cursor, env.Log),
-		hub:     d.site.Hub(journal, snapshot.Cursor, env.Log),
+		hubs:    d.site.WebSub(journal, p.Published, env.Log),
+		hub:     d.site.Hub(journal, p.Published, env.Log),
 	}
 	if t.engines != nil {
 		t.engines.Ready = p.Ready

@@ -277,7 +277,7 @@ func (j *job) sendIndexNow(ctx context.Context, p *server.Publisher) error {
 }
 
 func (j *job) sendWebSub(ctx context.Context, p *server.Publisher) error {
-	s := j.site.WebSub(p.Journal, p.Snapshot.Cursor, j.env.Log)
+	s := j.site.WebSub(p.Journal, p.Published, j.env.Log)
 	if s == nil {
 		return nil
 	}

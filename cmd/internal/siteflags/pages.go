@@ -4,6 +4,7 @@ import (
 	"flag"
 	"log/slog"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/accesslog"
@@ -79,7 +80,8 @@ func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (server.Inventory
 func (p *pages) inventory(f *Flags, features func(string, []byte, bool) (server.Features, error), j *server.Journal, log *slog.Logger) (server.Inventory, error) {
 	if f.Docroot != "" {
 		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: f.Include, Exclude: f.Exclude,
-			CleanURLs: f.CleanURLs, Robots: f.Robots, MaxFile: int64(f.MaxFile), Features: features, Log: log}
+			CleanURLs: f.CleanURLs, Robots: f.Robots, MaxFile: int64(f.MaxFile), Features: features,
+			FeaturesVersion: strings.Join(p.masks, "\n"), Log: log}
 		for _, own := range append(f.outputs.own(f), f.Out, f.State, f.keyFile(j)) {
 			if own != "" {
 				site.Own = append(site.Own, own)
