@@ -125,7 +125,11 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		hub:     d.site.Hub(journal, p.Published, env.Log),
 	}
 	if t.engines != nil {
+		// An engine that is new to the journal begins here, before anything happens.
 		t.engines.Ready = p.Ready
+		if _, err := t.engines.Turn(ctx); err != nil {
+			return err
+		}
 	}
 	holder := &server.Holder{State: d.site.State, Publisher: p, Log: env.Log,
 		Answers: map[string]func(context.Context) (any, error){

@@ -247,7 +247,7 @@ func (j *job) send(ctx context.Context, p *server.Publisher) error {
 // begins with what the manifest knew.
 func (j *job) beginIndexNow(ctx context.Context, p *server.Publisher) error {
 	s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log)
-	if s == nil || !p.Journal.Whole() {
+	if s == nil || !p.Journal.Whole() { // a first description is no news
 		return nil
 	}
 	st, err := s.Status()
