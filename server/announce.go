@@ -202,7 +202,7 @@ func (t *taking) take(a Announcement) error {
 		k.went = t.p.went[url]
 	}
 	switch was := isAnnounced(k.entry); {
-	case a.Gone && k.present && !was && !isWaiting(k.entry):
+	case a.Gone && k.present && !was && (!isInherited(k.entry) || k.entry.Held.IsZero()):
 		// It would be there again after the next look.
 		t.refuse(url, "the site's inventory offers it: it is gone once that does not")
 		t.dirty = append(t.dirty, scopeOf(url))

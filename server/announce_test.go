@@ -114,6 +114,7 @@ func TestAnnounce(t *testing.T) {
 			w.must(w.journal.Close())
 			w.must(os.Remove(w.state()))
 			w.open() // with what the manifest says
+			w.pub.Announces = true
 			// Neither they nor a page of the docroot that went meanwhile are deleted by time.
 			w.remove("b.html")
 			for range 3 {
@@ -123,6 +124,7 @@ func TestAnnounce(t *testing.T) {
 				w.pass(24 * time.Hour)
 			}
 			w.restart()
+			w.pub.Announces = true
 			w.look("")
 			w.wantTold("")
 			// What a look has found since is deleted as ever.
@@ -164,6 +166,7 @@ func TestAnnounce(t *testing.T) {
 			w.must(w.journal.Close())
 			w.must(os.WriteFile(w.state(), old, 0o600))
 			w.open() // with the manifest, which knows more
+			w.pub.Announces = true
 			w.remove("b.html")
 			rep := w.turn()
 			if w.journal.Head().Epoch == epoch || rep.HeldNow != 3 {
@@ -176,6 +179,23 @@ func TestAnnounce(t *testing.T) {
 			if rep := w.look(); rep.HeldNow != 1 {
 				w.Errorf("%+v", rep)
 			}
+		},
+		"the state is lost, and nobody expects announcements": func(w *world) {
+			w.say(A{URL: "x", Modified: w.now})
+			w.turn()
+			w.must(w.journal.Close())
+			w.must(os.Remove(w.state()))
+			w.open()
+			w.remove("b.html")
+			w.turn()
+			w.pass(time.Minute)
+			if rep := w.turn(); rep.HeldNow != 1 {
+				w.Errorf("%v", rep)
+			}
+			w.wantTold("delete b.html") // a file, since it has a digest
+			w.wantSaid("unchanged 1", A{URL: "x", Modified: w.now.Add(-time.Minute)})
+			w.look()
+			w.wantTold("")
 		},
 		"by a clock of whole seconds": func(w *world) {
 			at := w.now.Truncate(time.Second)

@@ -43,6 +43,8 @@ type comparison struct {
 	healer     Healer                               // nil: times stay as they are found
 	importance func(url string) protocol.Importance // nil: what is known of it stays
 
+	mayBeAnnounced func(journal.Entry) bool
+
 	progress func(Report)
 
 	rep   Report
@@ -342,7 +344,7 @@ func (c *comparison) absent(e journal.Entry) {
 	case c.isUnseen(e.Item.URL): // as far as is known by now: finish looks again
 	case e.Held.After(c.now) && !c.accept:
 		c.hold(e) // the clock was set back: it would wait until then, and for its grace
-	case !e.Held.IsZero() && !c.accept && (isInherited(e) || !c.ripe(e.Held)):
+	case !e.Held.IsZero() && !c.accept && (c.mayBeAnnounced(e) || !c.ripe(e.Held)):
 		// It waits.
 	case len(c.gone) < c.limit:
 		c.gone = append(c.gone, e)

@@ -65,7 +65,7 @@ func (c *comparison) countHeld() error {
 	waiting := 0
 	err := eachHeld(c.j, func(e journal.Entry) {
 		c.rep.HeldNow++
-		if isWaiting(e) {
+		if c.mayBeAnnounced(e) {
 			waiting++
 			return
 		}
@@ -90,13 +90,16 @@ func (c *comparison) countHeld() error {
 
 // isInherited reports whether all that is known of a page is what a manifest
 // said, because the state was lost. The first look that finds it makes it a
-// page like any other. If none does it may have gone since, or it may be one
-// that was announced: its going must not be told as long as nobody knows.
+// page like any other.
 func isInherited(e journal.Entry) bool { return string(e.Stamp) == journal.Inherited }
 
-// isWaiting reports whether an inherited page was not found: it waits for an
-// announcement, or for a person.
-func isWaiting(e journal.Entry) bool { return isInherited(e) && !e.Held.IsZero() }
+// mayBeAnnounced reports whether an inherited page may be an announced one. If
+// no look finds it, its going must not be told: it waits for an announcement,
+// or for a person. Of every file there is a digest; of what is announced there
+// may be one.
+func (p *Publisher) mayBeAnnounced(e journal.Entry) bool {
+	return isInherited(e) && (p.Announces || e.Item.Digest.IsZero())
+}
 
 // eachHeld calls f with every held entry. f must not use the journal.
 func eachHeld(j *Journal, f func(journal.Entry)) error {
@@ -118,7 +121,7 @@ func eachHeld(j *Journal, f func(journal.Entry)) error {
 func (c *comparison) hold(e journal.Entry) {
 	c.rep.Held++
 	e.Held = c.now
-	if isInherited(e) {
+	if c.mayBeAnnounced(e) {
 		c.inherited++
 	}
 	c.steps = append(c.steps, journal.Step{Entry: e})

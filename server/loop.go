@@ -158,7 +158,7 @@ func (p *Publisher) ripeScopes(now time.Time) []Scope {
 	var scopes []Scope
 	last := Scope{}
 	err := eachHeld(p.Journal, func(e journal.Entry) {
-		if s := scopeOf(e.Item.URL); s != last && !isWaiting(e) && p.ripe(e.Held, now) {
+		if s := scopeOf(e.Item.URL); s != last && !p.mayBeAnnounced(e) && p.ripe(e.Held, now) {
 			scopes, last = append(scopes, s), s
 		}
 	})

@@ -67,8 +67,9 @@ type JournalOptions struct {
 // is no reason to.
 //
 // A page of which nothing but that manifest knows, and which no look finds,
-// may have gone, or may be one that was announced: see [Publisher.Announce].
-// It is held until it is announced again or as gone, or until somebody calls
+// may have gone, or may be one that was announced. If it has no digest, as no
+// file has, or Publisher.Announces is set, then it is held until it is
+// announced again or as gone, or until somebody calls
 // [Publisher.AcceptDeletions]; no grace period ends that.
 //
 // The error wraps ErrHeld when another process has the journal.

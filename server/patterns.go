@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net/url"
+	"path"
 	"strings"
 )
 
@@ -42,19 +43,18 @@ func (p Patterns) Match(place string) bool {
 // it, without "/" before it and without a query. Names that only a file system
 // gives a meaning, such as "core", may be those of pages here.
 func LeftOutName(place string) string {
-	first := true
-	for segment := range strings.SplitSeq(place, "/") {
-		name, err := url.PathUnescape(segment)
+	segments := strings.Split(place, "/")
+	for i, s := range segments {
+		name, err := url.PathUnescape(s)
 		switch {
 		case err != nil || name == "":
-		case name[0] == '.' && !(first && name == wellKnownDir):
+		case name[0] == '.' && !(i == 0 && name == wellKnownDir):
 			return leftHidden
 		case isBackup(name) && strings.Trim(name, "0123456789") != "":
 			return leftBackup
-		case isDump(name) && !strings.HasPrefix(name, "core") && !strings.HasSuffix(strings.ToLower(name), ".core"):
+		case i == len(segments)-1 && isDump("a "+name) && !extensionIn(path.Ext(name), ".core"): // so that "core" is no name
 			return leftDump
 		}
-		first = false
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/server"
@@ -43,8 +44,8 @@ func TestLeftOutName(t *testing.T) {
 	for why, places := range map[string]string{
 		"hidden": ".git/config .env a/.htpasswd .well-known2/x a/.well-known/x a/.hg/ %2egit/config .",
 		"backup": "a.html~ a/b.php.bak x.OLD wp-config.php.swp old.orig/a %23a%23 a.tmp",
-		"dump":   "backup.sql a/db.sql.gz x.DUMP site.dmp.zst",
-		"":       " a a/b.html .well-known/security.txt 4913 posts/5036 core docs/core core.5 api/System.Core a.sql.html backup/ a..b %zz a%2F.b",
+		"dump":   "backup.sql a/db.sql.gz x.DUMP site.dmp.zst core.sql",
+		"":       " a a/b.html .well-known/security.txt 4913 posts/5036 core docs/core core.5 api/System.Core a.sql.html backup/ a..b x.sql/history %zz a%2F.b",
 	} {
 		for _, place := range strings.Split(places, " ") {
 			if got := server.LeftOutName(place); got != why {

@@ -47,6 +47,11 @@ type Publisher struct {
 	// stored, and told to nobody.
 	Importance func(url string) protocol.Importance
 
+	// Announces says that this site has pages which nothing but [Publisher.Announce]
+	// tells of, and whose digests are told with them. It counts when the state
+	// was lost: see [OpenJournal].
+	Announces bool
+
 	// Grace is how long a page that vanished is held before its deletion is
 	// announced. Zero means 60 s.
 	Grace time.Duration
@@ -272,7 +277,7 @@ func (p *Publisher) Status() Status {
 	if s.Looks == 0 { // nobody has counted yet
 		waiting := 0
 		err := eachHeld(p.Journal, func(e journal.Entry) {
-			if s.Held++; isWaiting(e) {
+			if s.Held++; p.mayBeAnnounced(e) {
 				waiting++
 			}
 		})
@@ -342,7 +347,7 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 func (p *Publisher) comparison(scopes []Scope, accept bool) *comparison {
 	c := &comparison{inv: p.Inventory, j: p.Journal, scopes: scopes, accept: accept, limit: p.MaxMoves,
 		now: p.now(), clock: p.now, prove: p.mark, warn: p.log().Warn, progress: p.progress,
-		importance: p.Importance, wereAnnounced: p.announced}
+		importance: p.Importance, mayBeAnnounced: p.mayBeAnnounced, wereAnnounced: p.announced}
 	if c.limit <= 0 {
 		c.limit = sideList
 	}
