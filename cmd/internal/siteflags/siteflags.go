@@ -255,7 +255,7 @@ func (f *Flags) Publisher(inv server.Inventory, j *server.Journal, log *slog.Log
 		Inventory: inv, Journal: j,
 		Snapshot: &server.Snapshot{Path: f.manifest(), Manifest: manifest, Public: inv.Public},
 		Outputs:  f.outputs.list(f, inv.Public, log),
-		Heal:     f.Heal, Importance: f.pages.importance(log), Log: log,
+		Heal:     f.Heal, Importance: f.pages.importance(log), Announces: f.Tokens != "", Log: log,
 	}
 }
 
