@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -97,8 +98,22 @@ func TestKilledWhileSending(t *testing.T) {
 			victim.Process.Kill()
 		}
 	})
-	web := httptest.NewServer(mux)
+	web := httptest.NewUnstartedServer(mux)
+	open, closed := 0, sync.NewCond(new(sync.Mutex)) // connections
+	web.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		closed.L.Lock()
+		defer closed.L.Unlock()
+		switch state {
+		case http.StateNew:
+			open++
+		case http.StateClosed:
+			open--
+			closed.Broadcast()
+		}
+	}
+	web.Start()
 	defer web.Close()
+	once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	site := web.URL + "/"
 	var told []string
 	var ends []int // the last batch before each kill
@@ -132,6 +147,18 @@ func TestKilledWhileSending(t *testing.T) {
 		if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() == 1 {
 			t.Fatalf("victim ended by itself: %v %q", err, told[max(0, len(told)-1):])
 		}
+		// What it sent last may not have been read yet. Connections are taken
+		// in order: behind this one none of its own can come.
+		resp, err := once.Get(site)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		closed.L.Lock()
+		for open > 0 {
+			closed.Wait()
+		}
+		closed.L.Unlock()
 		mu.Lock()
 		ends = append(ends, len(batches)-1)
 		mu.Unlock()

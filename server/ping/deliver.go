@@ -9,9 +9,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +25,7 @@ import (
 const (
 	mostVerifying  = 8  // at a time
 	mostDelivering = 16 // at a time
+	mostBodies     = 2  // of topics in memory, to be delivered
 
 	// topicAgain is when a topic is read again that could not be read.
 	topicAgain = time.Minute
@@ -42,7 +45,8 @@ type round struct {
 	at     protocol.Cursor // what subscribers are to have
 	moveAt time.Time       // when at is brought up to date; zero if it is
 	topics map[string]content
-	failed map[string]time.Time // topics, and when to read them again
+	bodies map[protocol.Digest]int // how many deliveries of each are under way
+	failed map[string]time.Time    // topics, and when to read them again
 
 	busy                  map[string]bool // subscriptions for which something is under way
 	verifying, delivering int
@@ -54,6 +58,7 @@ type round struct {
 type finished struct {
 	id        string
 	verifying bool
+	body      protocol.Digest // that was delivered
 }
 
 // Run verifies and delivers until ctx ends; then it returns nil, once requests
@@ -74,7 +79,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		return fmt.Errorf("hub: %w", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	r := &round{h: h, topics: make(map[string]content), failed: make(map[string]time.Time),
+	r := &round{h: h, topics: make(map[string]content), bodies: make(map[protocol.Digest]int), failed: make(map[string]time.Time),
 		busy: make(map[string]bool), done: make(chan finished, mostVerifying+mostDelivering)}
 	news, seen := make(chan struct{}, 1), h.Journal.Head()
 	r.owned.Go(func() {
@@ -103,6 +108,9 @@ func (h *Hub) Run(ctx context.Context) error {
 				r.verifying--
 			} else {
 				r.delivering--
+				if r.bodies[f.body]--; r.bodies[f.body] == 0 {
+					delete(r.bodies, f.body)
+				}
 			}
 		}
 		t.Stop()
@@ -179,7 +187,7 @@ func (r *round) turn(ctx context.Context) (next time.Time) {
 		ids[id] = s
 	}
 	h.mu.Unlock()
-	needed := make(map[string]bool) // topics
+	needed, lacking := make(map[string]bool), false // topics; room for another
 	for id, s := range ids {
 		switch {
 		case r.busy[id]:
@@ -187,7 +195,8 @@ func (r *round) turn(ctx context.Context) (next time.Time) {
 		case s.Want != nil:
 			if r.verifying < mostVerifying {
 				r.verifying++
-				r.start(id, true, func() { h.verify(ctx, id, s, r.at) })
+				at := r.at
+				r.start(finished{id: id, verifying: true}, func() { h.verify(ctx, id, s, at) })
 			}
 		case !s.active(now):
 			h.mu.Lock()
@@ -205,43 +214,67 @@ func (r *round) turn(ctx context.Context) (next time.Time) {
 				sooner(s.RetryAt)
 				continue
 			}
-			needed[s.Topic] = true
-			c, ok := r.content(ctx, s.Topic)
+			c, retry, ok := r.content(ctx, s.Topic)
 			switch {
+			case !ok && retry.IsZero():
+				lacking = true
 			case !ok:
-				sooner(r.failed[s.Topic])
+				sooner(retry)
 			case c.digest == s.Digest:
 				h.caughtUp(id, c.at)
-			case r.delivering < mostDelivering:
+			case r.delivering == mostDelivering:
+				needed[s.Topic] = true
+			default:
+				needed[s.Topic] = true
 				r.delivering++
-				r.start(id, false, func() { h.deliver(ctx, id, s, c) })
+				r.bodies[c.digest]++
+				r.start(finished{id: id, body: c.digest}, func() { h.deliver(ctx, id, s, c) })
 			}
 		}
 	}
 	for topic := range r.topics {
 		if !needed[topic] {
 			delete(r.topics, topic) // it may be large
+			if lacking {
+				sooner(now)
+			}
 		}
 	}
-	return next
+	return next // where room is lacking still, a delivery is under way that will wake Run
 }
 
-func (r *round) start(id string, verifying bool, f func()) {
-	r.busy[id] = true
+func (r *round) start(what finished, f func()) {
+	r.busy[what.id] = true
 	r.owned.Go(func() {
 		f()
-		r.done <- finished{id, verifying}
+		r.done <- what
 	})
 }
 
-// content returns a topic as it is at r.at or later.
-func (r *round) content(ctx context.Context, topic string) (content, bool) {
-	if c, ok := r.topics[topic]; ok && c.at == r.at {
-		return c, true
+// room reports whether another body may be read.
+func (r *round) room() bool {
+	n := len(r.bodies)
+	for _, c := range r.topics {
+		if r.bodies[c.digest] == 0 {
+			n++
+		}
 	}
+	return n < mostBodies
+}
+
+// content returns a topic as it is at r.at or later; or else when to ask again,
+// the zero time if there is no room for it now.
+func (r *round) content(ctx context.Context, topic string) (c content, retry time.Time, ok bool) {
+	if c, ok := r.topics[topic]; ok && c.at == r.at {
+		return c, retry, true
+	}
+	delete(r.topics, topic)
 	now := r.h.now()
 	if at, ok := r.failed[topic]; ok && !over(at, now, topicAgain) {
-		return content{}, false
+		return c, at, false
+	}
+	if !r.room() {
+		return c, retry, false
 	}
 	c, err := r.h.read(ctx, topic, r.at)
 	r.h.mu.Lock()
@@ -251,12 +284,12 @@ func (r *round) content(ctx context.Context, topic string) (content, bool) {
 			r.h.log().Error("hub: a topic cannot be delivered", "topic", topic, "err", err, "again_in", topicAgain)
 		}
 		r.failed[topic], r.h.trouble[topic] = now.Add(topicAgain), err.Error()
-		return c, false
+		return c, r.failed[topic], false
 	}
 	delete(r.failed, topic)
 	delete(r.h.trouble, topic)
 	r.topics[topic] = c
-	return c, true
+	return c, retry, true
 }
 
 func (h *Hub) read(ctx context.Context, topic string, at protocol.Cursor) (content, error) {
@@ -266,14 +299,65 @@ func (h *Hub) read(ctx context.Context, topic string, at protocol.Cursor) (conte
 	switch {
 	case err != nil:
 		return content{}, fmt.Errorf("read it: %w", err)
-	case len(b) > maxContent:
-		return content{}, fmt.Errorf("it has %d bytes, more than %d: offer a topic that is shorter, such as a feed", len(b), maxContent)
+	case len(b) > MaxContent:
+		return content{}, tooLong(int64(len(b)))
 	}
 	return content{at: at, contentType: t, body: b, digest: protocol.Sum(b)}, nil
 }
 
-// caughtUp notes that a subscriber has the content that stands at a place. It
-// is only remembered: whoever reads the notes will find the same digest.
+func tooLong(n int64) error {
+	return fmt.Errorf("it has %d bytes, more than %d: offer a topic that is shorter, such as a feed", n, MaxContent)
+}
+
+// ReadTopic reads a regular file as a [Hub]'s Topic has to: one that is longer
+// than MaxContent is not read.
+func ReadTopic(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
+	case st.Size() > MaxContent:
+		return nil, tooLong(st.Size())
+	}
+	b := make([]byte, st.Size())
+	if _, err := io.ReadFull(f, b); err != nil { // it is replaced as a whole, and does not shrink
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return b, nil
+}
+
+// stands returns what a topic is at a place or later, without its body. It
+// reads a topic once for each place, and one topic at a time, whoever asks:
+// that is for strangers to decide.
+func (h *Hub) stands(ctx context.Context, topic string, at protocol.Cursor) (content, error) {
+	select {
+	case h.reading <- struct{}{}:
+		defer func() { <-h.reading }()
+	case <-ctx.Done():
+		return content{}, ctx.Err()
+	}
+	c, ok := h.standing[topic]
+	if ok && c.at == at && !at.IsZero() {
+		return c, nil
+	}
+	c, err := h.read(ctx, topic, at)
+	if c.body = nil; err == nil {
+		h.standing[topic] = c
+	}
+	return c, err
+}
+
+// caughtUp notes that a subscriber has the content that stands at a place,
+// since what was read there is what it was given last. Whatever was written
+// later moves that place on, see Published, and is compared then. It is only
+// remembered: whoever reads the notes will find the same digest.
 func (h *Hub) caughtUp(id string, at protocol.Cursor) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -292,7 +376,7 @@ func (h *Hub) verify(ctx context.Context, id string, s subscription, at protocol
 	// is subscribed: whatever comes later is delivered.
 	var c content
 	if w.Mode == "subscribe" {
-		if now, err := h.read(ctx, s.Topic, at); err == nil {
+		if now, err := h.stands(ctx, s.Topic, at); err == nil {
 			c = now
 		}
 	}

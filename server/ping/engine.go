@@ -27,6 +27,10 @@ type engine struct {
 	// there: nothing else is done before it has succeeded. Guarded by turn.
 	unsettled func() error
 
+	// early says that this sender was there before the journal had a head, so
+	// that every change of it is news. Guarded by turn.
+	early bool
+
 	mu     sync.Mutex // guards what follows, for Status; it changes in a turn only
 	loaded bool
 	state  engineState
@@ -36,9 +40,8 @@ type engine struct {
 // engineState is the note "state" of an engine.
 type engineState struct {
 	Started time.Time       `json:"started"`
-	Cursor  protocol.Cursor `json:"cursor"` // everything up to it has been taken in
-	Seen    time.Time       `json:"seen"`   // when the newest change that was taken in was told
-	Walk    *walk           `json:"walk,omitempty"`
+	Cursor  protocol.Cursor `json:"cursor"`         // everything up to it has been taken in...
+	Walk    *walk           `json:"walk,omitempty"` // ...but for what this has yet to pass
 
 	Limit    int       `json:"limit,omitempty"`    // URLs in the next batch, 0 for the most
 	Alone    int       `json:"alone,omitempty"`    // URLs refused alone since the last that was accepted
@@ -51,12 +54,9 @@ type engineState struct {
 	Results  []Outcome `json:"results,omitempty"`
 }
 
-// A walk takes in what is present instead of changes that cannot be read.
+// A walk takes in all that is present, instead of changes that cannot be read.
 type walk struct {
-	Since time.Time `json:"since,omitzero"` // what was modified later; zero means all
-	After string    `json:"after,omitempty"`
-	Gone  bool      `json:"gone,omitempty"` // what is present is done, tombstones remain
-	Below uint64    `json:"below,omitempty"`
+	After string `json:"after,omitempty"` // the page that it passed last
 }
 
 // owed is what is known of one URL: that it is to be sent, or was sent lately.
@@ -193,24 +193,23 @@ func (e *engine) takeIn(ctx context.Context) (n int, err error) {
 				return n, err
 			}
 		}
-		if e.state.Walk != nil {
-			m, err := e.walk(ctx)
-			if err != nil {
-				return n, err
-			}
-			n += m
-			continue
-		}
 		changes, err := e.s.Journal.Read(ctx, e.state.Cursor, protocol.MaxBatch)
-		if errors.Is(err, protocol.ErrEpoch) || errors.Is(err, protocol.ErrTooOld) {
+		switch {
+		case errors.Is(err, protocol.ErrEpoch), errors.Is(err, protocol.ErrTooOld):
 			if e.s.Journal.Head().IsZero() {
 				return n, nil // a new epoch is being described
 			}
 			err = e.lost(err)
-		} else if err == nil && len(changes) > 0 {
+		case err == nil && len(changes) > 0:
 			n += len(changes)
 			err = e.take(changes)
-		} else {
+		case err == nil && e.state.Walk != nil:
+			// Only now: a page must not be taken for one that the engine may
+			// know if a change says that it was created since.
+			var m int
+			m, err = e.walk(ctx)
+			n += m
+		default:
 			return n, err
 		}
 		if err != nil {
@@ -220,28 +219,36 @@ func (e *engine) takeIn(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// start begins to follow the journal at its head, if it has one yet.
+// start begins to follow the journal at its head, if it has one yet: or where
+// it began, if that was while we waited for it.
 func (e *engine) start() (bool, error) {
-	head, now := e.s.Journal.Head(), e.s.now()
-	if head.IsZero() {
+	from, now := e.s.Journal.Head(), e.s.now()
+	if from.IsZero() {
+		e.early = true
 		return false, nil
 	}
+	if e.early {
+		from = e.s.Journal.Floor()
+	}
 	return true, e.commit(nil, func(st *engineState) {
-		st.Started, st.Seen, st.Cursor = now, now, head
+		st.Started, st.Cursor = now, from
 		if e.s.SendAll {
 			st.Walk = &walk{}
 		}
 	})
 }
 
-// lost begins a walk: the changes after the cursor cannot be read any more.
+// lost goes on where the changes after the cursor cannot be read any more:
+// from the oldest that can be, and then with a walk over everything. No page
+// can be left out of it: its Modified proves nothing, since copies, deployments
+// and restored files bring times from before what was told last, and an entry
+// does not say which change made it what it is.
 func (e *engine) lost(cause error) error {
-	head := e.s.Journal.Head()
-	since := e.state.Seen
-	e.s.log().Warn("indexnow: changes were missed: every page that was modified since is taken for changed",
-		"engine", e.name, "since", since, "err", cause)
+	floor := e.s.Journal.Floor()
+	e.s.log().Warn("indexnow: changes were missed: every page is taken for changed, once",
+		"engine", e.name, "pages", e.s.Journal.Len(), "err", cause)
 	return e.commit(nil, func(st *engineState) {
-		st.Cursor, st.Walk = head, &walk{Since: since, Below: head.Seq + 1}
+		st.Cursor, st.Walk = floor, &walk{}
 	})
 }
 
@@ -266,9 +273,6 @@ func (e *engine) take(changes []protocol.Change) error {
 	last := changes[len(changes)-1]
 	return e.commit(in.urls, func(st *engineState) {
 		st.Cursor.Seq = last.Seq
-		if last.At.After(st.Seen) {
-			st.Seen = last.At
-		}
 	})
 }
 
@@ -306,8 +310,8 @@ func (in *intake) owe(url string, created bool) {
 // takes in while it keeps the journal open for reading.
 const walkAtOnce = 4 * protocol.MaxBatch
 
-// walk is one bounded part of a walk: it takes in what is present, or gone,
-// and goes on behind that the next time.
+// walk is one bounded part of a walk: it takes in what is present, and goes on
+// behind that the next time.
 func (e *engine) walk(ctx context.Context) (int, error) {
 	k, err := e.s.theKey()
 	if err != nil {
@@ -332,52 +336,23 @@ func (e *engine) walkOver(ctx context.Context, in *intake, w *walk) (n int, done
 		return 0, false, err
 	}
 	defer v.Close()
-	if !w.Gone {
-		for entry, err := range v.Entries() {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				return n, false, err
-			}
-			it := entry.Item
-			if w.After != "" && protocol.Compare(it.URL, w.After) <= 0 {
-				continue
-			}
-			if len(in.urls) >= most {
-				return n, false, nil
-			}
-			w.After = it.URL
-			n++
-			if listed(it) && (it.Modified.IsZero() || it.Modified.Add(it.Span).After(w.Since)) {
-				in.owe(it.URL, false)
-			}
-		}
-		w.Gone, w.After = true, ""
+	if v.Head() != e.state.Cursor {
+		return 0, false, nil // something is new, and is read first
 	}
-	if w.Since.IsZero() {
-		return n, true, nil // what was never told need not be called gone
-	}
-	for stone, err := range v.Tombstones() {
+	for r := v.Reader("", true, w.After); len(in.urls) < most; n++ {
+		entry, more, err := r.Next()
 		if err == nil {
 			err = ctx.Err()
 		}
-		if err != nil {
-			return n, false, err
+		if err != nil || !more {
+			return n, err == nil, err
 		}
-		switch {
-		case stone.Seq >= w.Below: // done, or told by a change that will be read
-			continue
-		case !stone.At.After(w.Since):
-			return n, true, nil // they come newest first
-		case len(in.urls) >= most:
-			return n, false, nil
+		w.After = entry.Item.URL
+		if listed(entry.Item) {
+			in.owe(entry.Item.URL, false)
 		}
-		w.Below = stone.Seq
-		n++
-		in.owe(stone.URL, false)
 	}
-	return n, true, nil
+	return n, false, nil
 }
 
 // forget drops what was sent so long ago that it may be sent again.

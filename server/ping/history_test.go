@@ -26,14 +26,16 @@ type history struct {
 	sender  *ping.IndexNow
 	cron    bool // the sender takes turns and does not run
 	renews  bool // the journal loses its epoch now and then
+	forgets bool // the sender is away for longer than the journal remembers
+	dated   bool // files bring their times with them, from long ago
 
 	events []event
 	kills  []time.Time
+	olds   int // changes that came with an older time
 
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 	killed atomic.Bool
-	last   time.Time // forget nothing before
 }
 
 // An event is what the oracle knows of one URL of one change.
@@ -52,12 +54,16 @@ type event struct {
 const (
 	forbid protocol.Op = "forbid" // a rule does
 	renew  protocol.Op = "renew"  // the journal loses what it has told
+	away   protocol.Op = "away"   // the sender comes back after a long time
 )
+
+// remembered is how many changes a forgetful journal remembers.
+const remembered = 40
 
 // tally counts what happened in all histories: a test of nothing would count nothing.
 type tally struct {
-	events, takes, repeats, kills, restarts, excused, renewals atomic.Int64
-	moods                                                      sync.Map
+	events, takes, repeats, kills, restarts, excused, renewals, aways, backdated atomic.Int64
+	moods                                                                        sync.Map
 }
 
 func TestRandomHistories(t *testing.T) {
@@ -75,14 +81,14 @@ func TestRandomHistories(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d histories: %d events, %d batches taken, %d kills with %d URLs sent again, %d restarts, %d renewals, %d events excused",
-		n, sum.events.Load(), sum.takes.Load(), sum.kills.Load(), sum.repeats.Load(), sum.restarts.Load(), sum.renewals.Load(), sum.excused.Load())
+	t.Logf("%d histories: %d events (%d with an older time), %d batches taken, %d kills with %d URLs sent again, %d restarts, %d renewals, %d times away too long, %d events excused",
+		n, sum.events.Load(), sum.backdated.Load(), sum.takes.Load(), sum.kills.Load(), sum.repeats.Load(), sum.restarts.Load(), sum.renewals.Load(), sum.aways.Load(), sum.excused.Load())
 	for _, mood := range moods {
 		if _, ok := sum.moods.Load(mood); !ok {
 			t.Errorf("no engine ever was in the mood %q", mood)
 		}
 	}
-	if sum.repeats.Load() == 0 || sum.kills.Load() == 0 || sum.excused.Load()*4 > sum.events.Load() {
+	if sum.repeats.Load() == 0 || sum.kills.Load() == 0 || sum.renewals.Load() == 0 || sum.aways.Load() == 0 || sum.backdated.Load() == 0 || sum.excused.Load()*4 > sum.events.Load() {
 		t.Error("the histories test too little")
 	}
 }
@@ -93,10 +99,13 @@ func live(t *testing.T, dir string, seed uint64, sum *tally) {
 	h := &history{rnd: rand.New(rand.NewPCG(seed, 7))}
 	h.world = &world{t: t, file: fmt.Sprintf("%s/%d", dir, seed), hosts: nil}
 	h.world.hosts, h.world.secret = make(map[string]roundTripper), make(map[string]bool)
+	h.cron, h.renews, h.forgets, h.dated = seed%5 == 4, seed%7 == 6, seed%7 == 5, seed%2 == 0
+	if h.forgets {
+		h.opts.MaxChanges = remembered
+	}
 	h.open()
 	defer func() { h.journal.Close() }()
 	h.must(h.journal.Settle())
-	h.cron, h.renews = seed%5 == 4, seed%7 == 6
 	for i := range 1 + h.rnd.IntN(2) {
 		h.engines = append(h.engines, h.newEngine(fmt.Sprintf("engine%d.example", i), seed, sum))
 	}
@@ -105,6 +114,12 @@ func live(t *testing.T, dir string, seed uint64, sum *tally) {
 	h.pause(time.Minute)
 	for range 10 + h.rnd.IntN(30) {
 		h.step(sum)
+		if h.renews && h.rnd.IntN(15) == 0 {
+			h.renew(sum)
+		}
+		if h.forgets && h.rnd.IntN(15) == 0 {
+			h.goAway(sum)
+		}
 		h.pause(time.Duration(h.rnd.Int64N(int64([]time.Duration{time.Second, time.Minute, 20 * time.Minute, 5 * time.Hour}[h.rnd.IntN(4)]))))
 	}
 	// In the end everything is well, for a week.
@@ -126,6 +141,7 @@ func live(t *testing.T, dir string, seed uint64, sum *tally) {
 	}
 	sum.kills.Add(int64(len(h.kills)))
 	sum.events.Add(int64(len(h.events)))
+	sum.backdated.Add(int64(h.olds))
 	if t.Failed() {
 		for _, ev := range h.events {
 			t.Logf("%s: change %d, %s %s, significant %v, listed %v, by rule %v", stamp(ev.at), ev.told, ev.op, ev.url, ev.significant, ev.listed, ev.byRule)
@@ -269,17 +285,7 @@ func (h *history) step(sum *tally) {
 		if !there {
 			h.tell(create(name), false)
 		}
-	case 5:
-		if !h.renews {
-			return
-		}
-		h.must(h.journal.Renew(context.Background(), nil))
-		h.mu.Lock()
-		h.told++
-		h.events = append(h.events, event{told: h.told, at: time.Now(), op: renew})
-		h.mu.Unlock()
-		sum.renewals.Add(1)
-	case 6: // a build changes many
+	case 5: // a build changes many
 		var steps []journal.Step
 		for i := range 8 {
 			name := fmt.Sprintf("p%d", i)
@@ -297,41 +303,128 @@ func (h *history) step(sum *tally) {
 			h.tell(s, false)
 		}
 	default:
-		switch {
-		case !there && !h.public(base+name):
-		case !there:
-			s := create(name)
-			if h.rnd.IntN(5) == 0 {
-				s.Entry.Item.Canonical = base + "other"
+		h.edit(name, there)
+	}
+}
+
+// edit lets one page change.
+func (h *history) edit(name string, there bool) {
+	switch {
+	case !there && !h.public(base+name):
+	case !there:
+		s := create(name)
+		if h.rnd.IntN(5) == 0 {
+			s.Entry.Item.Canonical = base + "other"
+		}
+		h.tell(s, false)
+	case h.rnd.IntN(5) == 0:
+		h.tell(remove(name), false)
+	case h.rnd.IntN(5) == 0:
+		to := fmt.Sprintf("p%d", h.rnd.IntN(8))
+		if _, taken, err := h.journal.Get(base + to); err == nil && !taken && h.public(base+to) {
+			h.tell(move(name, to), false)
+		}
+	default:
+		h.tell(update(name, []float64{-1, 0, 0.001, 0.009, 0.01, 0.5, 1}[h.rnd.IntN(7)]), false)
+	}
+}
+
+// renew begins a new epoch, either as it is, or with what is published, where
+// the first look finds what differs from it and numbers nothing.
+func (h *history) renew(sum *tally) {
+	if h.killed.Load() {
+		h.restart()
+	}
+	var items func(yield func(protocol.Item, error) bool)
+	look := h.rnd.IntN(2) == 0
+	if look {
+		v, err := h.journal.View()
+		h.must(err)
+		var list []protocol.Item
+		for e, err := range v.Entries() {
+			h.must(err)
+			list = append(list, e.Item)
+		}
+		v.Close()
+		items = func(yield func(protocol.Item, error) bool) {
+			for _, it := range list {
+				if !yield(it, nil) {
+					return
+				}
 			}
-			h.tell(s, false)
-		case h.rnd.IntN(5) == 0:
-			h.tell(remove(name), false)
-		case h.rnd.IntN(5) == 0:
-			to := fmt.Sprintf("p%d", h.rnd.IntN(8))
-			if _, taken, err := h.journal.Get(base + to); err == nil && !taken && h.public(base+to) {
-				h.tell(move(name, to), false)
-			}
-		default:
-			h.tell(update(name, []float64{-1, 0, 0.001, 0.009, 0.01, 0.5, 1}[h.rnd.IntN(7)]), false)
+		}
+	}
+	h.durably(func() error { return h.journal.Renew(context.Background(), items) })
+	if look {
+		h.edits(h.rnd.IntN(8))
+		h.durably(func() error { return h.journal.Settle() })
+	}
+	h.note(event{op: renew})
+	sum.renewals.Add(1)
+}
+
+// goAway ends the sender for longer than the journal remembers.
+func (h *history) goAway(sum *tally) {
+	h.end()
+	for from := h.told; h.told < from+remembered+5; {
+		h.edits(5)
+		time.Sleep(time.Duration(h.rnd.Int64N(int64(time.Hour))))
+	}
+	h.note(event{op: away})
+	h.restart()
+	sum.aways.Add(1)
+}
+
+func (h *history) edits(n int) {
+	for range n {
+		if h.killed.Load() {
+			h.restart()
+		}
+		name := fmt.Sprintf("p%d", h.rnd.IntN(8))
+		_, there, err := h.journal.Get(base + name)
+		if h.killed.Load() {
+			continue
+		}
+		h.must(err)
+		h.edit(name, there)
+	}
+}
+
+// note writes down one of the oracle's own events.
+func (h *history) note(ev event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told++
+	ev.told, ev.at = h.told, time.Now()
+	h.events = append(h.events, ev)
+}
+
+// durably writes to the journal, and again if the process is killed meanwhile.
+func (h *history) durably(write func() error) {
+	for {
+		if h.killed.Load() {
+			h.restart()
+		}
+		err := write()
+		if err == nil {
+			return
+		}
+		if !h.killed.Load() {
+			h.t.Fatal(err)
 		}
 	}
 }
 
 // tell takes a step in, and writes down what an oracle must know of it.
 func (h *history) tell(s journal.Step, byRule bool) {
-	for {
-		if h.killed.Load() {
-			h.restart()
-		}
-		_, err := h.journal.Append(context.Background(), []journal.Step{s})
-		if err == nil {
-			break
-		}
-		if !h.killed.Load() {
-			h.t.Fatal(err)
-		}
+	if h.dated && s.Op != protocol.Delete && h.rnd.IntN(2) == 0 {
+		h.olds++
+		s.Entry.Item.Modified = time.Now().Add(-time.Duration(h.rnd.Int64N(int64(1000 * time.Hour)))).UTC().Truncate(time.Millisecond)
 	}
+	h.durably(func() error {
+		_, err := h.journal.Append(context.Background(), []journal.Step{s})
+		return err
+	})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.told++
@@ -396,10 +489,13 @@ func (h *history) judge(e *searchEngine, sum *tally) {
 // reason checks that a URL was sent because of a change after another one.
 func (h *history) reason(url string, after int, b batch) {
 	if !slices.ContainsFunc(h.events, func(ev event) bool {
-		if ev.told <= after || ev.told > b.told {
+		switch {
+		case ev.told > b.told:
 			return false
+		case ev.op == renew, ev.op == away: // all is told once, when the sender finds that out
+			return ev.told >= after
 		}
-		return ev.url == url && ev.listed && ev.significant || h.renews // where all that was modified may be told
+		return ev.told > after && ev.url == url && ev.listed && ev.significant
 	}) {
 		h.t.Errorf("%s was sent at %s, and nothing significant had changed after change %d", url, stamp(b.at), after)
 	}
@@ -414,19 +510,20 @@ func (h *history) excused(i int, got, taken []batch, ends []int) bool {
 		case b.taken && slices.Contains(b.urls, ev.url):
 			alone = 0
 		case (b.mood == "400" || b.mood == "422") && len(b.urls) == 1 && b.urls[0] == ev.url:
-			if alone++; alone == 3 {
-				if b.told >= ev.told {
-					return true // it was given up
-				}
-				alone = 0
+			if alone++; alone >= 3 && b.told >= ev.told {
+				return true // it was given up; a kill may have lost one of the answers
 			}
 		}
 	}
-	forbidden := false
+	forbidden, gone := false, 0 // the number of the change by which it went
 	for _, later := range h.events[i:] {
 		switch {
-		case later.op == renew && ev.op == protocol.Delete:
+		case gone > 0 && later.op == renew:
 			return true // the journal lost what is gone
+		case gone > 0 && later.op == away && later.told-gone > remembered:
+			return true // it has forgotten
+		case later.url == ev.url && later.op == protocol.Delete && gone == 0:
+			gone = later.told
 		case later.url != ev.url:
 		case !later.listed:
 			return true // another page stands for it now

@@ -50,12 +50,17 @@ type Hub struct {
 	// Topics are the URLs that can be subscribed to.
 	Topics []string
 
-	// Topic returns the present content of a topic. It is called by several
-	// goroutines at once. More than 16 MiB are not delivered.
+	// Topic returns the present content of a topic, of at most MaxContent
+	// bytes: it must refuse what is longer before it reads it, as ReadTopic
+	// does for a file. It is called for two topics at most at the same time.
+	// The Hub holds three contents at most, however many subscribe.
 	Topic func(ctx context.Context, url string) (contentType string, body []byte, err error)
 
-	// Published is where the content that Topic returns stands, such as the
-	// Cursor of the site's Snapshot. Nil means the journal's head.
+	// Published is how far all topics have been written: what Topic returns
+	// shows every change up to it, and may show later ones. Content is looked
+	// at again whenever it moves, and at no other time: so it must not move
+	// before the last topic is written. Nil means the journal's head, which is
+	// right only where topics are made when they are asked for.
 	Published func() protocol.Cursor
 
 	// Debounce is how long changes gather before they are delivered. Zero means 10 s.
@@ -83,14 +88,21 @@ type Hub struct {
 
 	running sync.Mutex // one Run at a time
 
-	mu     sync.Mutex // guards what follows, and that it is what the notes say
-	loaded bool
-	subs   map[string]subscription // by the last part of their note
-	calls  map[string]int          // verifications asked for in this minute, by host
-	callsAt,
-	topicsAt time.Time
+	mu      sync.Mutex // guards what follows, and that it is what the notes say
+	loaded  bool
+	subs    map[string]subscription // by the last part of their note
+	calls   map[string]int          // verifications asked for in this minute, by host
+	callsAt time.Time
 	trouble map[string]string // by topic: why its content cannot be delivered
+
+	// reading has room for one value, put there by whoever reads a topic for a
+	// verification; it guards standing, what such reads found, without bodies.
+	reading  chan struct{}
+	standing map[string]content
 }
+
+// MaxContent bounds the content of a topic, in bytes.
+const MaxContent = 16 << 20
 
 const (
 	hubNotes = "hub/"
@@ -101,7 +113,6 @@ const (
 
 	maxSecret  = 199      // bytes, by the specification
 	maxRequest = 16 << 10 // bytes
-	maxContent = 16 << 20 // bytes
 
 	// Verifications are requests that anybody can have sent to anybody: so many
 	// wait at a time and are asked for in a minute, in all and to one host.
@@ -195,8 +206,8 @@ func (h *Hub) debounce() time.Duration { return orDefault(h.Debounce, 10*time.Se
 
 func (h *Hub) init() error {
 	h.once.Do(func() {
-		h.kick = make(chan struct{}, 1)
-		h.calls, h.trouble = make(map[string]int), make(map[string]string)
+		h.kick, h.reading = make(chan struct{}, 1), make(chan struct{}, 1)
+		h.calls, h.trouble, h.standing = make(map[string]int), make(map[string]string), make(map[string]content)
 		if h.Journal == nil || h.Topic == nil || len(h.Topics) == 0 {
 			h.initErr = errors.New("hub: want a journal, topics and their content")
 			return

@@ -50,11 +50,19 @@ func EngineNames() []string { return []string{"bing", "indexnow", "naver", "sezn
 // ever sent twice within Debounce, but for one batch where a process was killed.
 //
 // What Public forbids at the moment of sending is not sent. A deleted URL is
-// sent all the same, also where a rule such as robots.txt withdrew it: engines
-// were told of it when it was public, have no other way to learn that it is to
-// be dropped, and find the rule or the 404 when they look. But a page that was
-// created and withdrawn again by a rule before this engine was told of it
-// is told to nobody.
+// sent all the same, also where a rule such as robots.txt withdrew it: while it
+// was public engines may have learned of it by the sitemap, by robots.rdf or by
+// being told; they are to drop it, and find the rule or the 404 when they look.
+// But a page that was created and withdrawn again by a rule before this engine
+// was told of it is not told either.
+//
+// Where the journal does not reach back to what an engine was told last (it had
+// to begin a new epoch, or it has forgotten more than this engine took in),
+// what it still has is sent as always, and then every page once: none can be
+// shown not to have changed. What cannot be known then, and so is not sent, is
+// what went in the meantime without leaving a change that can be read. Where
+// the journal itself was lost, and its notes with it, every engine is a new one
+// and begins with what changes next: see SendAll.
 //
 // Not sent either: pages that name another page as canonical, what does not
 // lie below Base, and the key's own file.
@@ -88,7 +96,9 @@ type IndexNow struct {
 	MaxBatch int
 
 	// SendAll says that an engine that is new to this journal is told of all
-	// that is present. Else it is told of what changes from then on.
+	// that is present. Else it is told of what changes from then on. Set it
+	// where the journal is made anew from time to time, as in a cache that may
+	// be emptied, and no change may be missed.
 	SendAll bool
 
 	// Key is the key to use, 8 to 128 letters, digits and dashes. Empty means

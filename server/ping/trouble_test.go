@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/ping"
 )
 
@@ -190,8 +191,8 @@ func TestAnEngineThatRefusesEverythingIsLeftAlone(t *testing.T) {
 	})
 }
 
-// The journal was put back from before, or forgot too much: what was modified
-// since is told, and what is known to be gone.
+// The journal was put back from before, or forgot too much: every page is told,
+// whatever time its file brought with it, and what is known to be gone.
 func TestAGapSkipsNothing(t *testing.T) {
 	for _, gap := range []string{"epoch", "forgotten"} {
 		t.Run(gap, func(t *testing.T) {
@@ -213,18 +214,21 @@ func TestAGapSkipsNothing(t *testing.T) {
 				turn()
 				e.wantTaken("a.html")
 				time.Sleep(time.Hour)
-				want := "a.html b.html c.html"
-				w.change(update("a.html", 0.001)) // nobody knows any more how much it was
+				want := "a.html b.html c.html old.html"
+				ancient := func(s journal.Step) journal.Step {
+					s.Entry.Item.Modified = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
+					return s
+				}
+				w.change(ancient(update("a.html", 0.001))) // nobody knows any more how much it was
 				w.change(remove("gone.html"))
 				if gap == "epoch" {
-					w.change(create("b.html"), create("c.html"))
+					w.change(ancient(create("b.html")), ancient(create("c.html")))
 					w.must(w.journal.Renew(t.Context(), nil))
 				} else {
 					for range 3 {
-						w.change(create("b.html"), create("c.html"), remove("c.html"), create("c.html"))
+						w.change(ancient(create("b.html")), create("c.html"), remove("c.html"), ancient(create("c.html")))
 					}
 					w.change(remove("old.html"))
-					want += " old.html"
 				}
 				turn()
 				e.wantTaken(want)
@@ -235,6 +239,39 @@ func TestAGapSkipsNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A new epoch has the published pages, and the first look finds silently what
+// differs from them. What was created and withdrawn by a rule after that is
+// told to nobody all the same: its changes are read before the pages are walked.
+func TestAGapGivesNothingAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.change(create("a.html"), create("b.html"))
+		e := newEngine(w, "engine.example")
+		turn := func() {
+			t.Helper()
+			_, err := w.sender().Turn(t.Context())
+			w.must(err)
+		}
+		turn()
+		was := []protocol.Item{page("a.html"), page("b.html")}
+		w.must(w.journal.Renew(t.Context(), func(yield func(protocol.Item, error) bool) {
+			_ = yield(was[0], nil) && yield(was[1], nil)
+		}))
+		w.change(update("b.html", 0), create("c.html"), remove("a.html"))
+		turn()
+		e.wantTaken() // a new epoch is being described
+		w.must(w.journal.Settle())
+		w.change(create("oops.html"), create("stays.html"))
+		w.setPublic("oops.html", false)
+		turn()
+		e.wantTaken("b.html c.html stays.html")
+		w.change(remove("oops.html"))
+		time.Sleep(time.Hour)
+		turn()
+		e.wantTaken()
+	})
 }
 
 // An engine that takes nothing fills its outbox, not the memory; another is

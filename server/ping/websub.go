@@ -31,9 +31,10 @@ type WebSub struct {
 	Hubs   []string // URLs
 	Topics []string // URLs, such as of a feed, or of robots.rdf
 
-	// Published is where what is published at the topics stands, such as the
-	// Cursor of the site's Snapshot: a hub is not told of content that it
-	// would not find yet. Nil means the journal's head.
+	// Published is how far all topics have been written: what a hub fetches
+	// shows every change up to it, and may show later ones. A hub is told only
+	// of what it will find so. Nil means the journal's head, which is right only
+	// where topics are made when they are asked for.
 	Published func() protocol.Cursor
 
 	// Debounce is how long changes gather before a hub is told, and the
@@ -131,9 +132,9 @@ func webURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
 	case len(s) > maxTopic:
-		return nil, fmt.Errorf("url %.80q...: longer than %d bytes", s, maxTopic)
+		return nil, fmt.Errorf("url %.80q: longer than %d bytes", s, maxTopic)
 	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("url %.200q: want http://HOST/... or https://HOST/...", s)
+		return nil, fmt.Errorf("url %.200q: want http://HOST/PATH or https://HOST/PATH", s)
 	case u.User != nil || strings.Contains(s, "#"):
 		return nil, fmt.Errorf("url %.200q: want no user and no fragment", s)
 	}
@@ -253,8 +254,14 @@ func (p *pinger) step(ctx context.Context) (at time.Time, err error) {
 	if head.IsZero() {
 		return at, nil
 	}
-	if p.state.Started.IsZero() {
-		return at, p.commit(func(st *pingState) { st.Started, st.Cursor = now, head })
+	stands := head
+	if p.w.Published != nil {
+		stands = p.w.Published()
+	}
+	if p.state.Started.IsZero() { // the hub may have fetched what stands now, and no more
+		if err := p.commit(func(st *pingState) { st.Started, st.Cursor = now, stands }); err != nil {
+			return at, err
+		}
 	}
 	if head == p.state.Cursor {
 		return at, nil
@@ -265,12 +272,8 @@ func (p *pinger) step(ctx context.Context) (at time.Time, err error) {
 	if next := p.state.PingedAt.Add(p.w.debounce()); !over(next, now, p.w.debounce()) {
 		return next, nil
 	}
-	stands := head
-	if p.w.Published != nil {
-		stands = p.w.Published()
-		if stands.Epoch != head.Epoch || stands.Epoch == p.state.Cursor.Epoch && stands.Seq <= p.state.Cursor.Seq {
-			return now.Add(republished), nil
-		}
+	if stands.Epoch != head.Epoch || stands.Epoch == p.state.Cursor.Epoch && stands.Seq <= p.state.Cursor.Seq {
+		return now.Add(republished), nil
 	}
 	form := url.Values{"hub.mode": {"publish"}, "hub.url": {p.topic}, "hub.topic": {p.topic}} // hubs read one or the other
 	req, err := http.NewRequest(http.MethodPost, p.hub, strings.NewReader(form.Encode()))

@@ -39,6 +39,38 @@ type world struct {
 	hosts  map[string]roundTripper
 	secret map[string]bool // URLs that are not public
 	told   int             // changes appended
+
+	// What stands at the topics, where the site writes them after its journal.
+	writes    bool
+	shown     int             // changes that what stands there shows
+	written   protocol.Cursor // and where that is in the journal
+	published protocol.Cursor // what the site says that it is
+}
+
+// write writes the topics, and publish says so: not at once, as a process that
+// has several to write.
+func (w *world) write() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shown, w.written = w.told, w.journal.Head()
+}
+
+func (w *world) publish() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.published = w.written
+}
+
+// lagging returns the field Published of a sender of this world.
+func (w *world) lagging() func() protocol.Cursor {
+	if !w.writes {
+		return nil
+	}
+	return func() protocol.Cursor {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.published
+	}
 }
 
 // scratch is a directory for many small journals: in memory where there is one,

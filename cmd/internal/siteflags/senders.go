@@ -5,10 +5,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -132,9 +130,6 @@ func (f *Flags) WebSub(j *server.Journal, published func() protocol.Cursor, log 
 	return w
 }
 
-// maxTopic is how large a topic may be that the hub pushes, in bytes.
-const maxTopic = 16 << 20
-
 // Hub returns the site's own hub; nil if it is not to be one.
 func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *slog.Logger) *ping.Hub {
 	if !f.senders.ownHub {
@@ -148,15 +143,7 @@ func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *sl
 			if !ok {
 				return "", nil, fmt.Errorf("topic %s: there is none", url)
 			}
-			r, err := os.Open(file)
-			if err != nil {
-				return "", nil, err
-			}
-			defer r.Close()
-			body, err := io.ReadAll(io.LimitReader(r, maxTopic+1))
-			if len(body) > maxTopic {
-				err = fmt.Errorf("topic %s: more than %d bytes: too large to push", url, maxTopic)
-			}
+			body, err := ping.ReadTopic(file)
 			return cmp.Or(types[file], "application/rdf+xml"), body, err
 		}}
 }
