@@ -157,7 +157,9 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 		err := j.Renew(ctx, itemsOf(f, o.Base, o.now()))
 		if err == nil {
 			log.Info("a new epoch begins with what was published", "published", was.String(), "state", at.String(), "items", head.Items)
-			return nil
+			// A whole manifest is a whole description: what the next look finds
+			// to be otherwise is a change, and is told.
+			return j.Settle()
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

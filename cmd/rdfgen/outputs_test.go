@@ -81,6 +81,25 @@ func TestOutputsAreNoPages(t *testing.T) {
 	}
 }
 
+// A state that was lost is made anew from the manifest; what changed meanwhile
+// is told all the same.
+func TestLostStateTellsEngines(t *testing.T) {
+	var asked atomic.Int64
+	engine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer engine.Close()
+	d := newDesk(t, "a.html", "b.html")
+	flags := append(d.published(), "--indexnow", engine.URL)
+	d.run(0, flags...)
+	d.write("a.html", "the page changed")
+	if err := os.Remove(d.path("state")); err != nil {
+		t.Fatal(err)
+	}
+	d.run(0, flags...)
+	if asked.Load() != 1 {
+		t.Errorf("the engine was asked %d times", asked.Load())
+	}
+}
+
 // Several rdfgen that are started at once on one state all end well.
 func TestManyAtOnce(t *testing.T) {
 	d := newDesk(t, "a.html", "b.html")
