@@ -48,7 +48,8 @@ type Catalog struct {
 	// Fetch, if not nil, says how the site's own pages are fetched.
 	Fetch *Fetch
 
-	// Journal is what is published. Fetch needs it, and nothing else.
+	// Journal is what is published. Fetch needs it; and while it holds nothing,
+	// a partial source leaves nothing unknown: a feed may still be empty.
 	Journal *server.Journal
 
 	// Every is how often Watch reads the sources again, and robots.txt. Zero means a minute.
@@ -134,7 +135,9 @@ func (c *Catalog) log() *slog.Logger {
 
 // Public reports whether url is one below Base that the present rules allow to
 // be told, whether a source names it or not. A page that asked not to be
-// listed when it was last fetched, or redirects, is not public.
+// listed when it was last fetched, or redirects, is not public; nor is what no
+// rule can make so: robots.txt, the site's manifest and doors, and what
+// server.LeftOutName says is hidden, a backup or a dump.
 func (c *Catalog) Public(url string) bool {
 	if c.Check() != nil || !strings.HasPrefix(url, c.Base) || len(url) > protocol.MaxURL {
 		return false
@@ -145,9 +148,13 @@ func (c *Catalog) Public(url string) bool {
 
 // left returns why rules forbid a URL below Base, or the empty string.
 func (c *Catalog) left(rules *robots.File, url string) string {
-	switch place := c.place(url); {
-	case place == "robots.rdf":
+	place := c.place(url)
+	why := server.LeftOutName(place)
+	switch {
+	case ownPlaces[place]:
 		return leftOwn
+	case why != "":
+		return why
 	case c.exclude.Match(place):
 		return leftExcluded
 	case !rules.Allowed("*", url[len(protocol.Origin(c.Base)):]):
@@ -155,6 +162,11 @@ func (c *Catalog) left(rules *robots.File, url string) string {
 	}
 	return ""
 }
+
+// ownPlaces are those that speak of a site's pages, and are none: where a
+// manifest is, robots.txt, and the doors of a Notifier.
+var ownPlaces = map[string]bool{"robots.txt": true, "robots.rdf": true, "parley/announce": true, "parley/changes": true,
+	"parley/stream": true, ".well-known/parley": true}
 
 // place returns the path below Base of a URL that is below it.
 func (c *Catalog) place(url string) string {
@@ -165,7 +177,7 @@ func (c *Catalog) place(url string) string {
 // Look yields what the sources name, as server.Inventory says. A look at
 // everything reads again the sources that have changed, and robots.txt. With a
 // partial source it says of the whole site that it could not be looked at, so
-// that what the sources do not name stays as it is.
+// that what the sources do not name stays as it is; but see Journal.
 func (c *Catalog) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[server.Offer, error] {
 	return func(yield func(server.Offer, error) bool) {
 		if err := c.look(ctx, scopes, yield); err != nil && err != errStop {
@@ -193,7 +205,7 @@ func (c *Catalog) look(ctx context.Context, scopes []server.Scope, yield func(se
 	}
 	readings := c.present()
 	for _, s := range c.Sources {
-		if s.Partial() {
+		if s.Partial() && !c.isNothingKnown() {
 			if !yield(server.Offer{}, &server.UnseenError{Prefix: c.Base, Err: fmt.Errorf("%s %w", s, errPartial)}) {
 				return errStop
 			}
@@ -232,6 +244,10 @@ func (c *Catalog) look(ctx context.Context, scopes []server.Scope, yield func(se
 	}
 	return nil
 }
+
+// isNothingKnown reports whether no page is published, so that none could be
+// missed by a source that names only some.
+func (c *Catalog) isNothingKnown() bool { return c.Journal != nil && c.Journal.Len() == 0 }
 
 // present returns what the sources said last.
 func (c *Catalog) present() []*reading {

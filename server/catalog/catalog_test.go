@@ -3,8 +3,10 @@ package catalog_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -373,6 +375,77 @@ func TestOnlyAnnounced(t *testing.T) {
 	w.look()
 	w.wantTold("create a")
 	w.wantPages("a")
+}
+
+// A site whose feed has nothing in it yet is a site without pages, and its
+// first look ends well: the feed was read.
+func TestEmptyFeed(t *testing.T) {
+	w := newWorld(t)
+	feed := func(items string) {
+		w.write("feed", `<?xml version="1.0"?><rss version="2.0"><channel><title>t</title>`+items+"</channel></rss>")
+	}
+	feed("")
+	w.catalog.Sources = []catalog.Source{catalog.Feed(w.path("feed"))}
+	w.restart()
+	w.baseline()
+	w.wantPages()
+	feed("<item><link>" + w.base + "a</link></item>")
+	w.look()
+	w.wantTold("create a")
+	feed("")
+	w.look()
+	w.pass(time.Hour)
+	w.look()
+	w.wantPages("a")
+	w.wantTold()
+}
+
+// What is no page, or was never meant for strangers, is none whoever names it.
+func TestNamesThatAreNeverPublished(t *testing.T) {
+	never := map[string]string{".git/config": "hidden", "a/.env": "hidden", "backup.sql": "dump", "db/all.sql.gz?x=1": "dump", "index.php~": "backup", "wp-config.php.bak": "backup",
+		"robots.txt": "own output", "robots.rdf": "own output", "parley/announce": "own output", "parley/changes?after=0": "own output", "parley/stream": "own output",
+		".well-known/parley": "own output"}
+	pages := []string{".well-known/change-password", "core", "parley/", "posts/4913"}
+	for _, listed := range []bool{false, true} {
+		w := newWorld(t)
+		w.page("/robots.txt", "User-agent: *\nAllow: /\n")
+		var list strings.Builder
+		var told []server.Announcement
+		for _, p := range slices.Concat(slices.Sorted(maps.Keys(never)), pages) {
+			fmt.Fprintln(&list, w.base+p)
+			told = append(told, server.Announcement{URL: w.base + p, Modified: date("2026-10-01")})
+		}
+		if listed {
+			w.catalog.Sources = []catalog.Source{catalog.List(w.write("urls", list.String()))}
+			w.restart()
+			if got := w.leftOut(); !maps.Equal(got, withoutQueries(never)) {
+				t.Errorf("left out are %v", got)
+			}
+		}
+		w.baseline()
+		if !listed {
+			done, err := w.publisher.Announce(t.Context(), told)
+			w.must(err)
+			if done.Created != len(pages) || len(done.Refused) != len(never) {
+				t.Errorf("%+v", done)
+			}
+		}
+		for p := range never {
+			if w.catalog.Public(w.base + p) {
+				t.Errorf("%s is public", p)
+			}
+		}
+		w.wantPages("core", ".well-known/change-password", "parley/", "posts/4913")
+	}
+}
+
+func withoutQueries(m map[string]string) map[string]string {
+	plain := make(map[string]string)
+	for k, v := range m {
+		k, _, _ = strings.Cut(k, "?")
+		plain[k] = v
+	}
+	return plain
 }
 
 func TestMisuse(t *testing.T) {

@@ -48,3 +48,43 @@ func TestCommandGroup(t *testing.T) {
 		t.Error("a program in the background outlives its command")
 	}
 }
+
+// A command ends when it ends, whatever it leaves running with its output open:
+// all that it wrote is read, by a slow reader too.
+func TestCommandLeavesSomethingBehind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for seconds")
+	}
+	t.Parallel()
+	const n = 20_000
+	for line, want := range map[string]int{
+		"sleep 60 & seq -f /p%.0f 20000":                         n,
+		"(sleep 0.1; seq -f /p%.0f 20000 | gzip -c; sleep 60) &": n,
+		"sleep 60 >/dev/null & seq -f /p%.0f 20000":              n,
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			read := 0
+			began := time.Now()
+			_, err := catalog.Command{Line: line}.Read(t.Context(), "", func(e catalog.Entry) error {
+				if read++; read == 1 && strings.HasPrefix(line, "sleep 60 & ") {
+					time.Sleep(2000 * time.Millisecond) // the reader is slow, and the pipe full meanwhile
+				}
+				return nil
+			})
+			if err != nil || read != want {
+				t.Errorf("read %d lines, %v", read, err)
+			}
+			if d := time.Since(began); d > 15*time.Second {
+				t.Errorf("it took %v", d)
+			}
+		})
+	}
+	t.Run("and fails", func(t *testing.T) {
+		t.Parallel()
+		c := catalog.Command{Line: "sleep 60 & echo /a; echo no database >&2; exit 3"}
+		if _, err := c.Read(t.Context(), "", func(catalog.Entry) error { return nil }); err == nil || !strings.Contains(err.Error(), "exit status 3: no database") {
+			t.Errorf("error %v", err)
+		}
+	})
+}

@@ -61,7 +61,7 @@ const (
 	leftLongURL   = "URL too long"          // more than protocol.MaxURL bytes
 	leftRobots    = "robots.txt"            // forbidden to everybody
 	leftExcluded  = "excluded"              // a pattern of Exclude matches
-	leftOwn       = "own output"            // the manifest
+	leftOwn       = "own output"            // the manifest, the doors, robots.txt
 	leftNoIndex   = "noindex"               // the page, or its headers, ask for it
 	leftRedirects = "redirects"             // it leads to another URL, and is no page
 	leftLarge     = "too large"             // more bytes than Fetch.MaxBytes

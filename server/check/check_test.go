@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -98,6 +99,58 @@ func TestOneRequestASecond(t *testing.T) {
 			}
 			if w.agent != "parley-check" {
 				t.Errorf("User-Agent: %s", w.agent)
+			}
+		})
+	}
+}
+
+// An index that lists more than is there is not asked for all of it.
+func TestAnIndexOfManyDeadParts(t *testing.T) {
+	const parts = 60_000
+	for name, c := range map[string]struct {
+		alive           func(part int) bool
+		missing, unread int
+	}{
+		"all dead":       {func(int) bool { return false }, 20, parts - 20},
+		"half of them":   {func(i int) bool { return i < parts/2 }, 10, parts - 20},
+		"none is":        {func(int) bool { return true }, 0, parts - 20},
+		"only the first": {func(i int) bool { return i == 0 }, 19, parts - 20},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &web{serve: func(r *http.Request) (int, string, map[string]string) {
+				if r.URL.Path == "/index.xml" {
+					var b strings.Builder
+					b.WriteString(`<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
+					for i := range parts {
+						fmt.Fprintf(&b, "<sitemap><loc>%s/part/%d</loc></sitemap>\n", site, i)
+					}
+					return 200, b.String() + "</sitemapindex>", nil
+				}
+				if s, ok := strings.CutPrefix(r.URL.Path, "/part/"); ok {
+					if i, err := strconv.Atoi(s); err == nil && c.alive(i) {
+						return 200, sitemapOf(1), nil
+					}
+				}
+				return 404, "", nil
+			}}
+			r, err := w.checker().URL(t.Context(), site+"/index.xml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := 0
+			for _, u := range w.asked {
+				if strings.Contains(u, "/part/") {
+					asked++
+				}
+			}
+			missing, _ := has(r, "part-missing")
+			unread, ok := has(r, "parts-unread")
+			if asked != 20 || missing.Count != c.missing || c.missing > 0 && missing.Of != 20 ||
+				!ok || unread.Severity != check.Note || unread.Count != c.unread || unread.Of != parts {
+				t.Errorf("%s: asked for %d, missing %+v, unread %+v", name, asked, missing, unread)
+			}
+			if _, ok := has(r, "out-of-time"); ok {
+				t.Errorf("%s: it took too long", name)
 			}
 		})
 	}

@@ -69,8 +69,8 @@ var rules = []rule{
 
 	// An index.
 	{"nested-index", Error, "an index lists other indexes: {n}, such as {eg}", "search engines do not read these", "list the sitemaps themselves"},
-	{"part-missing", Error, "sitemaps of the index that cannot be had: {n} of {of}, such as {eg}", "crawlers do not learn of their pages", "publish them, or take them out of the index"},
-	{"parts-unread", Note, "sitemaps of the index that were not read: {n} of {of}", "nothing is known of them here", "check them by themselves"},
+	{"part-missing", Error, "sitemaps of the index that cannot be had: {n} of {of} that were asked for, such as {eg}", "crawlers do not learn of their pages", "publish them, or take them out of the index"},
+	{"parts-unread", Note, "sitemaps of the index that were not read: {n} of {of}", "nothing is known of them here: no more than 20 of an index are tried", "check them by themselves"},
 
 	// What the entries say.
 	{"lastmod-build-time", Error, "dates that are those of the build: {n} of {of} are {eg}",

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxParts   = 20      // sitemaps of an index that are read
+	maxParts   = 20      // sitemaps of an index that are read, or asked for in vain
 	maxListed  = 100_000 // sitemaps of an index that are looked at
 	maxSitemap = 256 << 20
 )
@@ -125,34 +125,31 @@ func (x *run) sitemapRules(ctx context.Context, d *document) {
 	}
 }
 
-// parts reads some of the sitemaps of an index, spread over it.
+// parts reads some of the sitemaps of an index, spread over it. One that was
+// asked for in vain counts too: whoever lists thousands that are not there is
+// not asked for each.
 func (x *run) parts(ctx context.Context, d *document, list []string) error {
-	read := 0
+	tried := 0
 	for i, url := range list {
-		if read*len(list) > i*min(maxParts, len(list)) || ctx.Err() != nil {
+		if tried*len(list) > i*min(maxParts, len(list)) || ctx.Err() != nil {
 			continue // not its turn
 		}
 		if x.part(ctx, d, url) {
-			read++
+			tried++
 		}
 	}
-	if unread := len(list) - read; unread > 0 {
+	if unread := len(list) - tried; unread > 0 {
 		h := x.hit("parts-unread", d.place, "")
-		h.count = unread
-		h.of = len(list)
-		if m := x.hits["part-missing"]; m != nil {
-			if h.count -= m.count; h.count <= 0 {
-				delete(x.hits, "parts-unread")
-			}
-		}
+		h.count, h.of = unread, len(list)
 	}
 	if m := x.hits["part-missing"]; m != nil {
-		m.of = len(list)
+		m.of = tried
 	}
 	return ctx.Err()
 }
 
-// part reads one sitemap of an index, and reports whether it was there.
+// part reads one sitemap of an index, and reports whether it tried to: it was
+// asked for, or is a file that is there.
 func (x *run) part(ctx context.Context, d *document, url string) bool {
 	if d.url == "" && x.asking == nil {
 		name := filepath.Join(d.beside, path.Base(url))
@@ -171,13 +168,11 @@ func (x *run) part(ctx context.Context, d *document, url string) bool {
 	if d.url != "" && !sameSite(d.url, url) {
 		return false
 	}
-	ans := x.fetch(ctx, url, true)
-	if ans == nil {
-		return false
+	if ans := x.fetch(ctx, url, true); ans != nil {
+		defer ans.Close()
+		p := x.document(ans)
+		p.part = true
+		x.read(ctx, p, ans.body)
 	}
-	defer ans.Close()
-	p := x.document(ans)
-	p.part = true
-	x.read(ctx, p, ans.body)
 	return true
 }

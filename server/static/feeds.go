@@ -34,7 +34,10 @@ import (
 // The files depend on the journal alone; see [Sitemap] for how they are
 // written. Its methods may be called by one goroutine at a time.
 type Feeds struct {
-	RSS, Atom, JSON string // paths, such as DOCROOT/feed.xml; absolute; empty means not wanted
+	// RSS, Atom and JSON are paths, such as DOCROOT/feed.xml; absolute; empty
+	// means not wanted. A file that is there already is replaced only if it is a
+	// feed, or empty.
+	RSS, Atom, JSON string
 
 	Base        string // URL of the directory that the feeds are in, and the site's home page
 	Title       string // of the site; empty: Base stands in
@@ -121,6 +124,7 @@ func (f *Feeds) Write(ctx context.Context, j *server.Journal) (bool, error) {
 		Revision: j.Revision(),
 		Config:   hashOf(1, paths, f.base(), f.Title, f.Description, f.Hub, f.Entries, f.MinSignificance, f.Precompress),
 		Siblings: f.Precompress,
+		Place:    hashOf(paths),
 	}
 	files := paths
 	if f.Precompress {
@@ -129,7 +133,10 @@ func (f *Feeds) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	if was.isCurrent(now) && was.Files == looks(files) {
 		return false, nil
 	}
-	made := &set{owns: f.owns, compress: f.Precompress}
+	made := &set{owns: f.owns, compress: f.Precompress, is: isFeed, known: was.written(now.Place, paths)}
+	if was.Siblings {
+		made.known = was.written(now.Place, withSiblings(paths...))
+	}
 	defer made.drop()
 	if err := f.make(ctx, j, made); err != nil {
 		return false, err

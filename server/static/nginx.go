@@ -2,6 +2,7 @@ package static
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -42,7 +43,10 @@ import (
 //
 // Its methods may be called by one goroutine at a time.
 type Nginx struct {
-	Path string // the file; not below Docroot, where anybody could read it
+	// Path is the file; not below Docroot, where anybody could read it. One that
+	// is there already is replaced only if Parley wrote it, or it is empty.
+	Path string
+
 	Base string // of the site; only URLs that begin with it get a line
 
 	// Docroot is the site's directory, if it has one. A URL that a file stands
@@ -55,10 +59,11 @@ type Nginx struct {
 	// Max bounds the lines: the newest are kept. Zero means 10,000.
 	Max int
 
-	// After is a command, with its arguments, that runs after the file was
-	// replaced, such as {"nginx", "-s", "reload"}; nil means none. What failed
-	// or was cut short runs again with the next Write, whichever process that
-	// is in, until it succeeds.
+	// After is a command that runs after the file was replaced, as its argument
+	// vector: {"nginx", "-s", "reload"}; nil means none. It is given to no shell,
+	// which could be had by {"sh", "-c", "..."}. What failed or was cut short
+	// runs again with the next Write, whichever process that is in, until it
+	// succeeds.
 	After []string
 
 	Log *slog.Logger
@@ -98,11 +103,12 @@ func (n *Nginx) write(ctx context.Context, j *server.Journal) (bool, error) {
 	now := account{
 		Revision: j.Revision(), // before the view: what comes in between is looked at again
 		Config:   hashOf(1, n.Path, n.Base, n.Docroot, n.Max),
+		Place:    hashOf(n.Path),
 	}
 	if was.Revision == now.Revision && was.Config == now.Config && was.Files != "" && was.Files == looks([]string{n.Path}) {
 		return false, n.after(ctx, j)
 	}
-	wrote, err := n.replace(ctx, j)
+	wrote, err := n.replace(ctx, j, was.Place == now.Place)
 	if err != nil {
 		return wrote, err
 	}
@@ -112,8 +118,8 @@ func (n *Nginx) write(ctx context.Context, j *server.Journal) (bool, error) {
 	return wrote, n.after(ctx, j)
 }
 
-// replace makes the file what it is to be.
-func (n *Nginx) replace(ctx context.Context, j *server.Journal) (bool, error) {
+// replace makes the file what it is to be. It is known if it was written before.
+func (n *Nginx) replace(ctx context.Context, j *server.Journal, known bool) (bool, error) {
 	lines, err := n.lines(ctx, j)
 	if err != nil {
 		return false, err
@@ -123,6 +129,11 @@ func (n *Nginx) replace(ctx context.Context, j *server.Journal) (bool, error) {
 		return false, err
 	}
 	defer u.drop()
+	if !known {
+		if err := u.mind(isInclude); err != nil {
+			return false, err
+		}
+	}
 	w := bufio.NewWriter(u)
 	if err := cmp.Or(n.print(w, lines), w.Flush()); err != nil {
 		return false, err
@@ -399,10 +410,18 @@ func decoded(u string) string {
 	return d
 }
 
+// includeSays begins the second line of the file.
+const includeSays = "# Parley writes this file from the site's journal:"
+
+func isInclude(head []byte) bool {
+	_, second, _ := bytes.Cut(head, []byte("\n"))
+	return bytes.HasPrefix(head, []byte("# Pages of ")) && bytes.HasPrefix(second, []byte(includeSays))
+}
+
 // print writes the file.
 func (n *Nginx) print(w io.Writer, lines []line) error {
 	_, err := fmt.Fprintf(w, "# Pages of %s that are gone (410) or have moved (308).\n"+
-		"# Parley writes this file from the site's journal: include it in the server block,\n"+
+		includeSays+" include it in the server block,\n"+
 		"# and reload nginx when it has changed. What is written here by hand is lost.\n", n.Base)
 	for _, l := range lines {
 		if err != nil {

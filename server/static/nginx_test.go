@@ -81,14 +81,6 @@ func (g *gone) create(u string)     { g.Helper(); g.step(protocol.Create, u, "")
 func (g *gone) delete(u string)     { g.Helper(); g.step(protocol.Delete, u, "") }
 func (g *gone) move(from, u string) { g.Helper(); g.step(protocol.Move, u, from) }
 
-// url makes the URL of a path that is written plainly.
-func (g *gone) url(name string) string {
-	g.Helper()
-	u, err := protocol.CanonicalURL(nginxBase, nginxBase+strings.ReplaceAll(strings.ReplaceAll(name, "%", "%25"), "?", "%3F"))
-	g.must(err)
-	return u
-}
-
 func (g *gone) write() bool {
 	g.Helper()
 	wrote, err := g.out.Write(g.Context(), g.journal)

@@ -131,6 +131,11 @@ func (c *Compressed) Write(ctx context.Context, j *server.Journal) (bool, error)
 	case err != nil:
 		return false, err
 	}
+	if was.Files == "" {
+		if err := mindAll(siblingsOf(c.Path), isPacked); err != nil {
+			return false, err
+		}
+	}
 	if err := was.intend(account{Siblings: true}, j, key); err != nil {
 		return false, err
 	}

@@ -57,6 +57,15 @@ func TestCompressedManifest(t *testing.T) {
 	w.must(os.WriteFile(manifest+".gz", []byte("somebody's"), 0o644))
 	turn(true)
 	w.wantNames("one of somebody else", ".robots.rdf.mark", "robots.rdf", "robots.rdf.gz")
+	for range 2 {
+		if _, err := (&static.Compressed{Path: manifest}).Write(t.Context(), w.journal); err == nil || !strings.Contains(err.Error(), another) {
+			t.Errorf("one of somebody else is replaced: %v", err)
+		}
+	}
+	if got := string(w.read("robots.rdf.gz")); got != "somebody's" {
+		t.Errorf("one of somebody else is %q", got)
+	}
+	w.remove("robots.rdf.gz")
 	turn(false)
 	w.wantSiblings("robots.rdf")
 }
@@ -75,6 +84,7 @@ func TestOldSiblingsTellNoLies(t *testing.T) {
 		t.Errorf("without a file: %v, %v", wrote, err)
 	}
 	w.must(os.WriteFile(path, []byte("one"), 0o644))
+	w.must(os.WriteFile(path+".gz", []byte("\x1f\x8b of another time"), 0o644))
 	_, err := c.Write(t.Context(), w.journal)
 	w.must(err)
 	w.wantSiblings("f.txt")

@@ -149,7 +149,9 @@ func (r *Robots) missing(text []byte) (lines []string) {
 // outside of it is not said again, and when there is nothing to say the block
 // goes, and leaves the bytes that were there before it came. Line ends are
 // those of the first line. The text may be nil. A text that is HTML, binary,
-// longer than crawlers read, or has half a block is an error.
+// longer than crawlers read, or has half a block is an error, and so is a block
+// with anything in it but Sitemap and Manifest lines and comments: a rule that
+// somebody wrote there would be lost, and what it forbids be published.
 func (r *Robots) Merge(text []byte) ([]byte, error) {
 	for _, u := range append(slices.Clone(r.Sitemaps), r.Manifest) {
 		if s, err := protocol.CanonicalURL("", u); u != "" && (err != nil || s != u) {
@@ -167,11 +169,14 @@ func (r *Robots) Merge(text []byte) ([]byte, error) {
 		before = text
 	}
 	rest := append(slices.Clone(before), after...)
+	end := lineEnd(rest)
+	if n := len(before); n > 0 && len(after) > 0 && !isLineEnd(before[n-1]) && !isLineEnd(after[0]) {
+		rest = slices.Insert(rest, n, []byte(end)...) // two lines that the block kept apart
+	}
 	lines := r.missing(rest)
 	if len(lines) == 0 {
 		return rest, nil
 	}
-	end := lineEnd(rest)
 	merged := slices.Clone(before)
 	if len(before) > 0 {
 		merged = append(merged, end...) // ends the last line, or is a blank line
@@ -216,6 +221,8 @@ func lineEnd(text []byte) string {
 	return "\r"
 }
 
+func isLineEnd(c byte) bool { return c == '\n' || c == '\r' }
+
 // A span is one line of a text.
 type span struct {
 	line            int // from 1
@@ -250,6 +257,9 @@ func cutBlock(text []byte) (before, after []byte, found bool, err error) {
 			begin = l
 		case s == blockEnd:
 			end = l
+		case begin.line > 0 && end.line == 0 && !isReplaceable(s):
+			return nil, nil, false, fmt.Errorf("line %d is %.100q, between %q and %q, where every line is replaced: move it below %q, so that it is not lost",
+				l.line, s, blockBegin, blockEnd, blockEnd)
 		}
 	}
 	switch {
@@ -259,6 +269,15 @@ func cutBlock(text []byte) (before, after []byte, found bool, err error) {
 		return nil, nil, false, fmt.Errorf("%q has no %q after it: take the line away, or add the other", blockBegin, blockEnd)
 	}
 	return bytes.TrimSuffix(text[:begin.from], text[begin.end:begin.next]), text[end.next:], true, nil
+}
+
+// isReplaceable reports whether a line of a block may be lost. Nobody's rule is:
+// a name that is not known here may be one to others.
+func isReplaceable(line string) bool {
+	line, _, _ = strings.Cut(line, "#")
+	name, _, _ := strings.Cut(line, ":")
+	name = strings.TrimSpace(name)
+	return name == "" && strings.TrimSpace(line) == "" || strings.EqualFold(name, "sitemap") || strings.EqualFold(name, "manifest")
 }
 
 // A RobotsFault is something in a robots.txt that keeps crawlers from finding

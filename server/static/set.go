@@ -24,6 +24,8 @@ import (
 type set struct {
 	owns     func(name string) bool // names of files whose killed writers are tidied up after
 	compress bool                   // each file gets its siblings
+	is       kind                   // what may be replaced; nil for anything
+	known    map[string]bool        // files that were written before, and may be anything by now
 
 	updates []*update // in the order in which they are put in place
 	files   []string  // all that belong to the set, changed or not
@@ -79,6 +81,16 @@ func (s *set) begin(path string) (*update, error) {
 	u, err := begin(path)
 	if err != nil {
 		return nil, err
+	}
+	if s.is != nil && !s.known[path] {
+		is := s.is
+		if ext := filepath.Ext(path); ext == ".gz" || ext == ".zst" {
+			is = func(head []byte) bool { return s.is(head) || isPacked(head) }
+		}
+		if err := u.mind(is); err != nil {
+			u.drop()
+			return nil, err
+		}
 	}
 	u.tidy = func() error {
 		dir := filepath.Dir(path)
@@ -172,11 +184,27 @@ type account struct {
 	Config   string `json:"config"`   // what else the output depends on, hashed
 	Files    string `json:"files"`    // how its files looked, hashed
 
+	// Place is where its files are, hashed: those that it says were written.
+	Place string `json:"place,omitempty"`
+
 	// What there may be beside the files that are there by any means: it is
 	// taken away once it is not wanted any more.
 	Parts     int  `json:"parts,omitempty"`
 	GzipParts int  `json:"gzip_parts,omitempty"`
 	Siblings  bool `json:"siblings,omitempty"`
+}
+
+// written returns those of files, the ones of an output that is as a says, that
+// were written, if they were at that place.
+func (a account) written(place string, files []string) map[string]bool {
+	if a.Place != place {
+		return nil
+	}
+	known := make(map[string]bool, len(files))
+	for _, f := range files {
+		known[f] = true
+	}
+	return known
 }
 
 // isCurrent reports whether a is the account of what now is to be, files apart.

@@ -3,6 +3,7 @@ package static
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
@@ -24,8 +25,9 @@ import (
 // It lists what is present and public, held pages included, since vanished is
 // not deleted. A page that asks to be listed under another URL is left out
 // (Item.Canonical), and so is what the protocol does not allow: what does not
-// begin with Base, and URLs of 2,048 characters or more. A date is told only
-// where it is known, and no more precisely.
+// begin with Base, and URLs of 2,048 characters or more. If pages are left out
+// it warns, and if that is all of them because of Base, it is an error. A date
+// is told only where it is known, and no more precisely.
 //
 // The files depend on the journal alone. All are ready before the first is put
 // in place, the index last; parts that are not needed any more go after it.
@@ -34,7 +36,10 @@ import (
 //
 // Its methods may be called by one goroutine at a time.
 type Sitemap struct {
-	Path string // such as DOCROOT/sitemap.xml; absolute
+	// Path is the file, such as DOCROOT/sitemap.xml; absolute. A file that is
+	// there already is replaced only if it is a sitemap, or empty.
+	Path string
+
 	Base string // URL of the directory that Path is in
 
 	// Gzip compresses the parts: they are named sitemap-0001.xml.gz then. What
@@ -130,11 +135,12 @@ func (s *Sitemap) write(ctx context.Context, j *server.Journal) (bool, error) {
 		Revision: j.Revision(), // before the view: what comes in between is looked at again
 		Config:   hashOf(1, s.Path, s.base(), s.Gzip, s.Precompress, s.MaxURLs, s.MaxBytes),
 		Siblings: s.Precompress,
+		Place:    hashOf(s.Path),
 	}
 	if was.isCurrent(now) && was.Files == looks(s.files(was)) {
 		return false, nil
 	}
-	made := &set{owns: s.owns, compress: s.Precompress}
+	made := &set{owns: s.owns, compress: s.Precompress, is: isSitemap, known: was.written(now.Place, s.files(was))}
 	defer made.drop()
 	parts, err := s.make(ctx, j, made)
 	if err != nil {
@@ -170,7 +176,7 @@ func (s *Sitemap) make(ctx context.Context, j *server.Journal, made *set) (parts
 		return 0, err
 	}
 	defer v.Close()
-	elsewhere := 0
+	listed, elsewhere := 0, 0
 	pages := s.pages(ctx, v, &elsewhere)
 	fits, err := sitemap.Fit(pages, s.MaxURLs, s.MaxBytes)
 	if err != nil {
@@ -189,6 +195,11 @@ func (s *Sitemap) make(ctx context.Context, j *server.Journal, made *set) (parts
 		if err := w.Add(p); err != nil {
 			return 0, err
 		}
+		listed++
+	}
+	if listed == 0 && elsewhere > 0 {
+		return 0, fmt.Errorf("%s: none of the %d pages is at or below %s, and a sitemap may only list those that are at or below its own directory: "+
+			"name a place at the root of the site", s.Path, elsewhere, s.base())
 	}
 	done, err := w.Close()
 	if err == nil && done.LeftOut+elsewhere > 0 {

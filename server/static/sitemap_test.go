@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/static"
 )
 
@@ -262,9 +263,13 @@ func TestSitemapGrowsAndShrinks(t *testing.T) {
 	step("with 10 pages", "sitemap.xml", "sitemap-0001.xml", "sitemap-0002.xml")
 
 	s.Precompress = true
+	if _, err := s.Write(t.Context(), w.journal); err == nil || !strings.Contains(err.Error(), "sitemap-0001.xml.gz: "+another) {
+		t.Errorf("a file of others is replaced: %v", err)
+	}
+	w.remove("sitemap-0001.xml.gz")
+	theirs = slices.DeleteFunc(theirs, func(s string) bool { return s == "sitemap-0001.xml.gz" })
 	step("with siblings", "sitemap.xml", "sitemap.xml.gz", "sitemap.xml.zst", "sitemap-0001.xml", "sitemap-0001.xml.gz",
 		"sitemap-0001.xml.zst", "sitemap-0002.xml", "sitemap-0002.xml.gz", "sitemap-0002.xml.zst")
-	theirs = slices.DeleteFunc(theirs, func(s string) bool { return s == "sitemap-0001.xml.gz" }) // who asks for siblings gives the name away
 	for _, n := range []string{"sitemap.xml", "sitemap-0001.xml", "sitemap-0002.xml"} {
 		w.wantSiblings(n)
 	}
@@ -349,6 +354,27 @@ func TestSitemapLeavesOut(t *testing.T) {
 	}
 	if u := (&static.Sitemap{Path: "/srv/www/site map.xml", Base: "https://e.example/d"}).URL(); u != "https://e.example/d/site%20map.xml" {
 		t.Error(u)
+	}
+}
+
+// A sitemap that may list none of the site's pages is an error, and not an empty one.
+func TestSitemapInTheWrongDirectory(t *testing.T) {
+	w := newWeb(t)
+	w.write("index.html", "Home")
+	w.write("a.html", "A")
+	w.write("docs/s/secret.html", "S\nnoindex")
+	s := &static.Sitemap{Path: filepath.Join(w.root, "docs", "s", "sitemap.xml"), Base: webBase + "docs/s/", Public: w.site.Public}
+	_, err := w.publisher([]server.Output{s}).Turn(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "none of the 2 pages is at or below "+webBase+"docs/s/") || !strings.Contains(err.Error(), "root") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Lstat(s.Path); err == nil {
+		t.Error("it was written")
+	}
+	w.write("docs/s/b.html", "B")
+	w.turn(s)
+	if all, err := readSitemap(filepath.Dir(s.Path), "sitemap.xml"); err != nil || len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
 	}
 }
 

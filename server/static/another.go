@@ -1,0 +1,93 @@
+package static
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// errAnother keeps an output from replacing what it never wrote: whoever has
+// named the wrong place would lose a page, or the configuration of a server.
+var errAnother = errors.New("there is another file: move it away, or name another place")
+
+// beginning is how much of a file is looked at to see what it is, in bytes.
+const beginning = 8 << 10
+
+// A kind says by its beginning whether a file may be one that an output writes.
+type kind func(head []byte) bool
+
+// mind is an error if the file that an update replaces is neither empty nor of
+// the kind. What an output knows that it wrote need not be asked: so somebody
+// may spoil it, and what was written without the journal's knowing, such as
+// before the state was lost, is found again.
+func (u *update) mind(is kind) error {
+	if u.old == nil {
+		return nil
+	}
+	head := make([]byte, beginning)
+	n, err := io.ReadFull(io.NewSectionReader(u.old, 0, beginning), head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return err
+	}
+	if head = head[:n]; is(head) || n < beginning && len(bytes.TrimSpace(head)) == 0 {
+		return nil
+	}
+	return fmt.Errorf("replace %s: %w", u.path, errAnother)
+}
+
+// mindAll minds files that are to be taken away, or replaced later.
+func mindAll(paths []string, is kind) error {
+	for _, p := range paths {
+		u, err := begin(p)
+		if err != nil {
+			return err
+		}
+		err = u.mind(is)
+		u.drop()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isSitemap(head []byte) bool { return isRoot(head, "urlset", "sitemapindex") }
+
+func isFeed(head []byte) bool {
+	if text := bytes.TrimSpace(head); bytes.HasPrefix(text, []byte("{")) {
+		return bytes.Contains(text, []byte(`"version"`)) && bytes.Contains(text, []byte(`"https://jsonfeed.org/version/`))
+	}
+	return isRoot(head, "rss", "feed")
+}
+
+// isPacked reports whether a file is compressed in a way that siblings are.
+func isPacked(head []byte) bool {
+	return bytes.HasPrefix(head, []byte("\x1f\x8b")) || bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd"))
+}
+
+// isRoot reports whether a text is XML whose root element has one of the names.
+func isRoot(text []byte, names ...string) bool {
+	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
+	for {
+		text = bytes.TrimSpace(text)
+		end := ""
+		switch {
+		case bytes.HasPrefix(text, []byte("<?")):
+			end = "?>"
+		case bytes.HasPrefix(text, []byte("<!--")):
+			end = "-->"
+		}
+		if end == "" {
+			break
+		}
+		var ok bool
+		if _, text, ok = bytes.Cut(text, []byte(end)); !ok {
+			return false
+		}
+	}
+	text, ok := bytes.CutPrefix(text, []byte("<"))
+	n := bytes.IndexAny(text, " \t\r\n/>")
+	return ok && n > 0 && slices.Contains(names, string(text[:n]))
+}
