@@ -118,6 +118,10 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r Offer, again 
 		} else if c.unhealed++; c.unhealed == 1 {
 			c.unhealing = err
 		}
+		if !errors.Is(err, errLinkedPage) { // the page that has the file is healed
+			c.rep.Unhealed++
+			c.rep.Unhealing = err.Error()
+		}
 	}
 	return true, nil
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -413,6 +414,8 @@ func (r *Report) add(o Report) {
 	r.Returned += o.Returned
 	r.Touched += o.Touched
 	r.Healed += o.Healed
+	r.Unhealed += o.Unhealed
+	r.Unhealing = cmp.Or(r.Unhealing, o.Unhealing)
 	r.Unchanged, r.LeftOut, r.Unread, r.Unsettled = o.Unchanged, o.LeftOut, o.Unread, o.Unsettled
 	r.HeldNow, r.MassHeld = o.HeldNow, o.MassHeld
 }

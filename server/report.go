@@ -23,10 +23,13 @@ type Report struct {
 	Returned  int `json:"returned"`  // held before, and there again unchanged
 	Touched   int `json:"touched"`   // read again, and the same bytes
 	Healed    int `json:"healed"`    // given the time that their bytes should have
+	Unhealed  int `json:"unhealed"`  // that could not be given it; Unhealing says why, of one of them
 	Unchanged int `json:"unchanged"` // not read, or read only because of their youth
 	LeftOut   int `json:"left_out"`  // forbidden by a rule
 	Unread    int `json:"unread"`    // could not be read; what was known stays
 	Unsettled int `json:"unsettled"` // being changed; looked at again soon
+
+	Unhealing string `json:"unhealing,omitempty"`
 
 	// HeldNow counts all pages held after the look. MassHeld says that they
 	// are so many that a person must accept their deletion: see
@@ -56,6 +59,9 @@ func (r Report) String() string {
 	fmt.Fprintf(&b, " touched only %s", count(r.Touched))
 	if r.Healed > 0 {
 		fmt.Fprintf(&b, " healed %s", count(r.Healed))
+	}
+	if r.Unhealed > 0 {
+		fmt.Fprintf(&b, " not healed %s", count(r.Unhealed))
 	}
 	return b.String()
 }

@@ -358,6 +358,8 @@ func (j *job) tell(found server.Report, findings []server.Finding) error {
 	case found.MassHeld:
 		return fmt.Errorf("%d pages have vanished, too many to believe it: nothing is announced until they return;"+
 			" if they are meant to be gone, run the same with --accept-deletions", found.HeldNow)
+	case found.Unhealed > 0 && found.Healed == 0:
+		return fmt.Errorf("%d pages could not be given their date back, so the web server calls them changed: %s; run rdfgen as the owner of the files", found.Unhealed, found.Unhealing)
 	case len(findings) > 0:
 		return errors.New("the web server does not give what is published")
 	}
