@@ -195,6 +195,27 @@ func (s *Snapshot) Write(ctx context.Context, j *Journal) (bool, error) {
 	return wrote, nil
 }
 
+// mind keeps a page from being replaced by the manifest, where somebody has
+// named the wrong file. Anything else that stands there may be an old manifest,
+// or what is left of one.
+func (s *Snapshot) mind() error {
+	f, err := openRegular(s.Path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, 8<<10))
+	if err != nil {
+		return err
+	}
+	if head = bytes.ToLower(head); bytes.Contains(head, []byte("<html")) || bytes.Contains(head, []byte("<!doctype html")) {
+		return fmt.Errorf("replace %s: it is a page: name another place for the manifest", s.Path)
+	}
+	return nil
+}
+
 // write reports whether it had to, and what there is to account for; its
 // files are for account to describe. That has no revision if it cannot be.
 func (s *Snapshot) write(ctx context.Context, j *Journal) (wrote bool, a account, err error) {
@@ -222,6 +243,9 @@ func (s *Snapshot) write(ctx context.Context, j *Journal) (wrote bool, a account
 	case !errors.Is(err, errDiffers):
 		return false, a, err
 	default:
+		if err := s.mind(); err != nil {
+			return false, a, err
+		}
 		if st, err = s.replace(d); err != nil {
 			return false, a, err
 		}

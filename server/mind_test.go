@@ -1,0 +1,23 @@
+package server_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// Whoever names a page as the place of the manifest keeps the page.
+func TestManifestReplacesNoPage(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.html", "1")
+	const page = "<!DOCTYPE HTML>\n<title>ours</title>"
+	w.must(os.WriteFile(w.out(), []byte(page), 0o644))
+	if _, err := w.pub.Turn(t.Context()); err == nil || !strings.Contains(err.Error(), "it is a page") {
+		t.Errorf("%v", err)
+	}
+	if b, err := os.ReadFile(w.out()); err != nil || string(b) != page {
+		t.Errorf("%v: the page is %q now", err, b)
+	}
+	w.must(os.WriteFile(w.out(), []byte("half a mani"), 0o644))
+	w.turn()
+}
