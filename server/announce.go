@@ -32,6 +32,13 @@ type Announcement struct {
 	// is taken to be the later. So a program whose dates are whole seconds gives
 	// a digest, or the milliseconds, or says what it did within a second only
 	// when that is over.
+	//
+	// Of a page that went, only a later date is news: one that comes back must
+	// say when it did, not when it was written, or no date but its digest.
+	// Without a date a page goes when that is taken in, or with the newest
+	// date that was known of it if that is later: whatever is said in a later
+	// call with a date up to then is taken for old news, even if it was done
+	// after. So a program that may be late gives its goings a date.
 	Modified time.Time       `json:"modified,omitzero"`
 	Digest   protocol.Digest `json:"digest,omitzero"`
 
@@ -69,10 +76,6 @@ var ErrNotReady = errors.New("the first look at the site is not over")
 // docroot begin with a device number.
 const announceMark = "\x00announced\x00"
 
-// maxWent bounds how many goings are remembered with their date, which takes
-// some 20 MB.
-const maxWent = 100_000
-
 func isAnnounced(e journal.Entry) bool { return bytes.HasPrefix(e.Stamp, []byte(announceMark)) }
 
 // saidModified is when a page changed, as it was said: by a clock that is
@@ -94,9 +97,9 @@ func saidModified(e journal.Entry) time.Time {
 //
 // Announcements may come in any order, and more than once: an older Modified
 // than that known of the page, and a digest that is known, change nothing; and
-// nor does the older news that a page exists, once it was announced as gone
-// with that date or a later one to this process. Announcements of one call are
-// taken in the order in which they stand.
+// nor does older news of a page that was announced as gone, as Modified of
+// Announcement says. The last 100,000 goings or so are kept in the state for
+// that. Announcements of one call are taken in the order in which they stand.
 //
 // What was announced is known from the state alone. When that is lost, the
 // manifest keeps these pages published, and they are held until they are
@@ -122,6 +125,12 @@ func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announce
 			return Announced{}, fmt.Errorf("announce: %w", err)
 		}
 	}
+	// A going that is noted and not taken in does no harm: the page is there
+	// until it is said again. The other way round what is said late would
+	// bring back what went.
+	if err := p.goings.remember(p.Journal, t.went, t.now); err != nil {
+		return Announced{}, fmt.Errorf("announce: %w", err)
+	}
 	was := p.Journal.Head()
 	if len(t.steps) > 0 {
 		if err := p.mark(); err != nil {
@@ -133,8 +142,8 @@ func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announce
 	}
 	t.done.Cursor = p.Journal.Head()
 	p.announced += t.more
-	for url, at := range t.went {
-		p.rememberGone(url, at)
+	if t.old > 0 {
+		p.log().Info("announced pages stay gone: their dates are no later than their going", "pages", t.old, "one", t.oldURL)
 	}
 	p.mu.Lock()
 	p.status.Changes += int(t.done.Cursor.Seq - was.Seq)
@@ -146,29 +155,11 @@ func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announce
 	return t.done, nil
 }
 
-// rememberGone notes when a page went, so that older news of it are known as such.
-func (p *Publisher) rememberGone(url string, at time.Time) {
-	if at.IsZero() {
-		delete(p.went, url)
-		return
-	}
-	if p.went == nil {
-		p.went = make(map[string]time.Time)
-	}
-	if _, ok := p.went[url]; !ok && len(p.went) >= maxWent {
-		for other := range p.went {
-			delete(p.went, other)
-			break
-		}
-	}
-	p.went[url] = at
-}
-
 // known is what is known of a URL while announcements are taken in.
 type known struct {
 	entry   journal.Entry
 	present bool
-	went    time.Time // when it was announced to have gone; zero if unknown
+	went    time.Time // up to when news of it are old, of a page that is absent
 }
 
 // A taking takes announcements in, one after another.
@@ -177,10 +168,13 @@ type taking struct {
 	now   time.Time
 	state map[string]known // of URLs that have been looked up
 	steps []journal.Step
-	went  map[string]time.Time // zero for a page that is there again
+	went  map[string]time.Time // to be remembered
 	dirty []Scope              // to be looked at
+	old   int                  // news of pages that had gone
 	more  int                  // entries that are announced ones now, and were not
 	done  Announced
+
+	oldURL string // one of them
 }
 
 // take takes in one announcement. An error is one of the journal.
@@ -199,7 +193,11 @@ func (t *taking) take(a Announcement) error {
 		if k.entry, k.present, err = t.p.Journal.Get(url); err != nil {
 			return err
 		}
-		k.went = t.p.went[url]
+		if !k.present {
+			if k.went, err = wentAt(t.p.Journal, url); err != nil {
+				return err
+			}
+		}
 	}
 	switch was := isAnnounced(k.entry); {
 	case a.Gone && k.present && !was && (!isInherited(k.entry) || k.entry.Held.IsZero()):
@@ -262,9 +260,20 @@ func (a *Announcement) clean(url string, now time.Time) (reason string) {
 }
 
 func (t *taking) gone(url string, a Announcement, k *known) {
+	at, said := a.Modified.Truncate(time.Millisecond), saidModified(k.entry)
+	dated := !a.Modified.IsZero()
+	if !dated {
+		at = latest(t.now, said).Truncate(time.Millisecond)
+	}
 	switch {
-	case !k.present, a.Modified.Before(saidModified(k.entry)) && !a.Modified.IsZero():
+	case !k.present:
 		t.done.Unchanged++
+		if !at.After(k.went) || !at.After(t.went[url]) {
+			return
+		}
+	case dated && at.Before(said):
+		t.done.Unchanged++
+		return
 	default:
 		t.done.Deleted++
 		if isAnnounced(k.entry) {
@@ -273,17 +282,29 @@ func (t *taking) gone(url string, a Announcement, k *known) {
 		t.steps = append(t.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}})
 		*k = known{}
 	}
-	if !k.present && a.Modified.After(k.went) {
-		t.setWent(url, a.Modified)
-		k.went = a.Modified
+	if dated {
+		k.went = at // without a date, what stands after it is later
 	}
-}
-
-func (t *taking) setWent(url string, at time.Time) {
 	if t.went == nil {
 		t.went = make(map[string]time.Time)
 	}
 	t.went[url] = at
+}
+
+// isOld reports whether an announcement of an absent page is older than its going.
+func (t *taking) isOld(url string, a Announcement, k *known) bool {
+	at := a.Modified.Truncate(time.Millisecond)
+	switch {
+	case a.Modified.IsZero():
+		return false
+	case !at.After(k.went):
+		t.done.Unchanged++
+		t.old, t.oldURL = t.old+1, url
+		return true
+	case !at.After(t.went[url]): // it went without a date: that was earlier
+		t.went[url] = at.Add(-time.Millisecond)
+	}
+	return false
 }
 
 func (t *taking) there(url string, a Announcement, k *known) {
@@ -294,18 +315,13 @@ func (t *taking) there(url string, a Announcement, k *known) {
 		o.Length = *a.Length
 	}
 	if !k.present {
-		if !k.went.IsZero() && !a.Modified.IsZero() && !a.Modified.After(k.went) {
-			t.done.Unchanged++ // old news of what has gone since
+		if t.isOld(url, a, k) {
 			return
 		}
 		k.entry, k.present = journal.Entry{Item: itemOf(o, t.now, true), Stamp: stamp}, true
 		t.importance(&k.entry)
 		t.steps = append(t.steps, journal.Step{Op: protocol.Create, Entry: k.entry})
 		t.done.Created++
-		if !k.went.IsZero() {
-			k.went = time.Time{}
-			t.setWent(url, k.went)
-		}
 		return
 	}
 	was := k.entry

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -97,67 +98,10 @@ func TestAnnounceCrash(t *testing.T) {
 	for i := range pages {
 		said = append(said, fmt.Sprintf(`{"url":"/n/%d","modified":%q}`, i, at))
 	}
-	victim, first := startVictim(t, dir)
-	var door atomic.Value
-	door.Store(first)
-
-	var acked, again, failed atomic.Int64
-	say := func(batch []string) {
-		body := []byte("[" + strings.Join(batch, ",") + "]")
-		for !t.Failed() {
-			req, err := http.NewRequest("POST", door.Load().(string), bytes.NewReader(body))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			req.Header.Set("Authorization", "Bearer "+token)
-			resp, err := http.DefaultClient.Do(req)
-			if err == nil {
-				var done server.Announced
-				b, err := io.ReadAll(resp.Body)
-				resp.Body.Close()
-				switch {
-				case err == nil && resp.StatusCode == http.StatusOK && json.Unmarshal(b, &done) == nil:
-					if n := done.Created + done.Unchanged; n != len(batch) || len(done.Refused) > 0 {
-						t.Errorf("%d pages: %+v", len(batch), done)
-					}
-					acked.Add(int64(len(batch)))
-					again.Add(int64(done.Unchanged))
-					return
-				case err == nil && resp.StatusCode != http.StatusServiceUnavailable:
-					t.Errorf("%s: %s", resp.Status, b)
-					return
-				}
-			}
-			failed.Add(1)
-			time.Sleep(5 * time.Millisecond) // before it is said again
-		}
-	}
+	c := newCrowd(t, dir)
 	backwards := slices.Clone(said)
 	slices.Reverse(backwards)
-	var writers sync.WaitGroup
-	for n, list := range [][]string{said, backwards} {
-		writers.Go(func() {
-			for batch := range slices.Chunk(list, 41+n) {
-				say(batch)
-			}
-		})
-	}
-	written := make(chan struct{})
-	go func() { writers.Wait(); close(written) }()
-	for k := 1; k <= kills; k++ {
-		for acked.Load() < int64(2*pages*k/(kills+1)) && !t.Failed() {
-			time.Sleep(time.Millisecond)
-		}
-		victim.Process.Kill()
-		victim.Wait()
-		var next string
-		victim, next = startVictim(t, dir)
-		door.Store(next)
-	}
-	<-written
-	victim.Process.Kill()
-	victim.Wait()
+	c.sayAll([][]string{said, backwards}, kills)
 
 	j, err := openAnnounced(dir)
 	if err != nil {
@@ -165,8 +109,8 @@ func TestAnnounceCrash(t *testing.T) {
 	}
 	defer j.Close()
 	told := map[string]int{}
-	for c := (protocol.Cursor{Epoch: j.Head().Epoch}); ; {
-		changes, err := j.Read(t.Context(), c, 1000)
+	for at := (protocol.Cursor{Epoch: j.Head().Epoch}); ; {
+		changes, err := j.Read(t.Context(), at, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +122,7 @@ func TestAnnounceCrash(t *testing.T) {
 				t.Errorf("told %s", tell(x))
 			}
 			told[x.Item.URL]++
-			c.Seq = x.Seq
+			at.Seq = x.Seq
 		}
 	}
 	for i := range pages {
@@ -189,8 +133,128 @@ func TestAnnounceCrash(t *testing.T) {
 	if len(told) != pages || j.Len() != pages {
 		t.Errorf("%d pages told, %d held, of %d", len(told), j.Len(), pages)
 	}
-	t.Logf("%d pages acknowledged, %d of them known already; %d requests came to nothing", acked.Load(), again.Load(), failed.Load())
-	if failed.Load() == 0 {
-		t.Error("the kills were not noticed: the test shows nothing")
+	c.wantNoticed()
+}
+
+// Two writers say of 400 pages that each was made in January and went in
+// February, all of it twice and in no order, while the notifier is killed
+// again and again. None is there in the end.
+func TestAnnounceGoneCrash(t *testing.T) {
+	t.Parallel()
+	dir, random := t.TempDir(), rand.New(rand.NewPCG(3, 4))
+	var said []string
+	for i := range 400 {
+		made := fmt.Sprintf(`{"url":"/n/%d","modified":"2026-01-15T00:00:00Z"}`, i)
+		went := fmt.Sprintf(`{"url":"/n/%d","modified":"2026-02-15T00:00:00Z","gone":true}`, i)
+		said = append(said, made, made, went, went)
+	}
+	random.Shuffle(len(said), func(i, j int) { said[i], said[j] = said[j], said[i] })
+	c := newCrowd(t, dir)
+	c.sayAll([][]string{said[:len(said)/2], said[len(said)/2:]}, 4)
+	j, err := openAnnounced(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if n := j.Len(); n != 0 || j.Head().Seq == 0 {
+		t.Errorf("%d pages are there again, after %d changes", n, j.Head().Seq)
+	}
+	c.wantNoticed()
+}
+
+// A crowd announces to a victim, which is killed again and again, and says
+// everything until it is answered.
+type crowd struct {
+	*testing.T
+	dir    string
+	victim *exec.Cmd
+	door   atomic.Value // where the victim listens
+
+	acked, again, failed atomic.Int64 // pages answered, those of them known already, and requests in vain
+}
+
+func newCrowd(t *testing.T, dir string) *crowd {
+	t.Helper()
+	c := &crowd{T: t, dir: dir}
+	c.start()
+	return c
+}
+
+func (c *crowd) start() {
+	c.Helper()
+	var door string
+	c.victim, door = startVictim(c.T, c.dir)
+	c.door.Store(door)
+}
+
+func (c *crowd) kill() {
+	c.victim.Process.Kill()
+	c.victim.Wait()
+}
+
+// sayAll lets one writer say each of the lists while the victim is killed some times, and once at the end.
+func (c *crowd) sayAll(lists [][]string, kills int) {
+	c.Helper()
+	var writers sync.WaitGroup
+	pages := 0
+	for n, list := range lists {
+		pages += len(list)
+		writers.Go(func() {
+			for batch := range slices.Chunk(list, 41+n) {
+				c.say(batch)
+			}
+		})
+	}
+	written := make(chan struct{})
+	go func() { writers.Wait(); close(written) }()
+	for k := 1; k <= kills; k++ {
+		for c.acked.Load() < int64(pages*k/(kills+1)) && !c.Failed() {
+			time.Sleep(time.Millisecond)
+		}
+		c.kill()
+		c.start()
+	}
+	<-written
+	c.kill()
+}
+
+func (c *crowd) say(batch []string) {
+	body := []byte("[" + strings.Join(batch, ",") + "]")
+	for !c.Failed() {
+		req, err := http.NewRequest("POST", c.door.Load().(string), bytes.NewReader(body))
+		if err != nil {
+			c.Error(err)
+			return
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			var done server.Announced
+			b, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			switch {
+			case err == nil && resp.StatusCode == http.StatusOK && json.Unmarshal(b, &done) == nil:
+				if n := done.Created + done.Deleted + done.Unchanged; n != len(batch) || len(done.Refused) > 0 {
+					c.Errorf("%d pages: %+v", len(batch), done)
+				}
+				c.acked.Add(int64(len(batch)))
+				c.again.Add(int64(done.Unchanged))
+				return
+			case err == nil && resp.StatusCode != http.StatusServiceUnavailable:
+				c.Errorf("%s: %s", resp.Status, b)
+				return
+			}
+		}
+		c.failed.Add(1)
+		time.Sleep(5 * time.Millisecond) // before it is said again
+	}
+}
+
+// wantNoticed checks that the kills were noticed, without which nothing is shown.
+func (c *crowd) wantNoticed() {
+	c.Helper()
+	c.Logf("%d pages acknowledged, %d of them known already; %d requests came to nothing", c.acked.Load(), c.again.Load(), c.failed.Load())
+	if c.failed.Load() == 0 {
+		c.Error("the kills were not noticed: the test shows nothing")
 	}
 }

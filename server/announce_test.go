@@ -208,6 +208,52 @@ func TestAnnounce(t *testing.T) {
 			w.wantSaid("unchanged 1", A{URL: "y", Modified: at})
 			w.wantSaid("created 1", A{URL: "y", Modified: at.Add(time.Millisecond)})
 		},
+		"what went stays gone": func(w *world) {
+			january, february := w.now.Add(-60*24*time.Hour), w.now.Add(-30*24*time.Hour)
+			w.wantSaid("created 2", A{URL: "x", Modified: january}, A{URL: "y", Modified: january})
+			w.wantSaid("deleted 1, unchanged 1", A{URL: "x", Gone: true, Modified: february}, A{URL: "z", Gone: true, Modified: february})
+			w.wantSaid("deleted 1, unchanged 1", A{URL: "y", Gone: true}, A{URL: "v", Gone: true})
+			w.wantTold("create x, create y, delete x, delete y")
+			went := w.now
+			for range 2 {
+				w.pass(time.Hour)
+				for _, url := range []string{"x", "y", "z", "v"} {
+					w.wantSaid("unchanged 1", A{URL: url, Modified: january, Digest: one})
+					w.wantSaid("unchanged 1", A{URL: url, Modified: february})
+				}
+				w.wantSaid("unchanged 1", A{URL: "y", Modified: went})
+				w.wantSaid("unchanged 1", A{URL: "x", Gone: true, Modified: january})
+				w.wantTold("")
+				w.restart()
+				w.look()
+			}
+			w.wantSaid("created 4", A{URL: "x", Modified: february.Add(time.Millisecond)}, A{URL: "y", Modified: went.Add(time.Millisecond)},
+				A{URL: "z", Digest: one}, A{URL: "v", Modified: w.now})
+			// When it went again counts, not when it did first.
+			w.wantSaid("deleted 1", A{URL: "v", Gone: true, Modified: w.now.Add(time.Second)})
+			w.restart()
+			w.look()
+			w.wantSaid("unchanged 1", A{URL: "v", Modified: w.now})
+		},
+		"it went without a date, by a clock that is ahead": func(w *world) {
+			first := A{URL: "x", Modified: w.now.Add(time.Hour)}
+			w.wantSaid("created 1", first)
+			w.wantSaid("deleted 1", A{URL: "x", Gone: true})
+			w.wantSaid("unchanged 1", first)
+		},
+		"it came back in the call in which it went without a date": func(w *world) {
+			at := w.now.Add(-time.Hour) // the program was late
+			w.wantSaid("created 1, deleted 1, unchanged 1", A{URL: "x", Gone: true, Modified: at.Add(-time.Hour)}, A{URL: "x", Modified: at}, A{URL: "x", Gone: true})
+			w.wantSaid("created 1, unchanged 1", A{URL: "x", Gone: true}, A{URL: "x", Digest: one})
+			w.wantSaid("created 1, deleted 1", A{URL: "x", Gone: true}, A{URL: "x", Modified: at})
+			w.forbidden["x"] = true
+			w.look()
+			w.restart()
+			delete(w.forbidden, "x")
+			w.look()
+			w.wantSaid("created 1", A{URL: "x", Modified: at})
+			w.wantTold("create x, delete x, create x, delete x, create x, delete x, create x")
+		},
 		"all in one call": func(w *world) {
 			at := w.now.Add(-time.Hour)
 			w.wantSaid("created 2, updated 1, deleted 1, unchanged 2",
@@ -327,6 +373,32 @@ func TestAnnounce(t *testing.T) {
 			}
 			w.wantTold("")
 			w.wantSaid("deleted 1", A{URL: "a.html", Gone: true})
+		},
+		"announced pages become files": func(w *world) {
+			var list []A
+			for i := range 60 {
+				w.write(fmt.Sprintf("f%d.html", i), fmt.Sprint(i))
+			}
+			for i := range 100 {
+				list = append(list, A{URL: fmt.Sprintf("n%d.html", i), Modified: w.now})
+			}
+			w.look()
+			w.wantSaid("created 100", list...)
+			for i := range 100 {
+				w.write(fmt.Sprintf("n%d.html", i), fmt.Sprint("n", i))
+			}
+			w.look("")
+			w.told()
+			for i := range 35 {
+				w.remove(fmt.Sprintf("n%d.html", i))
+			}
+			if rep := w.look(""); rep.HeldNow != 35 || rep.MassHeld {
+				w.Errorf("%+v", rep)
+			}
+			w.pass(time.Minute)
+			if rep := w.look(""); rep.Gone != 35 {
+				w.Errorf("%+v", rep)
+			}
 		},
 		"many announced pages make no disappearance small": func(w *world) {
 			var list []A

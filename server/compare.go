@@ -67,9 +67,12 @@ type comparison struct {
 	unhealing error           // why the first of them could not
 	refused   map[string]bool // pages that were read in vain to be healed
 
-	inherited     int // pages newly held of which no look has seen anything
-	announced     int // pages that stay because they were announced
-	wereAnnounced int // the same, as of the last look at everything
+	inherited int // pages newly held of which no look has seen anything
+
+	// Entries that are there because they were announced: in the whole journal
+	// before this look, as a look at everything counts them itself, and those
+	// that are so no more by the steps, and by what was appended of them.
+	announced, giving, given int
 
 	nextHeld time.Time // since when the page is held that is ripe next; zero if none
 }
@@ -86,7 +89,7 @@ func (c *comparison) walk(ctx context.Context) error {
 	if !c.j.Whole() {
 		c.direct = true // what is not told to anybody need not be told as a move
 	}
-	e, more, err := c.left.next()
+	e, more, err := c.next()
 	if err != nil {
 		return err
 	}
@@ -157,14 +160,22 @@ func (c *comparison) advance(ctx context.Context) (journal.Entry, bool, error) {
 	if err := c.flushFull(ctx); err != nil {
 		return journal.Entry{}, false, err
 	}
-	return c.left.next()
+	return c.next()
+}
+
+func (c *comparison) next() (journal.Entry, bool, error) {
+	e, more, err := c.left.next()
+	if len(c.scopes) == 0 && isAnnounced(e) {
+		c.announced++
+	}
+	return e, more, err
 }
 
 // known compares a present page with its offer.
 func (c *comparison) known(ctx context.Context, e journal.Entry, o Offer) error {
 	switch {
 	case o.LeftOut != "":
-		c.withdraw(e.Item.URL)
+		c.withdraw(e)
 		return nil
 	case o.Unsettled:
 		c.unsettled(o.URL)
@@ -182,7 +193,7 @@ func (c *comparison) known(ctx context.Context, e journal.Entry, o Offer) error 
 		return err
 	case r.LeftOut != "":
 		c.rep.LeftOut++
-		c.withdraw(e.Item.URL)
+		c.withdraw(e)
 	case r.Unsettled:
 		c.unsettled(o.URL)
 	default:
@@ -228,6 +239,7 @@ func (c *comparison) compareRead(ctx context.Context, e journal.Entry, r Offer) 
 	if ok, err := c.date(ctx, &now, r, isStamp(e.Stamp, r)); !ok {
 		return err
 	}
+	c.takeOver(e)
 	if tell {
 		c.rep.Changed++
 		c.steps = append(c.steps, journal.Step{Op: protocol.Update, Entry: now, Significance: significance(e, now)})
@@ -337,9 +349,8 @@ func (c *comparison) newborn(ctx context.Context, it protocol.Item, r Offer) (e 
 func (c *comparison) absent(e journal.Entry) {
 	switch {
 	case !c.inv.Public(e.Item.URL):
-		c.withdraw(e.Item.URL)
+		c.withdraw(e)
 	case isAnnounced(e):
-		c.announced++
 		c.unchanged(e)
 	case c.isUnseen(e.Item.URL): // as far as is known by now: finish looks again
 	case e.Held.After(c.now) && !c.accept:
@@ -356,9 +367,18 @@ func (c *comparison) absent(e journal.Entry) {
 	}
 }
 
-func (c *comparison) withdraw(url string) {
+func (c *comparison) withdraw(e journal.Entry) {
 	c.rep.Withdrawn++
-	c.steps = append(c.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}})
+	c.takeOver(e)
+	c.steps = append(c.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: e.Item.URL, Length: -1}}})
+}
+
+// takeOver notes that the next step makes of an entry one that is not there
+// because it was announced.
+func (c *comparison) takeOver(e journal.Entry) {
+	if isAnnounced(e) {
+		c.giving++
+	}
 }
 
 func (c *comparison) unsettled(url string) {
@@ -421,6 +441,7 @@ func (c *comparison) flush(ctx context.Context) error {
 		}
 		s = s[n:]
 	}
+	c.given, c.giving = c.given+c.giving, 0
 	clear(c.steps)
 	c.steps, c.flushed = c.steps[:0], time.Now()
 	return nil

@@ -73,13 +73,9 @@ func (c *comparison) countHeld() error {
 			c.nextHeld = e.Held
 		}
 	})
-	announced := c.wereAnnounced
-	if len(c.scopes) == 0 {
-		announced = c.announced
-	}
 	// What was announced cannot vanish, and what waits may have been: neither
 	// makes a disappearance smaller, or is part of one.
-	c.rep.MassHeld = isMass(c.rep.HeldNow-waiting, c.j.Len()-announced-waiting)
+	c.rep.MassHeld = isMass(c.rep.HeldNow-waiting, c.j.Len()-(c.announced-c.given)-waiting)
 	if c.inherited > 0 {
 		c.warn("pages of the published manifest are offered by nothing, and no look has ever seen them: they stay until they are announced again, or somebody accepts their deletion",
 			"pages", c.inherited)
@@ -99,6 +95,39 @@ func isInherited(e journal.Entry) bool { return string(e.Stamp) == journal.Inher
 // may be one.
 func (p *Publisher) mayBeAnnounced(e journal.Entry) bool {
 	return isInherited(e) && (p.Announces || e.Item.Digest.IsZero())
+}
+
+// countAnnounced counts the entries that are there because they were
+// announced, before a look that will not come by all of them, if none did yet.
+func (p *Publisher) countAnnounced(scopes []Scope) error {
+	if p.counted || len(scopes) == 0 {
+		return nil
+	}
+	v, err := p.Journal.View()
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	n := 0
+	for e, err := range v.Entries() {
+		if err != nil {
+			return err
+		}
+		if isAnnounced(e) {
+			n++
+		}
+	}
+	p.announced, p.counted = n, true
+	return nil
+}
+
+// recount takes over what a comparison knows of the announced entries, so that
+// their number is exact whenever nobody looks or announces.
+func (p *Publisher) recount(c *comparison, whole bool) {
+	if whole {
+		p.announced, p.counted = c.announced, true
+	}
+	p.announced -= c.given
 }
 
 // eachHeld calls f with every held entry. f must not use the journal.

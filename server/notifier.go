@@ -54,8 +54,11 @@ import (
 // durable, and told to everybody who reads up to it. What it lists as refused
 // was not taken in, and need not be said again; all else was. Whoever has no
 // answer, or 503 with Retry-After while the site is being looked at, says the
-// same again until there is one: nothing is told twice by that. When the state
-// of the site was lost, all that is there is to be said again: until then its
+// same again until there is one: nothing is told twice by that, and whatever
+// its order, the latest date counts. What went comes back by a later date than
+// that of its going, or by a digest alone: so goings have a date too, without
+// which the time counts at which they are taken in. When the state of the site
+// was lost, all that is there is to be said again: until then its
 // pages are neither told anew nor as gone.
 //
 // 400 names the page that cannot be read, and then none was taken in. Whoever

@@ -92,12 +92,13 @@ type Publisher struct {
 	running atomic.Bool // Run is
 
 	// Whose turn it is may use these.
-	marked    bool                 // see mark
-	began     time.Time            // the first look of this Publisher
-	announced int                  // entries that are there because they were announced
-	noHealer  bool                 // that has been said
-	refused   map[string]bool      // see comparison
-	went      map[string]time.Time // see rememberGone
+	marked    bool            // see mark
+	began     time.Time       // the first look of this Publisher
+	announced int             // entries that are there because they were announced
+	counted   bool            // announced is right
+	noHealer  bool            // that has been said
+	refused   map[string]bool // see comparison
+	goings    goings
 
 	writing sync.Mutex // held by whoever writes the outputs
 
@@ -320,8 +321,11 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 	total, was := Report{At: begin}, p.Journal.Head()
 	var held time.Time
 	for again := true; again; {
+		err = p.countAnnounced(scopes)
 		c := p.comparison(scopes, accept)
-		err = c.walk(ctx)
+		if err == nil {
+			err = c.walk(ctx)
+		}
 		if err == nil {
 			err = c.finish(ctx)
 		} else if ctx.Err() == nil && !c.broken {
@@ -330,9 +334,7 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 		if err == nil && len(scopes) == 0 && !p.Journal.Whole() {
 			err = c.settle()
 		}
-		if err == nil && len(scopes) == 0 {
-			p.announced = c.announced
-		}
+		p.recount(c, err == nil && len(scopes) == 0)
 		p.owe(c)
 		total.add(c.rep)
 		held, soon, again = c.nextHeld, c.soon, c.again && err == nil
@@ -348,7 +350,10 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 func (p *Publisher) comparison(scopes []Scope, accept bool) *comparison {
 	c := &comparison{inv: p.Inventory, j: p.Journal, scopes: scopes, accept: accept, limit: p.MaxMoves,
 		now: p.now(), clock: p.now, prove: p.mark, warn: p.log().Warn, progress: p.progress,
-		importance: p.Importance, mayBeAnnounced: p.mayBeAnnounced, wereAnnounced: p.announced}
+		importance: p.Importance, mayBeAnnounced: p.mayBeAnnounced}
+	if len(scopes) > 0 {
+		c.announced = p.announced
+	}
 	if c.limit <= 0 {
 		c.limit = sideList
 	}

@@ -1,0 +1,23 @@
+package server
+
+// AnnouncedPages returns how many pages a Publisher takes for announced ones,
+// and how many its journal has. Nobody may look or announce meanwhile.
+func (p *Publisher) AnnouncedPages() (counted, are int, err error) {
+	v, err := p.Journal.View()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer v.Close()
+	for e, err := range v.Entries() {
+		if err != nil {
+			return 0, 0, err
+		}
+		if isAnnounced(e) {
+			are++
+		}
+	}
+	return p.announced, are, nil
+}
+
+// MaxGoings is how many goings are kept.
+const MaxGoings = maxGoings
