@@ -406,7 +406,8 @@ func TestNginxNeverHidesAPage(t *testing.T) {
 			t.Errorf("%d lines, at most %d", n, g.out.Max)
 		}
 	}
-	if said*2 < all || said == all {
+	// The first round has room for few lines, so that not all are told.
+	if said == 0 || said == all || rounds > 1 && said*2 < all {
 		t.Errorf("%d of %d that are gone are answered for", said, all)
 	}
 }
