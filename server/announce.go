@@ -236,7 +236,7 @@ func (t *taking) urlOf(ref string) (url, reason string) {
 	case !strings.HasPrefix(url, base):
 		return "", "it is not below " + base
 	case !t.p.Inventory.Public(url):
-		return "", "the site's rules do not let it be published"
+		return "", "the site's rules do not let it be published: its name is not one of those included, or hidden, or robots.txt forbids it"
 	}
 	return url, ""
 }

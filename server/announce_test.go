@@ -296,12 +296,12 @@ func TestAnnounce(t *testing.T) {
 		"what is refused": func(w *world) {
 			at, negative := w.now, int64(-1)
 			for want, a := range map[string]A{
-				"refused " + base + "x: neither modified nor digest is given: nobody could tell whether it changed": {URL: "x"},
-				"refused " + base + "x: modified is before 1993, or more than a day from now":                       {URL: "x", Modified: time.Unix(0, 0)},
-				"refused http://other.example/x: it is not below " + base:                                           {URL: "http://other.example/x", Modified: at},
-				"refused " + base + "secret: the site's rules do not let it be published":                           {URL: "secret", Modified: at},
-				"refused ftp://site.example/: url \"ftp://site.example/\": scheme \"ftp\"":                          {URL: "ftp://site.example/", Modified: at},
-				"refused " + base + "x: length is negative":                                                         {URL: "x", Modified: at, Length: &negative},
+				"refused " + base + "x: neither modified nor digest is given: nobody could tell whether it changed":                                                   {URL: "x"},
+				"refused " + base + "x: modified is before 1993, or more than a day from now":                                                                         {URL: "x", Modified: time.Unix(0, 0)},
+				"refused http://other.example/x: it is not below " + base:                                                                                             {URL: "http://other.example/x", Modified: at},
+				"refused " + base + "secret: the site's rules do not let it be published: its name is not one of those included, or hidden, or robots.txt forbids it": {URL: "secret", Modified: at},
+				"refused ftp://site.example/: url \"ftp://site.example/\": scheme \"ftp\"":                                                                            {URL: "ftp://site.example/", Modified: at},
+				"refused " + base + "x: length is negative":                                                                                                           {URL: "x", Modified: at, Length: &negative},
 			} {
 				w.wantSaid(want, a)
 			}
