@@ -372,7 +372,7 @@ func TestFetchRunning(t *testing.T) {
 	w.untilAsked("GET /b 304")
 	w.remove("/b")
 	w.pass(2 * time.Hour)
-	w.until("the deletion", func() bool { w.pass(time.Second); return w.journal.Len() == 1 })
+	w.until("the deletion", func() bool { w.pass(time.Minute); return w.journal.Len() == 1 })
 	w.wantTold("create b", "update a", "delete b")
 }
 
