@@ -101,7 +101,9 @@ func (c *comparison) walk(ctx context.Context) error {
 				return err
 			}
 			c.unseen = append(c.unseen, u.Prefix)
-			c.warn("part of the site could not be looked at: what is known of it stays", "prefix", u.Prefix, "err", u.Err)
+			if !u.Expected {
+				c.warn("part of the site could not be looked at: what is known of it stays", "prefix", u.Prefix, "err", u.Err)
+			}
 			continue
 		}
 		if seen%512 == 0 {

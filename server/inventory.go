@@ -97,6 +97,9 @@ type Healer interface {
 type UnseenError struct {
 	Prefix string
 	Err    error
+
+	// Expected says that it is so at every look, and nobody need be warned.
+	Expected bool
 }
 
 func (e *UnseenError) Error() string { return fmt.Sprintf("look at %s: %v", e.Prefix, e.Err) }

@@ -206,7 +206,7 @@ func (c *Catalog) look(ctx context.Context, scopes []server.Scope, yield func(se
 	readings := c.present()
 	for _, s := range c.Sources {
 		if s.Partial() && !c.isNothingKnown() {
-			if !yield(server.Offer{}, &server.UnseenError{Prefix: c.Base, Err: fmt.Errorf("%s %w", s, errPartial)}) {
+			if !yield(server.Offer{}, &server.UnseenError{Prefix: c.Base, Err: fmt.Errorf("%s %w", s, errPartial), Expected: true}) {
 				return errStop
 			}
 			break

@@ -86,7 +86,7 @@ func (n *Nginx) String() string { return "nginx include" }
 func (n *Nginx) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	wrote, err := n.write(ctx, j)
 	if err != nil {
-		return wrote, fmt.Errorf("write nginx include %s: %w", n.Path, err)
+		return wrote, fmt.Errorf("%s: %w", n.Path, err) // whoever calls it says what was to be written
 	}
 	return wrote, nil
 }
