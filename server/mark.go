@@ -5,9 +5,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/parleyweb/parley/internal/atomicfile"
 )
 
 // A mark proves that a state file is the one that told the world last. Before
@@ -47,7 +48,7 @@ func (p *Publisher) mark() error {
 		return nil
 	}
 	mark := rand.Text()
-	if err := writeMark(markPath(p.Snapshot.Path), mark); err != nil {
+	if err := atomicfile.Write(markPath(p.Snapshot.Path), mark+"\n", 0o600); err != nil {
 		p.log().Warn("mark beside the manifest could not be written: the next start begins a new epoch", "err", err)
 	}
 	if err := p.Journal.SetMark(mark); err != nil {
@@ -55,21 +56,4 @@ func (p *Publisher) mark() error {
 	}
 	p.marked = true
 	return nil
-}
-
-// writeMark replaces a mark, durably.
-func writeMark(path, mark string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already when all went well
-	_, err = f.WriteString(mark + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
 }

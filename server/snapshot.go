@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -299,7 +300,7 @@ func (s *Snapshot) replace(d *draft) (*published, error) {
 	if err != nil {
 		return nil, err
 	}
-	return st, syncDir(filepath.Dir(s.Path))
+	return st, atomicfile.SyncDir(filepath.Dir(s.Path))
 }
 
 // stampTime gives the new file a later second than the old one has: web
@@ -317,19 +318,6 @@ func (s *Snapshot) stampTime(f *os.File) error {
 		return os.Chtimes(f.Name(), time.Time{}, o.Add(time.Second))
 	}
 	return nil
-}
-
-// syncDir makes a rename in dir durable, where the system can.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // etagOfFile reads a file from its beginning.

@@ -12,10 +12,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parleyweb/parley/internal/atomicfile"
 )
 
 const (
@@ -247,7 +248,7 @@ func (s *IndexNow) writeKeyFile() error {
 	if holds(path, k.Key) {
 		return nil
 	}
-	return replaceFile(path, k.Key)
+	return atomicfile.Write(path, k.Key, 0o644)
 }
 
 // removeKeyFile removes the file of an old key, if it is ours.
@@ -271,34 +272,6 @@ func holds(path, text string) bool {
 	}
 	b, err := os.ReadFile(path)
 	return err == nil && string(b) == text
-}
-
-// replaceFile puts text at path, durably and never torn, for everybody to read.
-func replaceFile(path, text string) error {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already when all went well
-	_, err = f.WriteString(text)
-	if err == nil && runtime.GOOS != "windows" {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // lookAtKey fetches the key's file as an engine would. It is served right, or

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/parleyweb/parley/internal/atomicfile"
 )
 
 // An update is the next content of a file. As long as what is written to it
@@ -254,7 +256,7 @@ func (u *update) rename() error {
 	if err := u.place(); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(u.path))
+	return atomicfile.SyncDir(filepath.Dir(u.path))
 }
 
 func (u *update) place() error {
@@ -263,17 +265,4 @@ func (u *update) place() error {
 	}
 	u.next = ""
 	return nil
-}
-
-// syncDir makes what was renamed and removed in dir durable, where the system can.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

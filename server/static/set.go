@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/sitemap"
 	"github.com/parleyweb/parley/server"
@@ -169,7 +170,7 @@ func (s *set) commit(stale, surplus []string) (wrote bool, err error) {
 		return wrote, err
 	}
 	for dir := range dirs {
-		if err := syncDir(dir); err != nil {
+		if err := atomicfile.SyncDir(dir); err != nil {
 			return wrote, err
 		}
 	}

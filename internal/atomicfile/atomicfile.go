@@ -1,0 +1,57 @@
+// Package atomicfile replaces small files so that whoever reads them, at
+// whatever moment, and after whatever crash, finds the old or the new one whole.
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// Write makes text the content of the file at path, durably. What is written
+// stands beside it meanwhile, as a hidden file whose name ends in ".tmp"; a
+// killed writer leaves that behind.
+func Write(path, text string, mode fs.FileMode) error {
+	dir, name := filepath.Split(path)
+	if dir == "" {
+		dir = "."
+	}
+	f, err := os.CreateTemp(dir, hidden(name)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already when all went well
+	_, err = f.WriteString(text)
+	if err == nil && runtime.GOOS != "windows" {
+		err = f.Chmod(mode)
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncDir(dir)
+}
+
+func hidden(name string) string {
+	if len(name) > 0 && name[0] == '.' {
+		return name
+	}
+	return "." + name
+}
+
+// SyncDir makes the names in a directory durable: what was renamed stays so.
+// Windows has no such call, and needs none.
+func SyncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
