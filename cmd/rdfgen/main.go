@@ -220,13 +220,11 @@ func (j *job) turn(ctx context.Context) error {
 	})
 	defer held.Wait()
 	defer stop()
-	if err := j.beginIndexNow(ctx, p); err != nil {
-		return err
-	}
+	begun := j.beginIndexNow(ctx, p) // who cannot be told keeps nothing from being published
 	found, err := take(ctx)
 	looked()
 	if err != nil {
-		return errors.Join(err, j.send(ctx, p)) // what stands in the journal is true all the same
+		return errors.Join(err, begun, j.send(ctx, p)) // what stands in the journal is true all the same
 	}
 	var findings []server.Finding
 	if j.selfCheck {
@@ -234,7 +232,7 @@ func (j *job) turn(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.Join(j.tell(found, findings), j.send(ctx, p))
+	return errors.Join(j.tell(found, findings), begun, j.send(ctx, p))
 }
 
 // send tells those who do not ask. One that fails keeps no other from being told.

@@ -9,8 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
 )
 
 func (d *desk) path(name string) string { return filepath.Join(d.dir, name) }
@@ -168,4 +170,21 @@ func TestSeveralSites(t *testing.T) {
 	run(0, config(both+d.path("two.xml")))
 	d.has("one.xml", "https://one.example/a.html")
 	d.has("two.xml", "https://two.example/a.html")
+}
+
+// Who cannot be told keeps nothing from being published.
+func TestUnknownEngine(t *testing.T) {
+	d := newDesk(t, "a.html")
+	flags := append(d.published(), "--indexnow", "altavista")
+	for range 2 { // the first description, and what comes after it
+		d.write("a.html", "the page as of "+time.Now().String())
+		if _, said := d.run(1, flags...); !strings.Contains(said, "altavista") {
+			t.Errorf("it said %q", said)
+		}
+		b, err := os.ReadFile(d.path("public/a.html"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.has("public/robots.rdf", protocol.Sum(b).String())
+	}
 }
