@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/mirror"
+	"github.com/parleyweb/parley/client/mirror/holding"
 )
 
 // BenchmarkFirstSync mirrors 5,000 pages of 8 kB.
@@ -22,7 +22,7 @@ func BenchmarkFirstSync(b *testing.B) {
 		left := len(site)
 		done := make(chan bool)
 		c := newCopy(b, s, func(m *mirror.Mirror) {
-			m.Notify = func(p collection.Settled) {
+			m.Notify = func(p holding.Settled) {
 				if left--; p.Fresh && left == 0 {
 					close(done)
 				}
@@ -43,7 +43,7 @@ func BenchmarkEdit(b *testing.B) {
 	s := serve(b, pages(1000))
 	fresh := make(chan time.Time, 1000)
 	c := newCopy(b, s, func(m *mirror.Mirror) {
-		m.Notify = func(collection.Settled) { fresh <- time.Now() }
+		m.Notify = func(holding.Settled) { fresh <- time.Now() }
 	})
 	c.start()
 	for range 1000 {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/mirror/holding"
 	"github.com/parleyweb/parley/internal/robots"
 )
 
@@ -82,7 +82,7 @@ func (r *run) fetchAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if ctx.Err() != nil && res.Answer != collection.Fetched {
+		if ctx.Err() != nil && res.Answer != holding.Fetched {
 			return nil
 		}
 		r.results <- res
@@ -117,17 +117,17 @@ func (r *run) sleep(ctx context.Context, t time.Time, early bool) bool {
 }
 
 // fetch asks for one page. Its error means that this side cannot go on.
-func (r *run) fetch(ctx context.Context, d collection.Debt) (collection.Result, error) {
-	res := collection.Result{Debt: d}
+func (r *run) fetch(ctx context.Context, d holding.Debt) (holding.Result, error) {
+	res := holding.Result{Debt: d}
 	path := strings.TrimPrefix(d.URL, r.origin)
 	switch {
 	case !r.manners.robots.Allowed(Agent, path):
 		r.log.Info("robots.txt forbids", "url", d.URL)
-		res.Answer = collection.Forbidden
+		res.Answer = holding.Forbidden
 		return res, nil
 	case d.Item.Length > r.maxPage():
 		r.fault(d.URL, fmt.Errorf("%d bytes, more than %d", d.Item.Length, r.maxPage()))
-		res.Answer = collection.TooLarge
+		res.Answer = holding.TooLarge
 		return res, nil
 	}
 	body, err := r.col.NewBody()
@@ -143,7 +143,7 @@ func (r *run) fetch(ctx context.Context, d collection.Debt) (collection.Result, 
 	if err != nil && ctx.Err() == nil {
 		r.fault(d.URL, err)
 	}
-	if res.Answer == collection.Fetched {
+	if res.Answer == holding.Fetched {
 		res.Body = body
 	} else {
 		body.Discard()
@@ -166,7 +166,7 @@ func (r *run) maxPage() int64 {
 
 // get makes the request for a debt, fills res and body, and notes in the
 // manners what the site made of it. Its error is for people.
-func (r *run) get(ctx context.Context, d collection.Debt, body *collection.Body, res *collection.Result) error {
+func (r *run) get(ctx context.Context, d holding.Debt, body *holding.Body, res *holding.Result) error {
 	header := http.Header{}
 	etag, since := d.Conditional()
 	if etag != "" {
@@ -190,16 +190,16 @@ func (r *run) get(ctx context.Context, d collection.Debt, body *collection.Body,
 	case code == http.StatusOK:
 		return r.read(resp, body, res)
 	case code == http.StatusNotModified && etag+since != "":
-		res.Answer = collection.Unchanged
+		res.Answer = holding.Unchanged
 		r.manners.done(time.Now())
 		return nil
 	case code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code >= 500:
 		res.Retry = r.manners.trouble(time.Now(), false, retryAfter(resp))
 		return answered(code)
 	case code == http.StatusNotFound, code == http.StatusGone:
-		res.Answer = collection.Gone
+		res.Answer = holding.Gone
 	default:
-		res.Answer = collection.Refused
+		res.Answer = holding.Refused
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // keep the connection
 	r.manners.done(time.Now())
@@ -214,9 +214,9 @@ func (r *run) get(ctx context.Context, d collection.Debt, body *collection.Body,
 func answered(code int) error { return fmt.Errorf("%d %s", code, http.StatusText(code)) }
 
 // read takes in the body of a page.
-func (r *run) read(resp *http.Response, body *collection.Body, res *collection.Result) error {
+func (r *run) read(resp *http.Response, body *holding.Body, res *holding.Result) error {
 	if c := resp.Header.Get("Content-Encoding"); c != "" && !strings.EqualFold(c, "identity") {
-		res.Answer = collection.Refused
+		res.Answer = holding.Refused
 		r.manners.done(time.Now())
 		return fmt.Errorf("content coding %.50q, which was not asked for", c)
 	}
@@ -226,14 +226,14 @@ func (r *run) read(resp *http.Response, body *collection.Body, res *collection.R
 	}
 	switch {
 	case n > r.maxPage(), resp.ContentLength > r.maxPage():
-		res.Answer = collection.TooLarge
+		res.Answer = holding.TooLarge
 		r.manners.done(time.Now())
 		return fmt.Errorf("more than %d bytes", r.maxPage())
 	case err != nil:
 		res.Retry = r.manners.trouble(time.Now(), true, 0)
 		return err
 	}
-	res.Answer = collection.Fetched
+	res.Answer = holding.Fetched
 	r.manners.done(time.Now())
 	return nil
 }

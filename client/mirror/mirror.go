@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
-	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/mirror/holding"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -62,7 +62,7 @@ type Mirror struct {
 	// Notify, if not nil, is called for every page after each answer about it
 	// has been taken in, from one goroutine at a time. It holds up what is
 	// fetched after.
-	Notify func(collection.Settled)
+	Notify func(holding.Settled)
 
 	// Log is told what happens. Nil is silent.
 	Log *slog.Logger
@@ -81,12 +81,12 @@ type run struct {
 	source   client.Source
 	http     *http.Client
 	log      *slog.Logger
-	col      *collection.Collection
+	col      *holding.Holding
 	status   *statusFile
 	manners  manners
-	known    chan struct{}          // closed when robots.txt has been read
-	wake     chan struct{}          // there may be something to pay
-	results  chan collection.Result // fetched, to be committed
+	known    chan struct{}       // closed when robots.txt has been read
+	wake     chan struct{}       // there may be something to pay
+	results  chan holding.Result // fetched, to be committed
 }
 
 // Run keeps the copy until ctx ends, and returns nil then. It returns an
@@ -118,7 +118,7 @@ func (m *Mirror) run(ctx context.Context) (err error) {
 		log:      m.Log,
 		known:    make(chan struct{}),
 		wake:     make(chan struct{}, 1),
-		results:  make(chan collection.Result, batch),
+		results:  make(chan holding.Result, batch),
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
@@ -131,7 +131,7 @@ func (m *Mirror) run(ctx context.Context) (err error) {
 	if r.delay = m.Delay; m.Delay == 0 && !loopback(site.Hostname()) {
 		r.delay = DefaultDelay
 	}
-	if r.col, err = collection.Open(m.State, m.Dir, r.base, nil); err != nil {
+	if r.col, err = holding.Open(m.State, m.Dir, r.base, nil); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.col.Close()) }()
@@ -220,7 +220,7 @@ const batch = 64
 // once: while it is at it, more comes in, to be stored together.
 func (r *run) commit(context.Context) error {
 	for first := range r.results {
-		list := []collection.Result{first}
+		list := []holding.Result{first}
 	drain:
 		for len(list) < batch {
 			select {
@@ -252,7 +252,7 @@ func (r *run) commit(context.Context) error {
 }
 
 // settled says what became of a page.
-func (r *run) settled(res collection.Result, s collection.Settled) {
+func (r *run) settled(res holding.Result, s holding.Settled) {
 	url := res.Debt.URL
 	switch {
 	case s.Gone:

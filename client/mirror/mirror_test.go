@@ -23,8 +23,8 @@ import (
 	"unicode"
 
 	"github.com/parleyweb/parley/client"
-	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/mirror"
+	"github.com/parleyweb/parley/client/mirror/holding"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -437,7 +437,7 @@ func TestHostileURLs(t *testing.T) {
 		if err := c.stop(); err != nil {
 			t.Fatal(err)
 		}
-		col, err := collection.Open(c.m.State, c.m.Dir, s.base, nil)
+		col, err := holding.Open(c.m.State, c.m.Dir, s.base, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -500,13 +500,13 @@ func TestCannotGoOn(t *testing.T) {
 	c := newCopy(t, s, nil)
 	c.start()
 	c.want(s.live())
-	if err := c.m.Run(t.Context()); !errors.Is(err, collection.ErrHeld) {
+	if err := c.m.Run(t.Context()); !errors.Is(err, holding.ErrHeld) {
 		t.Errorf("second mirror with the same state: %v", err)
 	}
 	c.stop()
 	other := c.m
 	other.Source.Base = "http://other.test/"
-	if err := other.Run(t.Context()); !errors.Is(err, collection.ErrOther) {
+	if err := other.Run(t.Context()); !errors.Is(err, holding.ErrOther) {
 		t.Errorf("state of another site: %v", err)
 	}
 	other.Source.Base = "ftp://other.test/"
@@ -518,8 +518,8 @@ func TestCannotGoOn(t *testing.T) {
 // The hook sees each page once, in the state it is in.
 func TestNotify(t *testing.T) {
 	s := serve(t, map[string]string{"a": "A"})
-	heard := make(chan collection.Settled, 10)
-	c := newCopy(t, s, func(m *mirror.Mirror) { m.Notify = func(p collection.Settled) { heard <- p } })
+	heard := make(chan holding.Settled, 10)
+	c := newCopy(t, s, func(m *mirror.Mirror) { m.Notify = func(p holding.Settled) { heard <- p } })
 	c.start()
 	if p := <-heard; p.Item.URL != s.base+"a" || !p.Fresh || p.Held != protocol.Sum([]byte("A")) {
 		t.Errorf("heard %+v", p)
@@ -576,7 +576,7 @@ func TestEveryRequestKeepsTheDelay(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, front.Listener.Addr().String())
 		}}}},
 		Dir: filepath.Join(dir, "copy"), State: filepath.Join(dir, "state"), Delay: delay,
-		Notify: func(collection.Settled) { fresh <- struct{}{} }}
+		Notify: func(holding.Settled) { fresh <- struct{}{} }}
 	done := make(chan error)
 	go func() { done <- m.Run(ctx) }()
 	<-fresh

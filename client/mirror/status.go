@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
-	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/mirror/holding"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -27,7 +27,7 @@ type Status struct {
 
 	Cursor protocol.Cursor `json:"cursor"` // what is taken in of the site's journal
 	Door   client.Door     `json:"door,omitempty"`
-	collection.Counts
+	holding.Counts
 
 	Requests  int64     `json:"requests"` // for pages and robots.txt, since Started
 	Received  int64     `json:"received"` // bytes of their bodies
@@ -68,14 +68,14 @@ func alive(pid int) bool {
 // A statusFile is the status of a run, and the file that tells it.
 type statusFile struct {
 	path string
-	col  *collection.Collection
+	col  *holding.Holding
 
 	mu    sync.Mutex
 	s     Status
 	dirty bool
 }
 
-func newStatusFile(state, base, dir string, col *collection.Collection) *statusFile {
+func newStatusFile(state, base, dir string, col *holding.Holding) *statusFile {
 	now := time.Now().UTC()
 	return &statusFile{path: statusPath(state), col: col, dirty: true,
 		s: Status{Base: base, Dir: dir, PID: os.Getpid(), Running: true, Started: now}}

@@ -1,4 +1,4 @@
-package collection_test
+package holding_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/mirror/holding"
 )
 
 func (r *rig) write(name, content string) {
@@ -134,8 +134,8 @@ func TestDamagedState(t *testing.T) {
 	} {
 		path := filepath.Join(r.dir, name) // bbolt keeps its lock on what it has panicked over
 		r.write(path, state)
-		col, err := collection.Open(path, r.copy(), base, nil)
-		if !errors.Is(err, collection.ErrDamaged) {
+		col, err := holding.Open(path, r.copy(), base, nil)
+		if !errors.Is(err, holding.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err == nil {

@@ -1,4 +1,4 @@
-package collection_test
+package holding_test
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
-	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/mirror/holding"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -25,7 +25,7 @@ func TestNamesThatCannotBeShared(t *testing.T) {
 		r.apply(told(uint64(len(changes)), create(p, s[base+p])))
 		r.pay(s, 10)
 	}
-	other := func(p string) string { return collection.OtherName(base + p) }
+	other := func(p string) string { return holding.OtherName(base + p) }
 	r.wantFiles(map[string]string{"a": "file", other("a/b"): "below it", "c/d": "first", other("c"): "then the file",
 		"e/index.html": "home", other("e/index.html"): "by its name", other("x//y"): "odd"})
 	// A name that comes free goes to whoever waits for it.
@@ -67,7 +67,7 @@ func TestStrangersInTheDirectory(t *testing.T) {
 	}
 	r.apply(told(uint64(len(changes)), changes...))
 	r.pay(s, 10)
-	r.wantFiles(map[string]string{"file": "1", "dir/f": "2", "empty": "3", collection.OtherName(base + "full"): "4", "full/d/f": "stranger",
+	r.wantFiles(map[string]string{"file": "1", "dir/f": "2", "empty": "3", holding.OtherName(base + "full"): "4", "full/d/f": "stranger",
 		"out/safe": "5", "link": "6", "inside/f": "7"})
 	if b, _ := os.ReadFile(filepath.Join(outside, "safe")); runtime.GOOS != "windows" && string(b) != "safe" {
 		t.Errorf("a file outside was written: %q", b)
@@ -115,7 +115,7 @@ func converge(t *testing.T, seed uint64) {
 		}
 		journal = append(journal, ch)
 	}
-	// step gives what was told to the collection; a crash in it is survived.
+	// step gives what was told to the holding; a crash in it is survived.
 	give := func(s client.Step) {
 		if _, err := r.col.Apply(s); err != nil {
 			crashes++
@@ -216,7 +216,7 @@ func converge(t *testing.T, seed uint64) {
 		t.Errorf("counts %+v of %d pages, %d bytes", n, len(live), bytes)
 	}
 	for name, u := range names {
-		natural, ok := collection.NaturalName(base, u, "", false)
+		natural, ok := holding.NaturalName(base, u, "", false)
 		if !ok || name == natural {
 			continue
 		}

@@ -1,4 +1,4 @@
-package collection
+package holding
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 // An update is one transaction: the pages it changes, and what it will ask
 // of the files once it is committed.
 type update struct {
-	c     *Collection
+	c     *Holding
 	tree  *tree
 	meta  meta
 	now   time.Time
@@ -40,7 +40,7 @@ type update struct {
 var errBroken = errors.New("change files")
 
 // update runs fn in a transaction and does to the files what it asked for.
-func (c *Collection) update(fn func(u *update) error) error {
+func (c *Holding) update(fn func(u *update) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.broken != nil {

@@ -1,4 +1,4 @@
-package collection
+package holding
 
 import (
 	"crypto/rand"
@@ -127,7 +127,7 @@ func (t *tree) foreign() bool {
 	return err != nil && err != io.EOF || len(names) > 1 || len(names) == 1 && names[0] != ownDir
 }
 
-// prepare makes the collection's own directories.
+// prepare makes the holding's own directories.
 func (t *tree) prepare() error {
 	seen := map[string]bool{}
 	if err := t.mkdir(tmpDir, seen); err != nil {

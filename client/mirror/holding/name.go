@@ -1,4 +1,4 @@
-package collection
+package holding
 
 import (
 	"crypto/sha256"
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Names below the directory that are the collection's own. No page's natural
+// Names below the directory that are the holding's own. No page's natural
 // name begins with a dot, so nothing a site says can reach them.
 const (
 	ownDir   = ".parley"

@@ -1,6 +1,6 @@
 //go:build !unix || aix || solaris
 
-package collection
+package holding
 
 import "os"
 

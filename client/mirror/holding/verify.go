@@ -1,4 +1,4 @@
-package collection
+package holding
 
 import (
 	"crypto/rand"
@@ -15,7 +15,7 @@ import (
 // the state says of the files need not be so.
 
 // enter begins a run. What the files hold is then as the state says, or owed.
-func (c *Collection) enter(was siteMark) error {
+func (c *Holding) enter(was siteMark) error {
 	m := c.meta
 	if was.Run != m.Run && (m.LastRun == "" || was.Run != m.LastRun) {
 		m.Suspect = true // until every file was read, were it in a later run

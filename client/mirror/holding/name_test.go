@@ -1,4 +1,4 @@
-package collection_test
+package holding_test
 
 import (
 	"path"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/mirror/holding"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -51,7 +51,7 @@ func TestNaturalName(t *testing.T) {
 		{"a%zz", "", "", ""},
 	} {
 		for portable, want := range map[bool]string{false: c.plain, true: c.portable} {
-			got, ok := collection.NaturalName(base, base+c.url, c.mediaType, portable)
+			got, ok := holding.NaturalName(base, base+c.url, c.mediaType, portable)
 			if !ok {
 				got = ""
 			}
@@ -60,29 +60,29 @@ func TestNaturalName(t *testing.T) {
 			}
 		}
 	}
-	if name, ok := collection.NaturalName("http://site.test/docs/", "http://site.test/other", "", false); ok {
+	if name, ok := holding.NaturalName("http://site.test/docs/", "http://site.test/other", "", false); ok {
 		t.Errorf("a URL outside of the base is called %q", name)
 	}
 }
 
 func TestOtherName(t *testing.T) {
-	a, b := collection.OtherName(base+"a//b.HTML?x"), collection.OtherName(base+"a//c.HTML?x")
+	a, b := holding.OtherName(base+"a//b.HTML?x"), holding.OtherName(base+"a//c.HTML?x")
 	if a == b || path.Ext(a) != ".HTML" || path.Dir(a) != ".parley/other" {
 		t.Errorf("%q, %q", a, b)
 	}
-	if s := collection.OtherName(base + "a.%2F%2F"); path.Ext(s) != "" {
+	if s := holding.OtherName(base + "a.%2F%2F"); path.Ext(s) != "" {
 		t.Errorf("%q", s)
 	}
 }
 
-// A name never leads out of the directory, nor to what is the collection's own.
+// A name never leads out of the directory, nor to what is the holding's own.
 func FuzzNaturalName(f *testing.F) {
 	for _, s := range []string{"", "a/b.html", "../x", "%2e%2e/x", "a/%2F../b", ".parley/site", "a?../..", "a\\..\\b", "CON", "%ff", "a%00", "x/./y", "C:/x"} {
 		f.Add(s, "text/html", true)
 		f.Add(s, "", false)
 	}
 	f.Fuzz(func(t *testing.T, rest, mediaType string, portable bool) {
-		name, ok := collection.NaturalName(base, base+rest, mediaType, portable)
+		name, ok := holding.NaturalName(base, base+rest, mediaType, portable)
 		if !ok {
 			return
 		}
@@ -101,19 +101,19 @@ func FuzzNaturalName(f *testing.F) {
 }
 
 func FuzzPage(f *testing.F) {
-	p := collection.Page{
+	p := holding.Page{
 		Item: protocol.Item{URL: "u", Modified: time.UnixMilli(1e12).UTC(), Span: time.Hour, Length: -1, Type: "text/html", Digest: protocol.Sum(nil)},
 		Held: protocol.Sum([]byte("x")), Length: 1, Path: "a/b", ETag: `"e"`, LastModified: "then", Status: 200,
-		Fetched: time.UnixMilli(2e12).UTC(), Due: collection.Parked,
+		Fetched: time.UnixMilli(2e12).UTC(), Due: holding.Parked,
 	}
-	f.Add(collection.AppendPage(nil, &p))
-	f.Add(collection.AppendPage(nil, &collection.Page{}))
+	f.Add(holding.AppendPage(nil, &p))
+	f.Add(holding.AppendPage(nil, &holding.Page{}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := collection.ParsePage("u", b)
+		p, err := holding.ParsePage("u", b)
 		if err != nil {
 			return
 		}
-		q, err := collection.ParsePage("u", collection.AppendPage(nil, p))
+		q, err := holding.ParsePage("u", holding.AppendPage(nil, p))
 		if err != nil || *q != *p {
 			t.Fatalf("%+v came back as %+v: %v", p, q, err)
 		}

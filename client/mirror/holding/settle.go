@@ -1,4 +1,4 @@
-package collection
+package holding
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Body is a file on its way into the collection. It is not safe for
+// A Body is a file on its way into the holding. It is not safe for
 // concurrent use. Give it to Settle in a Result, or Discard it.
 type Body struct {
 	tree *tree
@@ -25,7 +25,7 @@ type Body struct {
 }
 
 // NewBody makes an empty body, in a file beside the copy.
-func (c *Collection) NewBody() (*Body, error) {
+func (c *Holding) NewBody() (*Body, error) {
 	name, f, err := c.tree.create()
 	if err != nil {
 		return nil, fmt.Errorf("create body: %w", err)
@@ -87,7 +87,7 @@ type Result struct {
 
 	ETag, LastModified string // validators, empty if there were none
 
-	// Retry is the earliest time to ask again that the site named, for Failed. Zero leaves it to the collection.
+	// Retry is the earliest time to ask again that the site named, for Failed. Zero leaves it to the holding.
 	Retry time.Time
 }
 
@@ -125,7 +125,7 @@ const demoteAfter = 20
 // A body that is not what the site says counts as a newer change: it is kept,
 // and asked for again at most three times, unless the site names its digest
 // in the meantime. A site whose digests have never matched is not asked again.
-func (c *Collection) Settle(results []Result) ([]Settled, error) {
+func (c *Holding) Settle(results []Result) ([]Settled, error) {
 	out, err := c.settle(results)
 	c.view.Lock()
 	for _, r := range results {
@@ -138,7 +138,7 @@ func (c *Collection) Settle(results []Result) ([]Settled, error) {
 	return out, nil
 }
 
-func (c *Collection) settle(results []Result) ([]Settled, error) {
+func (c *Holding) settle(results []Result) ([]Settled, error) {
 	err := finishAll(results)
 	var out []Settled
 	used := map[*Body]bool{}
@@ -318,7 +318,7 @@ func (u *update) again(p *Page, r Result) time.Time {
 }
 
 // Unpark makes due what robots.txt forbade, and returns how many pages that is.
-func (c *Collection) Unpark() (int, error) {
+func (c *Holding) Unpark() (int, error) {
 	const most = 1000
 	total := 0
 	for n := most; n == most; {
@@ -357,7 +357,7 @@ func (c *Collection) Unpark() (int, error) {
 
 // Tidy removes files that no page has, which a lost state left behind. It
 // does so once, when nothing is owed any more, and is free of cost otherwise.
-func (c *Collection) Tidy() error {
+func (c *Holding) Tidy() error {
 	c.view.Lock()
 	wanted := c.meta.Strays && c.meta.Counts.Owed == 0 && c.meta.Counts.Held > 0
 	c.view.Unlock()

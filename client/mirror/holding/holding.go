@@ -1,4 +1,4 @@
-package collection
+package holding
 
 import (
 	"crypto/rand"
@@ -46,7 +46,7 @@ var (
 	metaKey     = []byte("meta")
 )
 
-// Options says how a collection is kept. The zero value is a useful one.
+// Options says how a holding is kept. The zero value is a useful one.
 type Options struct {
 	// Wait is how long Open waits for a state that another process has. Zero means not at all.
 	Wait time.Duration
@@ -91,8 +91,8 @@ type meta struct {
 	Suspect bool   `json:"suspect,omitempty"`  // the files need not be what the state says
 }
 
-// A Collection is safe for use by many goroutines.
-type Collection struct {
+// A Holding is safe for use by many goroutines.
+type Holding struct {
 	db   *bbolt.DB
 	tree *tree
 	now  func() time.Time
@@ -110,28 +110,28 @@ type Collection struct {
 // Open opens or creates the state file at path and the directory dir that
 // holds the copy of the site at base, an absolute URL that ends in "/". A
 // state or a directory of another site is refused with ErrOther. A directory
-// that is not empty must be one that a collection made.
+// that is not empty must be one that a holding made.
 //
 // A state whose directory was emptied or replaced starts afresh. A page whose
 // file is gone or of another size is owed again; where the state or the
 // directory was put back from a copy, every file is read. A directory that
 // another process keeps is refused with ErrHeld, whatever its state.
-func Open(path, dir, base string, opts *Options) (*Collection, error) {
+func Open(path, dir, base string, opts *Options) (*Holding, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	c := &Collection{now: opts.Now, taken: map[string]bool{}}
+	c := &Holding{now: opts.Now, taken: map[string]bool{}}
 	if c.now == nil {
 		c.now = time.Now
 	}
 	if err := c.open(path, dir, base, opts.Wait); err != nil {
 		c.Close()
-		return nil, fmt.Errorf("open collection %s: %w", path, err)
+		return nil, fmt.Errorf("open holding %s: %w", path, err)
 	}
 	return c, nil
 }
 
-func (c *Collection) open(path, dir, base string, wait time.Duration) error {
+func (c *Holding) open(path, dir, base string, wait time.Duration) error {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || !strings.HasSuffix(base, "/") {
 		return fmt.Errorf("base %q: want an absolute URL that ends in a slash", base)
@@ -190,7 +190,7 @@ func (c *Collection) open(path, dir, base string, wait time.Duration) error {
 
 // owner reads the mark of the directory, nil if it has none, and refuses a
 // directory that is not ours to fill.
-func (c *Collection) owner(dir, base string) (*siteMark, error) {
+func (c *Holding) owner(dir, base string) (*siteMark, error) {
 	site, err := c.tree.site()
 	switch {
 	case err != nil:
@@ -204,7 +204,7 @@ func (c *Collection) owner(dir, base string) (*siteMark, error) {
 }
 
 // load reads the meta record, and makes the buckets of a new state.
-func (c *Collection) load(base string) error {
+func (c *Holding) load(base string) error {
 	return c.writing(func(tx *bbolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists(metaBucket)
 		if err != nil {
@@ -234,7 +234,7 @@ func (c *Collection) load(base string) error {
 }
 
 // begin makes an empty state for a directory that this state has not filled.
-func (c *Collection) begin(base string, strays bool) error {
+func (c *Holding) begin(base string, strays bool) error {
 	if err := c.tree.prepare(); err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func (c *Collection) begin(base string, strays bool) error {
 
 // redo does what the last transaction asked of the files, if a process was
 // killed before it could.
-func (c *Collection) redo() error {
+func (c *Holding) redo() error {
 	var ops []op
 	if err := c.reading(func(tx *bbolt.Tx) error {
 		return tx.Bucket(opsBucket).ForEach(func(_, v []byte) error {
@@ -278,15 +278,15 @@ func (c *Collection) redo() error {
 	return c.tree.do(ops)
 }
 
-func (c *Collection) reading(fn func(*bbolt.Tx) error) error {
+func (c *Holding) reading(fn func(*bbolt.Tx) error) error {
 	return c.noted(guard(func() error { return c.db.View(fn) }))
 }
 
-func (c *Collection) writing(fn func(*bbolt.Tx) error) error {
+func (c *Holding) writing(fn func(*bbolt.Tx) error) error {
 	return c.noted(guard(func() error { return c.db.Update(fn) }))
 }
 
-func (c *Collection) noted(err error) error {
+func (c *Holding) noted(err error) error {
 	if errors.Is(err, ErrDamaged) {
 		c.damaged.Store(true)
 	}
@@ -306,7 +306,7 @@ func guard(f func() error) (err error) {
 }
 
 // Close closes the state and the directory.
-func (c *Collection) Close() error {
+func (c *Holding) Close() error {
 	var err error
 	if c.db != nil && !c.damaged.Load() { // else bbolt has panicked with its locks taken, and Close would wait for them
 		err = c.db.Close()
@@ -317,23 +317,23 @@ func (c *Collection) Close() error {
 	return err
 }
 
-// Cursor returns where the collection stands in the site's journal, and by
+// Cursor returns where the holding stands in the site's journal, and by
 // which door the site told of it last.
-func (c *Collection) Cursor() (protocol.Cursor, client.Door) {
+func (c *Holding) Cursor() (protocol.Cursor, client.Door) {
 	c.view.Lock()
 	defer c.view.Unlock()
 	return c.meta.Cursor, c.meta.Door
 }
 
 // Counts returns how much there is.
-func (c *Collection) Counts() Counts {
+func (c *Holding) Counts() Counts {
 	c.view.Lock()
 	defer c.view.Unlock()
 	return c.meta.Counts
 }
 
 // Page returns what is known of a URL, and false if the site does not offer it.
-func (c *Collection) Page(url string) (Page, bool, error) {
+func (c *Holding) Page(url string) (Page, bool, error) {
 	var p *Page
 	err := c.reading(func(tx *bbolt.Tx) (err error) {
 		if raw := tx.Bucket(pagesBucket).Get([]byte(url)); raw != nil {
@@ -377,7 +377,7 @@ func (d Debt) Conditional() (ifNoneMatch, ifModifiedSince string) {
 // the least depth; not those that Next has given before and Settle has not
 // had. If none is due, ok is false and next is when the next one will be; the
 // zero time means that nothing is owed.
-func (c *Collection) Next() (d Debt, ok bool, next time.Time, err error) {
+func (c *Holding) Next() (d Debt, ok bool, next time.Time, err error) {
 	now := dueKey(c.now())
 	c.view.Lock()
 	defer c.view.Unlock()

@@ -1,4 +1,4 @@
-package collection
+package holding
 
 import (
 	"encoding/binary"
@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Page is what the collection knows of one URL.
+// A Page is what the holding knows of one URL.
 type Page struct {
 	// Item is what the site says of the URL, its title left out.
 	Item protocol.Item

@@ -1,4 +1,4 @@
-package collection_test
+package holding_test
 
 import (
 	"errors"
@@ -12,18 +12,18 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
-	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/mirror/holding"
 	"github.com/parleyweb/parley/protocol"
 )
 
 const base = "http://site.test/"
 
-// A rig is a collection with a clock of its own.
+// A rig is a holding with a clock of its own.
 type rig struct {
 	t    testing.TB
 	dir  string // holds state and copy
 	now  time.Time
-	col  *collection.Collection
+	col  *holding.Holding
 	gets map[string]int // requests per URL
 }
 
@@ -40,7 +40,7 @@ func (r *rig) copy() string  { return filepath.Join(r.dir, "copy") }
 func (r *rig) open() {
 	r.t.Helper()
 	var err error
-	r.col, err = collection.Open(r.state(), r.copy(), base, &collection.Options{Now: func() time.Time { return r.now }})
+	r.col, err = holding.Open(r.state(), r.copy(), base, &holding.Options{Now: func() time.Time { return r.now }})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func (r *rig) reopen() {
 	r.open()
 }
 
-func (r *rig) apply(s client.Step) collection.Applied {
+func (r *rig) apply(s client.Step) holding.Applied {
 	r.t.Helper()
 	a, err := r.col.Apply(s)
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *rig) apply(s client.Step) collection.Applied {
 
 // pay fetches what is due from a site, at most max pages, and returns how
 // each stands.
-func (r *rig) pay(site map[string]string, max int) []collection.Settled {
+func (r *rig) pay(site map[string]string, max int) []holding.Settled {
 	r.t.Helper()
 	out, err := r.tryPay(site, max)
 	if err != nil {
@@ -74,8 +74,8 @@ func (r *rig) pay(site map[string]string, max int) []collection.Settled {
 	return out
 }
 
-func (r *rig) tryPay(site map[string]string, max int) ([]collection.Settled, error) {
-	var results []collection.Result
+func (r *rig) tryPay(site map[string]string, max int) ([]holding.Settled, error) {
+	var results []holding.Result
 	for len(results) < max {
 		d, ok, _, err := r.col.Next()
 		if err != nil {
@@ -85,16 +85,16 @@ func (r *rig) tryPay(site map[string]string, max int) ([]collection.Settled, err
 			break
 		}
 		r.gets[d.URL]++
-		res := collection.Result{Debt: d, Status: 404, Answer: collection.Gone}
+		res := holding.Result{Debt: d, Status: 404, Answer: holding.Gone}
 		if body, ok := site[d.URL]; ok {
-			res.Status, res.Answer, res.Body, res.ETag = 200, collection.Fetched, r.body(body), `"e"`
+			res.Status, res.Answer, res.Body, res.ETag = 200, holding.Fetched, r.body(body), `"e"`
 		}
 		results = append(results, res)
 	}
 	return r.col.Settle(results)
 }
 
-func (r *rig) body(s string) *collection.Body {
+func (r *rig) body(s string) *holding.Body {
 	r.t.Helper()
 	b, err := r.col.NewBody()
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *rig) body(s string) *collection.Body {
 	return b
 }
 
-// files returns what stands in the copy, the collection's own files left out.
+// files returns what stands in the copy, the holding's own files left out.
 func (r *rig) files() map[string]string {
 	r.t.Helper()
 	m := map[string]string{}
@@ -206,7 +206,7 @@ func TestFirstSync(t *testing.T) {
 		}
 	}
 	r.wantFiles(map[string]string{"index.html": "home", "a.html": "A", "d/b.html": "B"})
-	want := collection.Counts{Pages: 3, Held: 3, Bytes: 6, Matched: 3}
+	want := holding.Counts{Pages: 3, Held: 3, Bytes: 6, Matched: 3}
 	if got := r.col.Counts(); got != want {
 		t.Errorf("counts %+v, want %+v", got, want)
 	}
@@ -403,31 +403,31 @@ func TestForeignAndLongURLsAreRefused(t *testing.T) {
 func TestOtherSiteIsRefused(t *testing.T) {
 	r := newRig(t)
 	r.col.Close()
-	if _, err := collection.Open(r.state(), r.copy(), "http://other.test/", nil); !errors.Is(err, collection.ErrOther) {
+	if _, err := holding.Open(r.state(), r.copy(), "http://other.test/", nil); !errors.Is(err, holding.ErrOther) {
 		t.Errorf("state of another site: %v", err)
 	}
-	if _, err := collection.Open(r.state()+"2", r.copy(), "http://other.test/", nil); !errors.Is(err, collection.ErrOther) {
+	if _, err := holding.Open(r.state()+"2", r.copy(), "http://other.test/", nil); !errors.Is(err, holding.ErrOther) {
 		t.Errorf("directory of another site: %v", err)
 	}
 	strange := t.TempDir()
 	os.WriteFile(filepath.Join(strange, "thesis.tex"), nil, 0o644)
-	if _, err := collection.Open(filepath.Join(t.TempDir(), "s"), strange, base, nil); err == nil {
+	if _, err := holding.Open(filepath.Join(t.TempDir(), "s"), strange, base, nil); err == nil {
 		t.Error("a directory with other files was taken")
 	}
 	r.open()
-	if _, err := collection.Open(r.state(), r.copy(), base, nil); !errors.Is(err, collection.ErrHeld) {
+	if _, err := holding.Open(r.state(), r.copy(), base, nil); !errors.Is(err, holding.ErrHeld) {
 		t.Errorf("state that is held: %v", err)
 	}
 }
 
-// The state may stand in the collection's own directory.
+// The state may stand in the holding's own directory.
 func TestStateInTheDirectory(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, ".parley", "state.db")
 	r := &rig{t: t, gets: map[string]int{}, dir: dir, now: time.Now()}
 	for _, body := range []string{"A", "B"} {
 		var err error
-		if r.col, err = collection.Open(state, dir, base, nil); err != nil {
+		if r.col, err = holding.Open(state, dir, base, nil); err != nil {
 			t.Fatal(err)
 		}
 		r.apply(whole(1, create("a", body)))
@@ -478,7 +478,7 @@ func TestLostStateAndLostDirectory(t *testing.T) {
 	r.col.Close()
 	os.RemoveAll(r.copy())
 	r.open()
-	if c := r.col.Counts(); c != (collection.Counts{}) {
+	if c := r.col.Counts(); c != (holding.Counts{}) {
 		t.Fatalf("counts of an emptied directory: %+v", c)
 	}
 	r.apply(step)

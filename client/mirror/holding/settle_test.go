@@ -1,11 +1,11 @@
-package collection_test
+package holding_test
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/mirror/holding"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -92,7 +92,7 @@ func TestSiteWhoseDigestsAreNeverRightIsDemoted(t *testing.T) {
 	if etag, _ := d.Conditional(); etag != `"e"` {
 		t.Errorf("the request is not conditional: %+v", d)
 	}
-	s, err := r.col.Settle([]collection.Result{{Debt: d, Answer: collection.Unchanged, Status: 304}})
+	s, err := r.col.Settle([]holding.Result{{Debt: d, Answer: holding.Unchanged, Status: 304}})
 	if err != nil || !s[0].Fresh || s[0].Mismatch || r.col.Counts().Owed != 0 {
 		t.Errorf("settled %+v %v", s, err)
 	}
@@ -106,7 +106,7 @@ func TestSiteWhoseDigestsAreNeverRightIsDemoted(t *testing.T) {
 
 // What the site tells while a request is under way counts more than its answer.
 func TestToldDuringTheRequest(t *testing.T) {
-	fetch := func(r *rig, body string, meanwhile ...protocol.Change) collection.Settled {
+	fetch := func(r *rig, body string, meanwhile ...protocol.Change) holding.Settled {
 		t.Helper()
 		d, ok, _, err := r.col.Next()
 		if err != nil || !ok {
@@ -114,7 +114,7 @@ func TestToldDuringTheRequest(t *testing.T) {
 		}
 		b := r.body(body)
 		r.apply(told(2, meanwhile...))
-		s, err := r.col.Settle([]collection.Result{{Debt: d, Answer: collection.Fetched, Status: 200, Body: b}})
+		s, err := r.col.Settle([]holding.Result{{Debt: d, Answer: holding.Fetched, Status: 200, Body: b}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,16 +160,16 @@ func TestAnswersThatBringNothing(t *testing.T) {
 	type w = []time.Duration
 	for _, c := range []struct {
 		name   string
-		answer collection.Answer
+		answer holding.Answer
 		status int
 		waits  w
 	}{
-		{"gone", collection.Gone, 404, w{10 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour, 24 * time.Hour}},
-		{"refused", collection.Refused, 403, w{10 * time.Second, time.Minute}},
-		{"failed", collection.Failed, 503, w{time.Second, 2 * time.Second, 4 * time.Second}},
-		{"no answer", collection.Failed, 0, w{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, 64 * time.Second, 128 * time.Second, 256 * time.Second, 5 * time.Minute, 5 * time.Minute}},
-		{"too large", collection.TooLarge, 200, w{0}},
-		{"unchanged, though nothing is held", collection.Unchanged, 304, w{10 * time.Second}},
+		{"gone", holding.Gone, 404, w{10 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour, 24 * time.Hour}},
+		{"refused", holding.Refused, 403, w{10 * time.Second, time.Minute}},
+		{"failed", holding.Failed, 503, w{time.Second, 2 * time.Second, 4 * time.Second}},
+		{"no answer", holding.Failed, 0, w{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, 64 * time.Second, 128 * time.Second, 256 * time.Second, 5 * time.Minute, 5 * time.Minute}},
+		{"too large", holding.TooLarge, 200, w{0}},
+		{"unchanged, though nothing is held", holding.Unchanged, 304, w{10 * time.Second}},
 	} {
 		r := newRig(t)
 		r.apply(told(1, create("held", "H")))
@@ -180,7 +180,7 @@ func TestAnswersThatBringNothing(t *testing.T) {
 			if err != nil || !ok {
 				t.Fatalf("%s: no debt: %v", c.name, err)
 			}
-			if _, err := r.col.Settle([]collection.Result{{Debt: d, Answer: c.answer, Status: c.status}}); err != nil {
+			if _, err := r.col.Settle([]holding.Result{{Debt: d, Answer: c.answer, Status: c.status}}); err != nil {
 				t.Fatal(err)
 			}
 			if got := r.due(); got != wait {
@@ -199,7 +199,7 @@ func TestRetryAfterIsKeptTo(t *testing.T) {
 	r := newRig(t)
 	r.apply(told(1, create("a", "A")))
 	d, _, _, _ := r.col.Next()
-	if _, err := r.col.Settle([]collection.Result{{Debt: d, Status: 429, Retry: r.now.Add(5 * time.Minute)}}); err != nil {
+	if _, err := r.col.Settle([]holding.Result{{Debt: d, Status: 429, Retry: r.now.Add(5 * time.Minute)}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.due(); got != 5*time.Minute {
@@ -227,7 +227,7 @@ func TestForbiddenPagesAreParked(t *testing.T) {
 	r.apply(told(2, create("a", "A"), create("b", "B")))
 	for range 2 {
 		d, _, _, _ := r.col.Next()
-		if _, err := r.col.Settle([]collection.Result{{Debt: d, Answer: collection.Forbidden}}); err != nil {
+		if _, err := r.col.Settle([]holding.Result{{Debt: d, Answer: holding.Forbidden}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -256,7 +256,7 @@ func TestUnchangedPaysWithoutADigest(t *testing.T) {
 	if !ok || d.ETag != `"e"` {
 		t.Fatalf("debt %+v %v", d, ok)
 	}
-	s, err := r.col.Settle([]collection.Result{{Debt: d, Answer: collection.Unchanged, Status: 304}})
+	s, err := r.col.Settle([]holding.Result{{Debt: d, Answer: holding.Unchanged, Status: 304}})
 	if err != nil || !s[0].Fresh || s[0].Stored {
 		t.Errorf("settled %+v %v", s, err)
 	}

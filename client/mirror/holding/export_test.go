@@ -1,4 +1,4 @@
-package collection
+package holding
 
 import "errors"
 
@@ -9,9 +9,9 @@ var (
 	ParsePage   = parsePage
 )
 
-// CrashAfter makes the collection stop like a killed process: n file
+// CrashAfter makes the holding stop like a killed process: n file
 // operations from now, in the middle of what a transaction asked for.
-func (c *Collection) CrashAfter(n int) {
+func (c *Holding) CrashAfter(n int) {
 	c.tree.each = func() error {
 		if n--; n < 0 {
 			return errors.New("crashed by the test")

@@ -1,4 +1,4 @@
-package collection
+package holding
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ type Applied struct {
 // in transactions of bounded size. It may stand before the cursor that is
 // stored: client.Follow takes such a one only where the site says that it was
 // set back, and refuses it as old otherwise.
-func (c *Collection) Apply(step client.Step) (Applied, error) {
+func (c *Holding) Apply(step client.Step) (Applied, error) {
 	var a Applied
 	a.Foreign = step.Skipped
 	last := !step.Whole
@@ -56,7 +56,7 @@ func (u *update) stale(step client.Step) bool {
 	return step.Cursor.Epoch == u.meta.Cursor.Epoch && step.Cursor.Seq < u.meta.Cursor.Seq
 }
 
-// stand stores where the collection stands after a step.
+// stand stores where the holding stands after a step.
 func (u *update) stand(step client.Step) {
 	u.meta.Door = step.Door
 	if !step.Cursor.IsZero() {
