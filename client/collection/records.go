@@ -1,0 +1,181 @@
+package collection
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Signal is by what a page came to be asked for.
+type Signal string
+
+// The signals, the least first: a page that waits for its turn keeps the greatest.
+const (
+	ByLink     Signal = "link" // a page led there
+	ByAge      Signal = "age"  // the policy thinks that it may have changed
+	BySitemap  Signal = "sitemap"
+	ByFeed     Signal = "feed"
+	ByManifest Signal = "manifest"
+	ByChanges  Signal = "changes"
+	ByStream   Signal = "stream"
+	ByIndexNow Signal = "indexnow"
+	ByPerson   Signal = "person" // crawler add, or a start page
+)
+
+// A State is where a page stands.
+type State uint8
+
+const (
+	Known    State = iota // never asked for
+	Held                  // its content was fetched, and is the newest that we know
+	Gone                  // 410, two 404s hours apart, or the site's own word
+	Moved                 // it redirects, to Target
+	Refused               // 4xx and the like: asked again seldom
+	Failing               // no whole answer yet, or not lately: what was held stays held
+	Excluded              // robots.txt, a rule or a limit forbids to ask; see Why
+)
+
+// A Page is what is known of one URL (V22).
+type Page struct {
+	ID    frontier.PageID
+	Site  frontier.SiteID
+	URL   string
+	Depth int
+	Found time.Time
+	By    Signal // that found it
+	State State
+	Why   string // for Excluded: the rule
+
+	Dynamic, NoIndex bool
+
+	// Told: somebody says that the page has changed, or is new. Debt is the
+	// digest that it owes, zero if that was not said; Signal by what.
+	Told   bool
+	Debt   protocol.Digest
+	Signal Signal
+	Missed int // answers in a row that were not what was told
+
+	fresh.History
+	Status int       // of the last answer, 0: none
+	Fails  int       // answers in a row that were none, or 404 while held
+	Fault  string    // of the last one of them, for people
+	Failed time.Time // the first of them
+
+	// What is held, if Digest is not zero; what was held, if Gone.
+	Digest, Parsed, Text             protocol.Digest
+	Length                           int64
+	Type, Title, Language, Canonical string
+	ETag, LastModified               string // as they came
+	Stored                           Place
+	Original                         frontier.PageID // of which the parsed content is a duplicate; 0: none
+	Target                           string          // of a redirect
+
+	Importance float32 // 0..1, as a manifest says; NaN: unknown
+	Rank       float32 // a link score; 0: unknown
+	Cash       float32 // OPIC
+
+	Latency, Took time.Duration // of the last answer
+
+	At    time.Time // when it is to be asked for next; the zero time: at once; Never: not
+	Value float32   // what the policy says that gains
+}
+
+// A Place is where a body stands.
+type Place struct {
+	File   string `json:"file,omitempty"` // below the collection; empty: nowhere
+	Offset int64  `json:"offset"`
+	Length int64  `json:"length"` // of the record, 0 for a plain file
+}
+
+// A Site is what is known of one origin (V23).
+type Site struct {
+	ID       frontier.SiteID
+	Origin   string // "https://example.org"
+	Found    time.Time
+	IP       netip.Addr
+	Resolved time.Time // when
+
+	Pages, Held, Gone, Ready, Dynamic, Errors, Duplicates int // counted by the collection
+	Requests, Bytes                                       int64
+
+	Delay   time.Duration // Crawl-delay
+	Soft404 bool          // it answers 200 for what does not exist
+	Fault   string        // the last, for people
+	FaultAt time.Time
+	Quiet   time.Time // not to be asked before
+
+	Trust []byte // package trust keeps its record here
+	Shape []byte // package seed keeps its record here: depths, new and seen URLs
+}
+
+// A SourceKind is a way by which a site tells of its pages.
+type SourceKind string
+
+const (
+	Robots      SourceKind = "robots"
+	ManifestRDF SourceKind = "manifest" // and the doors that it names: followed by client.Follow
+	SitemapXML  SourceKind = "sitemap"
+	NewsFeed    SourceKind = "feed"
+)
+
+// A Source is one thing that tells of a site's pages, and how far it was taken in.
+type Source struct {
+	ID     uint64
+	Site   frontier.SiteID
+	Kind   SourceKind
+	URL    string
+	Parent uint64 // the sitemap index that names it
+
+	Cursor             protocol.Cursor // ManifestRDF
+	Door               string          // that told last
+	ETag, LastModified string
+	Digest             protocol.Digest // of the body that was taken in last
+	Body               []byte          // Robots: what is in force, at most 500 KiB
+	Status             int
+	Polled, Changed    time.Time
+	At                 time.Time // when it is due
+	Fails              int
+	Fault              string
+	Pages              int // that it named last time
+}
+
+// A Find is a URL that was admitted, by a link, a source or a person.
+type Find struct {
+	URL     string // canonical
+	Depth   int
+	By      Signal
+	Dynamic bool
+	LogOnly bool
+	Exclude string // known, but excluded by this rule
+}
+
+// A Visit is what asking for a page came to.
+type Visit struct {
+	Page          frontier.PageID
+	Asked         time.Time
+	Latency, Took time.Duration
+	IP            netip.Addr
+	Status        int
+	Fault         string    // no answer, or not a whole one; empty: there was one
+	Silent        bool      // Fault is the network's or the site's, not the page's: DNS, connect
+	Again         time.Time // the site wants to be asked no earlier (Retry-After)
+
+	Proto                      string // "HTTP/1.1"
+	Header                     http.Header
+	Body                       []byte // for 200
+	Cut                        bool   // Body is not whole: over the limit
+	Type, ETag, LastModified   string
+	Modified                   time.Time // Last-Modified, if it is credible
+	Title, Language, Canonical string
+	NoIndex                    bool
+	Digest, Parsed, Text       protocol.Digest
+	Soft404                    bool // it looks like what the site answers for what does not exist
+
+	Links   []Find // what it leads to; ignored for a duplicate (P17)
+	Target  *Find  // of a redirect
+	Exclude string // not asked for: the rule that forbids it
+}

@@ -1,0 +1,2 @@
+// Package indexnow takes notices of the IndexNow protocol.
+package indexnow

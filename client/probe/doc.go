@@ -1,0 +1,2 @@
+// Package probe finds out what a site offers to crawlers.
+package probe

@@ -1,0 +1,2 @@
+// Package rank says how important pages are, from links alone.
+package rank

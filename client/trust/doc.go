@@ -1,0 +1,2 @@
+// Package trust judges what a site's word is worth.
+package trust

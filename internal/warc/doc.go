@@ -1,0 +1,2 @@
+// Package warc reads and writes WARC 1.1 (ISO 28500), and its CDXJ index.
+package warc
