@@ -1,21 +1,15 @@
 package server
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/parleyweb/parley/internal/holder"
 	"github.com/parleyweb/parley/internal/journal"
 )
 
@@ -42,84 +36,16 @@ type Holder struct {
 }
 
 // ErrNotHeld is returned by [Ask] when no process has the journal.
-var ErrNotHeld = errors.New("no process has the journal")
-
-// longestSocket is how long the path of a socket may be, in bytes: less than
-// the least that any system allows, which is 104.
-const longestSocket = 100
+var ErrNotHeld = holder.ErrNotHeld
 
 // SocketPath is where the holder of the journal at path answers: beside it,
 // or in the system's temporary directory where that path would be too long.
-func SocketPath(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	if s := abs + ".sock"; len(s)+len(newSocket) <= longestSocket {
-		return s, nil
-	}
-	sum := sha256.Sum256([]byte(abs))
-	return filepath.Join(os.TempDir(), "parley-"+hex.EncodeToString(sum[:8])+".sock"), nil
-}
-
-// newSocket is what the name of a socket ends in until it is private.
-const newSocket = "~"
+func SocketPath(path string) (string, error) { return holder.SocketPath(path) }
 
 // Run answers until ctx ends, which also ends what was asked and is still
-// being done. It must be called with the journal open: that is why a socket
-// which is there already is a dead one, and is replaced.
+// being done. It must be called with the journal open.
 func (h *Holder) Run(ctx context.Context) error {
-	path, err := SocketPath(h.State)
-	if err != nil {
-		return fmt.Errorf("hold %s: %w", h.State, err)
-	}
-	ln, err := listenPrivate(path)
-	if err != nil {
-		return fmt.Errorf("hold %s: %w", h.State, err)
-	}
-	srv := &http.Server{Handler: h.mux(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    slog.NewLogLogger(orDiscard(h.Log).Handler(), slog.LevelDebug)}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(ln) }()
-	select {
-	case err = <-done: // it failed
-		srv.Close()
-	case <-ctx.Done():
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if srv.Shutdown(end) != nil {
-			srv.Close()
-		}
-		err = <-done
-	}
-	os.Remove(path)
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return fmt.Errorf("hold %s: %w", h.State, err)
-}
-
-// listenPrivate listens on a socket that is private before it has its name.
-func listenPrivate(path string) (net.Listener, error) {
-	temp := path + newSocket
-	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	ln, err := net.Listen("unix", temp)
-	if err != nil {
-		return nil, err
-	}
-	ln.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err = os.Chmod(temp, 0o600); err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		ln.Close()
-		os.Remove(temp)
-		return nil, err
-	}
-	return ln, nil
+	return holder.Serve(ctx, h.State, h.mux(), h.Log)
 }
 
 func (h *Holder) mux() http.Handler {
@@ -184,62 +110,13 @@ func (h *Holder) settled(ctx context.Context, do func(context.Context) (Report, 
 	return rep, err
 }
 
-// askPatience is how long Ask waits for a process that has the journal to
-// open its door.
-const askPatience = 5 * time.Second
-
 // Ask asks the process that has the journal at state, and decodes its JSON
 // into out, a *Report or *Status. It returns ErrNotHeld when no process has
 // the journal: then the caller may open it. It waits up to 5 s for a holder
 // that does not answer yet, and as long as ctx lets it for the answer.
 func Ask(ctx context.Context, state, method, path string, out any) error {
-	err := ask(ctx, state, method, path, out)
-	if err != nil && err != ErrNotHeld {
-		return fmt.Errorf("ask the holder of %s: %w", state, err)
-	}
-	return err
-}
-
-func ask(ctx context.Context, state, method, path string, out any) error {
-	socket, err := SocketPath(state)
-	if err != nil {
-		return err
-	}
-	c := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		},
-	}}
-	for begin := time.Now(); ; {
-		req, err := http.NewRequestWithContext(ctx, method, "http://holder"+path, nil)
-		if err != nil {
-			return err
-		}
-		resp, err := c.Do(req)
-		if err == nil {
-			return answerOf(resp, out)
-		}
-		var dial *net.OpError
-		if !errors.As(err, &dial) || dial.Op != "dial" {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		held, heldErr := isHeld(state)
-		switch {
-		case heldErr != nil:
-			return heldErr
-		case !held:
-			return ErrNotHeld
-		case time.Since(begin) > askPatience:
-			return fmt.Errorf("a process has it, and does not answer: %w", err)
-		}
-		if !sleep(ctx, 50*time.Millisecond) {
-			return ctx.Err()
-		}
-	}
+	door := holder.Door{State: state, Held: func() (bool, error) { return isHeld(state) }}
+	return door.Ask(ctx, method, path, nil, out)
 }
 
 // isHeld reports whether another process has the journal at path.
@@ -255,20 +132,4 @@ func isHeld(path string) (bool, error) {
 		return false, nil // whatever is wrong with it, the caller who opens it is told
 	}
 	return false, j.Close()
-}
-
-func answerOf(resp *http.Response, out any) error {
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		var p problem
-		if json.Unmarshal(b, &p) == nil && p.Detail != "" {
-			return errors.New(p.Detail)
-		}
-		return fmt.Errorf("it answered %s: %.200s", resp.Status, bytes.TrimSpace(b))
-	}
-	return json.Unmarshal(b, out)
 }

@@ -1,0 +1,219 @@
+// Package holder is how one process that has a state open answers the others
+// of this machine, on a Unix socket beside the state that only its owner may use.
+package holder
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// ErrNotHeld is returned by [Door.Ask] when no process has the state.
+var ErrNotHeld = errors.New("no process has the state")
+
+// longestSocket is how long the path of a socket may be, in bytes: less than
+// the least that any system allows, which is 104.
+const longestSocket = 100
+
+// newSocket is what the name of a socket ends in until it is private.
+const newSocket = "~"
+
+// SocketPath is where the holder of the state at path answers: beside it,
+// or in the system's temporary directory where that path would be too long.
+func SocketPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if s := abs + ".sock"; len(s)+len(newSocket) <= longestSocket {
+		return s, nil
+	}
+	sum := sha256.Sum256([]byte(abs))
+	return filepath.Join(os.TempDir(), "parley-"+hex.EncodeToString(sum[:8])+".sock"), nil
+}
+
+// Serve answers for the state at path until ctx ends, which also ends what was
+// asked and is still being done. It must be called with the state open: that
+// is why a socket which is there already is a dead one, and is replaced.
+func Serve(ctx context.Context, state string, h http.Handler, log *slog.Logger) error {
+	path, err := SocketPath(state)
+	if err != nil {
+		return fmt.Errorf("hold %s: %w", state, err)
+	}
+	ln, err := listenPrivate(path)
+	if err != nil {
+		return fmt.Errorf("hold %s: %w", state, err)
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(ln) }()
+	select {
+	case err = <-done: // it failed
+		srv.Close()
+	case <-ctx.Done():
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if srv.Shutdown(end) != nil {
+			srv.Close()
+		}
+		err = <-done
+	}
+	os.Remove(path)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("hold %s: %w", state, err)
+}
+
+// listenPrivate listens on a socket that is private before it has its name.
+func listenPrivate(path string) (net.Listener, error) {
+	temp := path + newSocket
+	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	ln, err := net.Listen("unix", temp)
+	if err != nil {
+		return nil, err
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err = os.Chmod(temp, 0o600); err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		ln.Close()
+		os.Remove(temp)
+		return nil, err
+	}
+	return ln, nil
+}
+
+// A Door is where to ask for a state.
+type Door struct {
+	State string
+
+	// Held reports whether another process has the state open: only then is a
+	// socket without an answer worth waiting for.
+	Held func() (bool, error)
+}
+
+// maxAnswer bounds an answer that is read whole.
+const maxAnswer = 16 << 20
+
+// askPatience is how long Ask waits for a process that has the state to
+// open its door.
+const askPatience = 5 * time.Second
+
+// Ask sends in, if not nil, as JSON to the process that has the state, and
+// decodes its JSON answer into out. It returns ErrNotHeld when no process has the
+// state: then the caller may open it. It waits up to 5 s for a holder
+// that does not answer yet, and as long as ctx lets it for the answer.
+func (d Door) Ask(ctx context.Context, method, path string, in, out any) error {
+	body, err := d.Stream(ctx, method, path, in)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	b, err := io.ReadAll(io.LimitReader(body, maxAnswer))
+	if err == nil {
+		err = json.Unmarshal(b, out)
+	}
+	if err != nil {
+		return fmt.Errorf("ask the holder of %s: %w", d.State, err)
+	}
+	return nil
+}
+
+// Stream asks as Ask does, and returns the answer to be read as it comes, and
+// closed.
+func (d Door) Stream(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
+	body, err := d.ask(ctx, method, path, in)
+	if err != nil && err != ErrNotHeld {
+		return nil, fmt.Errorf("ask the holder of %s: %w", d.State, err)
+	}
+	return body, err
+}
+
+func (d Door) ask(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
+	socket, err := SocketPath(d.State)
+	if err != nil {
+		return nil, err
+	}
+	var text []byte
+	if in != nil {
+		if text, err = json.Marshal(in); err != nil {
+			return nil, err
+		}
+	}
+	c := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+	}}
+	for begin := time.Now(); ; {
+		req, err := http.NewRequestWithContext(ctx, method, "http://holder"+path, bytes.NewReader(text))
+		if err != nil {
+			return nil, err
+		}
+		resp, err := c.Do(req)
+		if err == nil {
+			return answerOf(resp)
+		}
+		var dial *net.OpError
+		if !errors.As(err, &dial) || dial.Op != "dial" {
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		held, heldErr := d.Held()
+		switch {
+		case heldErr != nil:
+			return nil, heldErr
+		case !held:
+			return nil, ErrNotHeld
+		case time.Since(begin) > askPatience:
+			return nil, fmt.Errorf("a process has it, and does not answer: %w", err)
+		}
+		t := time.NewTimer(50 * time.Millisecond)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// answerOf returns the body of an answer, or the error that it tells (RFC 9457).
+func answerOf(resp *http.Response) (io.ReadCloser, error) {
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return nil, err
+	}
+	var p struct{ Detail string }
+	if json.Unmarshal(b, &p) == nil && p.Detail != "" {
+		return nil, errors.New(p.Detail)
+	}
+	return nil, fmt.Errorf("it answered %s: %.200s", resp.Status, bytes.TrimSpace(b))
+}
