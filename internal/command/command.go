@@ -44,6 +44,11 @@ type Command struct {
 	LogLevel slog.Level                        // of --log-level, unless said otherwise
 	Run      func(context.Context, *Env) error // nil if there are only parts
 
+	// Seldom names options that the help leaves out, and SeldomIn says where they
+	// are explained, such as "crawler config --all".
+	Seldom   []string
+	SeldomIn string
+
 	// Sites says what sections in the configuration file mean: see [Sites].
 	Sites Sites
 

@@ -296,3 +296,24 @@ func TestProgress(t *testing.T) {
 		t.Errorf("not a terminal, and yet: %q", screen.String())
 	}
 }
+
+// A command with many options keeps what is seldom needed out of its help.
+func TestSeldom(t *testing.T) {
+	tool := func() *command.Command {
+		return &command.Command{Name: "tool", Seldom: []string{"rare"}, SeldomIn: `"tool config"`,
+			Flags: func(fs *flag.FlagSet) { fs.Bool("rare", false, "hardly ever"); fs.Bool("usual", false, "always") },
+			Run:   func(context.Context, *command.Env) error { return nil }}
+	}
+	var out strings.Builder
+	if code := command.Main(t.Context(), tool, []string{"-h"}, nil, &out, io.Discard); code != 0 {
+		t.Errorf("help: exit code %d", code)
+	}
+	for want, there := range map[string]bool{"--usual": true, "hardly ever": false, `1 options that are seldom needed: see "tool config"`: true} {
+		if strings.Contains(out.String(), want) != there {
+			t.Errorf("%q in the help: want %v in\n%s", want, there, &out)
+		}
+	}
+	if code := command.Main(t.Context(), tool, []string{"--rare"}, nil, io.Discard, io.Discard); code != 0 {
+		t.Errorf("a seldom option is none: exit code %d", code)
+	}
+}

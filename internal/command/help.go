@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
@@ -24,7 +25,17 @@ func (c *Command) help(w io.Writer, name string, fs *flag.FlagSet) error {
 		fmt.Fprintf(&b, "%s COMMAND -h says more of each.\n", name)
 	}
 	fmt.Fprintf(&b, "\nOptions:\n")
-	fs.VisitAll(func(f *flag.Flag) { b.WriteString(describe(f)) })
+	left := 0
+	fs.VisitAll(func(f *flag.Flag) {
+		if slices.Contains(c.Seldom, f.Name) {
+			left++
+			return
+		}
+		b.WriteString(describe(f))
+	})
+	if left > 0 {
+		fmt.Fprintf(&b, "\nAnd %d options that are seldom needed: see %s.\n", left, c.SeldomIn)
+	}
 	if c.Run != nil {
 		fmt.Fprintf(&b, "\nAn option that is not given is taken from the environment, else from the file\nthat --config names: a line for each, such as \"docroot /srv/www\". An option that\nmay be repeated is repeated there, and has one value a line in the environment.\n")
 		if c.Sites != OneSite {
