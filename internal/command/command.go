@@ -39,6 +39,7 @@ type Command struct {
 	Help    string // teaches by example
 
 	Args     []string                          // names of the arguments that it wants, neither more nor less
+	Variadic bool                              // it takes more of them, any number
 	Flags    func(fs *flag.FlagSet)            // defines the options, with defaults
 	Required []string                          // options that must not be empty
 	LogLevel slog.Level                        // of --log-level, unless said otherwise
@@ -67,7 +68,7 @@ type Command struct {
 
 // An Env is what a Command runs in.
 type Env struct {
-	Args           []string // as many as Command.Args
+	Args           []string // as many as Command.Args, or more if Variadic
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Log            *slog.Logger // to Stderr
@@ -217,7 +218,7 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 			return nil, Misusef("--%s is required", r)
 		}
 	}
-	if len(rest) > len(c.Args) {
+	if len(rest) > len(c.Args) && !c.Variadic {
 		return nil, Misusef("unexpected argument %q", rest[len(c.Args)])
 	} else if len(rest) < len(c.Args) {
 		return nil, Misusef("%s is required", c.Args[len(rest)])

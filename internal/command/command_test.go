@@ -297,6 +297,29 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// A variadic command takes what comes, from what it must have on.
+func TestVariadic(t *testing.T) {
+	var got []string
+	tool := func() *command.Command {
+		return &command.Command{Name: "tool", Args: []string{"FIRST"}, Variadic: true,
+			Flags: func(fs *flag.FlagSet) { fs.Bool("b", false, "") },
+			Run:   func(_ context.Context, env *command.Env) error { got = env.Args; return nil }}
+	}
+	for _, c := range []struct {
+		args string
+		code int
+	}{{"", 2}, {"x", 0}, {"x --b y z", 0}} {
+		got = nil
+		args := strings.Fields(c.args)
+		if code := command.Main(t.Context(), tool, args, nil, io.Discard, io.Discard); code != c.code {
+			t.Errorf("tool %s: exit code %d, want %d", c.args, code, c.code)
+		}
+		if want := slices.DeleteFunc(args, func(s string) bool { return s == "--b" }); c.code == 0 && !slices.Equal(got, want) {
+			t.Errorf("tool %s: arguments %q", c.args, got)
+		}
+	}
+}
+
 // A command with many options keeps what is seldom needed out of its help.
 func TestSeldom(t *testing.T) {
 	tool := func() *command.Command {
