@@ -26,6 +26,7 @@ func BenchmarkRead(b *testing.B) {
 	if err != nil || size == 0 {
 		b.Skipf("no pages: %v", err)
 	}
+	bare, full, text := new(html.Scanner), &html.Scanner{Contents: true}, &html.Scanner{MainText: true}
 	for _, c := range []struct {
 		name string
 		do   func([]byte)
@@ -35,6 +36,9 @@ func BenchmarkRead(b *testing.B) {
 		{"text", func(p []byte) { html.Read("https://example.org/", p, html.Options{Text: true}) }},
 		{"links", func(p []byte) { html.Read("https://example.org/", p, html.Options{Links: true}) }},
 		{"text+links", func(p []byte) { html.Read("https://example.org/", p, html.Options{Text: true, Links: true}) }},
+		{"scan", func(p []byte) { bare.Scan(p) }},
+		{"scan+content", func(p []byte) { full.Scan(p) }},
+		{"scan+text", func(p []byte) { text.Scan(p) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(size))

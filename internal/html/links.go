@@ -64,13 +64,15 @@ func (r *references) add(e element, a *attributes) {
 }
 
 // addRefresh takes in the URL of <meta http-equiv="refresh" content="0; url=...">.
-func (r *references) addRefresh(content []byte) {
-	_, ref, found := bytes.Cut(bytes.ReplaceAll(content, []byte{','}, []byte{';'}), []byte{';'})
-	if !found {
-		return
+func (r *references) addRefresh(content []byte) { r.addRef(refreshRef(content)) }
+
+// refreshRef returns the reference in the content of a refresh; nil if there is none.
+func refreshRef(content []byte) []byte {
+	i := bytes.IndexAny(content, ",;")
+	if i < 0 {
+		return nil
 	}
-	ref = content[len(content)-len(ref):]
-	ref = bytes.TrimSpace(ref)
+	ref := bytes.TrimSpace(content[i+1:])
 	if len(ref) > 3 && strings.EqualFold(string(ref[:3]), "url") {
 		if rest := bytes.TrimSpace(ref[3:]); len(rest) > 0 && rest[0] == '=' {
 			ref = bytes.TrimSpace(rest[1:])
@@ -79,7 +81,7 @@ func (r *references) addRefresh(content []byte) {
 	if len(ref) > 0 && (ref[0] == '"' || ref[0] == '\'') {
 		ref, _, _ = bytes.Cut(ref[1:], ref[:1])
 	}
-	r.addRef(ref)
+	return ref
 }
 
 func (r *references) addRef(ref []byte) {

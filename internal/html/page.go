@@ -17,6 +17,16 @@
 // so is a line of <pre>. There are no empty lines. Words on a line are
 // separated by single spaces; a cell of a table ends a word. What style sheets
 // and scripts make of all this is not known here.
+//
+// # Two readers
+//
+// Read stands on the tokenizer of golang.org/x/net/html, and is what is right. A
+// Scanner is for a crawler, which reads page after page: it finds the same
+// with a scanner of our own, in a fifth of the time, and tells more of what a
+// page refers to. Tests hold it to the tokens of x/net and to Read, on real
+// pages, broken ones and whatever a fuzzer makes. A lexer of tdewolff/parse
+// was measured, too: at 2.9 times the speed of the tokenizer it would still
+// leave the entities to do.
 package html
 
 import (
@@ -314,13 +324,21 @@ func plain(text []byte) string {
 	if !utf8.Valid(text) {
 		return ""
 	}
-	s := strings.Join(strings.FieldsFunc(string(text), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
-	if len(s) <= MaxTitle {
-		return s
+	var b []byte
+	for word := range bytes.FieldsFuncSeq(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		if len(b) > 0 {
+			b = append(b, ' ')
+		}
+		if b = append(b, word[:min(len(word), MaxTitle+1)]...); len(b) > MaxTitle {
+			break
+		}
+	}
+	if len(b) <= MaxTitle {
+		return string(b)
 	}
 	n := MaxTitle
-	for !utf8.RuneStart(s[n]) {
+	for !utf8.RuneStart(b[n]) {
 		n--
 	}
-	return strings.TrimSpace(s[:n])
+	return strings.TrimSpace(string(b[:n]))
 }

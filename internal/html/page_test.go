@@ -193,13 +193,14 @@ func TestText(t *testing.T) {
 }
 
 // Nobody makes Read take more than its share of time or memory.
-func TestHostilePages(t *testing.T) {
+// hostilePages are pages that a careless reader would take for ever, or all memory, for.
+func hostilePages() map[string]string {
 	size := 1 << 20
 	if testing.Short() {
 		size = 1 << 17
 	}
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
-	for name, page := range map[string]string{
+	return map[string]string{
 		"open elements":        fill("<div>"),
 		"open inline elements": fill("<b hidden>"),
 		"unmatched ends":       strings.Repeat("<div>", 511) + fill("</p>"),
@@ -227,7 +228,23 @@ func TestHostilePages(t *testing.T) {
 		"classes of text": fill("x "),
 		"UTF-16":          utf16(fill("ä"), true),
 		"title":           "<title>" + fill("x "),
-	} {
+		"quotes":          fill("<a href='"),
+		"open quotes":     fill("<a href='x>") + "<a href=\"" + fill("<b c=\"x>"),
+		"scripts":         fill("<script><!--<script>-->"),
+		"a long script":   "<script><!--" + fill("</script <-"),
+		"half comments":   fill("<!-- --!x"),
+		"half entities":   "<a href='" + fill("&#x") + "'>" + fill("&aaaaaaaaa"),
+		"an entity":       "&" + fill("a"),
+		"end tags":        fill("</"),
+		"raw ends":        "<title>" + fill("</titl"),
+		"images":          "<img srcset='" + fill("a, b 1x,") + "'>",
+		"line ends":       "<a href='" + fill("\r\n") + "x'>",
+		"link headers":    fill("<link rel=canonical href=&amp;x>"),
+	}
+}
+
+func TestHostilePages(t *testing.T) {
+	for name, page := range hostilePages() {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		began := time.Now()

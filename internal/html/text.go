@@ -49,6 +49,12 @@ func newText() text {
 	return text{stack: append(make([]frame, 0, 32), frame{element: element{traits: root | special | fence}})}
 }
 
+// reset begins another page in the memory of the last.
+func (t *text) reset() {
+	t.stack = append(t.stack[:0], frame{element: element{traits: root | special | fence}})
+	t.over, t.out, t.rank, t.gap = 0, t.out[:0], inBody, 0
+}
+
 func (t *text) top() *frame { return &t.stack[len(t.stack)-1] }
 
 // start takes in a start tag. It reports whether the names in what it stands
@@ -250,7 +256,7 @@ func (t *text) words(b []byte) {
 	}
 	for len(b) > 0 {
 		if n := space(b); n > 0 {
-			if b[0] == '\n' && in.pre {
+			if (b[0] == '\n' || b[0] == '\r') && in.pre {
 				t.gap = '\n'
 			} else if t.gap == 0 {
 				t.gap = ' '

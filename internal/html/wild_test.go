@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,38 +15,49 @@ import (
 	"github.com/parleyweb/parley/internal/html"
 )
 
-// Where a site has no robots.txt, many servers answer with a page all the
-// same: some 600 pages of all kinds, as broken as pages are.
-func TestWildPagesAgainstParser(t *testing.T) {
+// wildPages yields some 600 pages of all kinds, as broken as pages are: where a
+// site has no robots.txt, many servers answer with a page all the same.
+func wildPages(t *testing.T) iter.Seq2[string, []byte] {
 	data := os.Getenv("PARLEY_DATA")
 	if data == "" {
 		t.Skip("PARLEY_DATA names no folder of recorded corpora")
 	}
-	packed, err := os.Open(filepath.Join(data, "parsers", "robots-top1m-2017.tar.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	z, err := zstd.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	n, other, titles, languages, canonical, links, differ := 0, 0, 0, 0, 0, 0, 0
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		page, err := io.ReadAll(r)
+	return func(yield func(string, []byte) bool) {
+		packed, err := os.Open(filepath.Join(data, "parsers", "robots-top1m-2017.tar.zst"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if start := bytes.ToLower(page[:min(len(page), 4096)]); !bytes.Contains(start, []byte("<html")) && !bytes.Contains(start, []byte("<body")) {
-			continue
+		defer packed.Close()
+		z, err := zstd.NewReader(packed)
+		if err != nil {
+			t.Fatal(err)
 		}
+		defer z.Close()
+		for r := tar.NewReader(z); ; {
+			h, err := r.Next()
+			if err == io.EOF {
+				return
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			page, err := io.ReadAll(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := bytes.ToLower(page[:min(len(page), 4096)])
+			if !bytes.Contains(start, []byte("<html")) && !bytes.Contains(start, []byte("<body")) {
+				continue
+			}
+			if !yield(h.Name, page) {
+				return
+			}
+		}
+	}
+}
+
+func TestWildPagesAgainstParser(t *testing.T) {
+	n, other, titles, languages, canonical, links, differ := 0, 0, 0, 0, 0, 0, 0
+	for name, page := range wildPages(t) {
 		p := html.Read("https://example.org/robots.txt", page, html.Options{Links: true, Text: true})
 		if !utf8.Valid(page) {
 			other++ // where the oracle has no answer
@@ -63,12 +75,39 @@ func TestWildPagesAgainstParser(t *testing.T) {
 		}
 		if want := oracleText(t, string(page)); string(p.Text) != want {
 			differ++
-			t.Logf("%s: text differs from that of the tree", h.Name)
+			t.Logf("%s: text differs from that of the tree", name)
 		}
 	}
 	t.Logf("%d pages of UTF-8 and %d others: %d have a title, %d a language, %d another canonical URL; %d links; the text of %d differs from that of a parser",
 		n, other, titles, languages, canonical, links, differ)
 	if n < 300 || differ > 2 {
 		t.Errorf("of %d pages %d differ, where 2 did", n, differ)
+	}
+}
+
+// The Scanner finds on them what Read finds, even where <noscript> and
+// drawings, that the two take differently, are in the way.
+func TestScanWildPages(t *testing.T) {
+	n, heads, texts := 0, 0, 0
+	s := html.Scanner{MainText: true}
+	for name, page := range wildPages(t) {
+		if n++; bytes.HasPrefix(page, []byte("\xff\xfe")) || bytes.HasPrefix(page, []byte("\xfe\xff")) {
+			continue // the oracle reads no UTF-16
+		}
+		if err := agree(bytes.TrimPrefix(page, []byte("\uFEFF"))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.Scan(page)
+		p := html.Read("https://example.org/robots.txt", page, html.Options{Text: true})
+		if s.Title != p.Title || s.Language != p.Language || s.NoIndex != p.NoIndex {
+			heads++
+		}
+		if !bytes.Equal(s.Text, p.Text) {
+			texts++
+		}
+	}
+	t.Logf("%d pages: the heads of %d and the main texts of %d differ from those of Read", n, heads, texts)
+	if n < 300 || heads > 0 || texts > 0 {
+		t.Errorf("of %d pages %d heads and %d texts differ", n, heads, texts)
 	}
 }

@@ -1,0 +1,189 @@
+package gather
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/html"
+)
+
+type bodyKind uint8
+
+const (
+	unread bodyKind = iota
+	plainText
+	hyperText
+)
+
+var errBinary = errors.New("said to be text, but is not")
+
+// kindOf says how a body is to be read: by its Content-Type where that is
+// honest. A body without one is judged by how it begins.
+func kindOf(h http.Header, body []byte) (bodyKind, error) {
+	kind := unread
+	typ, _, _ := strings.Cut(first(h, "Content-Type"), ";")
+	switch typ = strings.TrimSpace(typ); {
+	case strings.EqualFold(typ, "text/html"), strings.EqualFold(typ, "application/xhtml+xml"):
+		kind = hyperText
+	case strings.EqualFold(typ, "text/plain"):
+		kind = plainText
+	case typ == "" && looksHTML(body):
+		kind = hyperText
+	}
+	if kind != unread && binary(body) {
+		return unread, errBinary
+	}
+	return kind, nil
+}
+
+func first(h http.Header, key string) string {
+	if v := h[key]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// sniffed is how much of a body tells what it is, in bytes.
+const sniffed = 1024
+
+// binary reports whether a body is no text: it has bytes that no text has
+// (WHATWG MIME Sniffing, section 3), or begins as a PDF does. UTF-16 is text
+// if it says so.
+func binary(body []byte) bool {
+	b := body[:min(len(body), sniffed)]
+	if len(b) >= 2 && (b[0] == 0xff && b[1] == 0xfe || b[0] == 0xfe && b[1] == 0xff) {
+		return false
+	}
+	for _, c := range b {
+		if c < ' ' && (c <= 8 || c == 0xb || c >= 0xe && c != 0x1b) {
+			return true
+		}
+	}
+	return bytes.HasPrefix(b, []byte("%PDF-"))
+}
+
+// looksHTML reports whether a body begins with markup that a page begins with.
+func looksHTML(body []byte) bool {
+	b := bytes.TrimLeft(bytes.TrimPrefix(body[:min(len(body), sniffed)], []byte("\uFEFF")), " \t\r\n\f")
+	for _, tag := range []string{"<!doctype html", "<html", "<head", "<body", "<title", "<meta", "<script", "<!--", "<h1", "<p", "<div", "<table", "<a "} {
+		if len(b) >= len(tag) && strings.EqualFold(string(b[:len(tag)]), tag) {
+			return true
+		}
+	}
+	return false
+}
+
+// headers takes in what the header says of the page, and what it links to.
+func (g *Gatherer) headers(p *Page, h http.Header) {
+	g.refs, g.canonical = g.refs[:0], nil
+	for _, v := range h["X-Robots-Tag"] {
+		noIndex, noFollow := g.robotsTag(v)
+		p.NoIndex, p.NoFollow = p.NoIndex || noIndex, p.NoFollow || noFollow
+	}
+	for _, v := range h["Link"] {
+		g.linkHeader(v)
+	}
+}
+
+// robotsTag reads a value such as "noindex, nofollow" or "ourbot: noindex,
+// otherbot: nofollow": a name speaks for what follows it, up to the next one.
+func (g *Gatherer) robotsTag(v string) (noIndex, noFollow bool) {
+	ours := true
+	for part := range strings.SplitSeq(v, ",") {
+		if name, rest, found := strings.Cut(part, ":"); found && !valued(name) {
+			name = strings.TrimSpace(name)
+			ours = name == "*" || strings.EqualFold(name, "robots") || strings.EqualFold(name, "parley") || g.Agent != "" && strings.EqualFold(name, g.Agent)
+			part = rest
+		}
+		if ours {
+			index, follow := html.Robots([]byte(part))
+			noIndex, noFollow = noIndex || index, noFollow || follow
+		}
+	}
+	return noIndex, noFollow
+}
+
+// valued reports whether a name is that of a directive that has a value, and
+// not of a robot.
+func valued(name string) bool {
+	switch strings.ToLower(strings.TrimSpace(name)) {
+	case "unavailable_after", "max-snippet", "max-image-preview", "max-video-preview":
+		return true
+	}
+	// A date has colons, too: "unavailable_after: 25 Jun 2010 15:00:00 PST".
+	return strings.ContainsAny(strings.TrimSpace(name), " 0123456789")
+}
+
+// linkHeader takes in the links of a value of the header Link (RFC 8288, section 3).
+func (g *Gatherer) linkHeader(v string) {
+	for len(g.refs) < maxHeaderLinks {
+		begin := strings.IndexByte(v, '<')
+		if begin < 0 {
+			return
+		}
+		end := strings.IndexByte(v[begin:], '>')
+		if end < 0 {
+			return
+		}
+		ref := v[begin+1 : begin+end]
+		var rel, typ string
+		anchored := false
+		for v = v[begin+end+1:]; ; {
+			v = strings.TrimLeft(v, " \t")
+			if !strings.HasPrefix(v, ";") {
+				break
+			}
+			var name, value string
+			name, value, v = parameter(v[1:])
+			switch {
+			case strings.EqualFold(name, "rel") && rel == "":
+				rel = value
+			case strings.EqualFold(name, "type") && typ == "":
+				typ = value
+			case strings.EqualFold(name, "anchor"):
+				anchored = true // it is not about this page
+			}
+		}
+		if kind, nofollow, ok := html.LinkKind([]byte(rel), []byte(typ)); ok && !anchored && (kind != html.Embedded || g.Embedded) {
+			if ref, _, _ = strings.Cut(ref, "#"); ref != "" {
+				g.refs = append(g.refs, html.Ref{URL: []byte(ref), Kind: kind, NoFollow: nofollow})
+				if g.canonical == nil && slices.ContainsFunc(strings.Fields(rel), func(r string) bool { return strings.EqualFold(r, "canonical") }) {
+					g.canonical = []byte(ref)
+				}
+			}
+		}
+	}
+}
+
+// maxHeaderLinks bounds the links that headers name.
+const maxHeaderLinks = 100
+
+// parameter cuts a parameter "name=value" or "name" off what stands after a semicolon.
+func parameter(v string) (name, value, rest string) {
+	i := strings.IndexAny(v, "=;,")
+	if i < 0 {
+		return strings.TrimSpace(v), "", ""
+	}
+	name = strings.TrimSpace(v[:i])
+	if v[i] != '=' {
+		return name, "", v[i:]
+	}
+	v = strings.TrimLeft(v[i+1:], " \t")
+	if !strings.HasPrefix(v, `"`) {
+		if i = strings.IndexAny(v, ";,"); i < 0 {
+			i = len(v)
+		}
+		return name, strings.TrimSpace(v[:i]), v[i:]
+	}
+	var b strings.Builder
+	for i = 1; i < len(v) && v[i] != '"'; i++ {
+		if v[i] == '\\' && i+1 < len(v) {
+			i++
+		}
+		b.WriteByte(v[i])
+	}
+	return name, b.String(), v[min(len(v), i+1):]
+}

@@ -1,0 +1,407 @@
+package html
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// A Scanner reads what a crawler wants of a page, several times as fast as
+// Read. It finds the tags that Read finds, by one pass over the bytes. It keeps
+// its memory from page to page; the results hold until the next Scan, but for
+// strings. It takes time that is linear in the size of a page, and memory of
+// about its size. It is not for use by several goroutines at once.
+type Scanner struct {
+	// Agent is the name that <meta> may speak to beside "robots" and
+	// "parley". May be empty.
+	Agent string
+
+	// Embedded asks for what a page embeds, too.
+	Embedded bool
+
+	// Contents asks for Content, and MainText for Text.
+	Contents, MainText bool
+
+	// Title and Language are those of a Page.
+	Title, Language string
+
+	// NoIndex and NoFollow are what <meta name="robots">, or a meta that
+	// speaks to us, says before any <body>.
+	NoIndex, NoFollow bool
+
+	// Base and Canonical are references as they are written; nil if there are none.
+	Base, Canonical []byte
+
+	// Refs are what the page refers to, each once, in the order of the page.
+	// What stands in a <template> is left out, what stands in a <noscript> is
+	// not: a crawler runs no scripts. There are at most MaxLinks.
+	Refs []Ref
+
+	// Content is what is left of the page when markup, comments, scripts and
+	// styles are gone: words with single spaces between them, and between
+	// two bytes 1 each what a link or an image refers to.
+	// Two pages with one Content differ in no more than their make-up.
+	Content []byte
+
+	// Text is the main text, as Read has it.
+	Text []byte
+
+	// Torn says that a quote was never closed, so that the rest of the page
+	// would be lost: such values are taken to end with their tag.
+	Torn bool
+
+	page []byte
+	attr [attrs][]byte // of the tag that was read last, raw
+	has  uint32        // which of them it has
+
+	noQuote [2]bool  // there is no such quote in the rest of the page: '"', '\''
+	decoded []byte   // what references and values in front of it were decoded to
+	seen    []uint32 // open addressing: 1 + the number of a reference
+	hashes  []uint32 // of the references
+	seed    maphash.Seed
+	size    int // of Refs, in bytes
+
+	inHead, inBody, titled, html bool // see reader
+	metaLanguage                 string
+
+	main text // if MainText is asked for
+
+	templates int  // that are open
+	noscript  bool // one is open
+	svg       svgState
+	mute      uint64 // the name of the element in a drawing whose text is none; 0 if there is none
+	gap       bool   // a space stands between Content and the next word
+}
+
+type svgState uint8
+
+const (
+	noDrawing svgState = iota
+	inDrawing
+	inForeign // HTML in a drawing
+)
+
+// Scan reads a page. See Read for which bytes are characters.
+func (s *Scanner) Scan(page []byte) {
+	s.reset(toUTF8(page))
+	for i := 0; i < len(s.page); {
+		if i = s.text(i); i < len(s.page) {
+			i = s.markup(i)
+		}
+	}
+	if s.Language == "" {
+		s.Language = s.metaLanguage
+	}
+	s.Text = s.main.out
+}
+
+func (s *Scanner) reset(page []byte) {
+	s.Title, s.Language, s.metaLanguage, s.NoIndex, s.NoFollow, s.Torn = "", "", "", false, false, false
+	s.Base, s.Canonical, s.Refs, s.Content = nil, nil, s.Refs[:0], s.Content[:0]
+	s.page, s.decoded, s.hashes, s.size, s.has, s.noQuote = page, s.decoded[:0], s.hashes[:0], 0, 0, [2]bool{}
+	s.inHead, s.inBody, s.titled, s.html = true, false, false, false
+	s.templates, s.noscript, s.svg, s.mute, s.gap = 0, false, noDrawing, 0, false
+	s.main.reset()
+	if s.seen == nil {
+		s.seen, s.seed = make([]uint32, firstSeen), maphash.MakeSeed()
+	}
+	s.seen = s.seen[:firstSeen]
+	clear(s.seen)
+}
+
+// markup reads what begins with the "<" at i, and returns where it ends.
+func (s *Scanner) markup(i int) int {
+	p := s.page
+	if i+1 == len(p) {
+		return s.literal(i, 1)
+	}
+	switch c := p[i+1]; {
+	case letter(c):
+		return s.startTag(i + 1)
+	case c == '/':
+		if i+2 < len(p) && letter(p[i+2]) {
+			return s.endTag(i + 2)
+		}
+		if i+2 == len(p) {
+			return s.literal(i, 2)
+		}
+		return s.after('>', i+2)
+	case c == '!':
+		if bytes.HasPrefix(p[i+2:], []byte("--")) {
+			return s.comment(i + 4)
+		}
+		return s.after('>', i+2)
+	case c == '?':
+		return s.after('>', i+2)
+	}
+	return s.literal(i, 1)
+}
+
+// literal takes in n bytes, "<" or "</", that begin nothing.
+func (s *Scanner) literal(i, n int) int {
+	if s.reads() {
+		s.word(s.page[i : i+n])
+	}
+	if s.MainText && !s.noscript {
+		s.main.words(s.page[i : i+n])
+	}
+	return i + n
+}
+
+// after returns where the rest of the page begins after the next c.
+func (s *Scanner) after(c byte, i int) int {
+	if j := bytes.IndexByte(s.page[i:], c); j >= 0 {
+		return i + j + 1
+	}
+	return len(s.page)
+}
+
+// comment returns where the comment ends whose text begins at i.
+func (s *Scanner) comment(i int) int {
+	p := s.page[i:]
+	if bytes.HasPrefix(p, []byte(">")) {
+		return i + 1
+	} else if bytes.HasPrefix(p, []byte("->")) {
+		return i + 2
+	}
+	for n := 0; ; n++ {
+		j := bytes.IndexByte(p[n:], '>')
+		if j < 0 {
+			return len(s.page)
+		}
+		if n += j; bytes.HasSuffix(p[:n], []byte("--")) || bytes.HasSuffix(p[:n], []byte("--!")) {
+			return i + n + 1
+		}
+	}
+}
+
+// tagName returns the name at i as known elements have it, and where it ends.
+// It is 0 if it is too long for any that matters here.
+func (s *Scanner) tagName(i int) (name uint64, end int) {
+	p := s.page
+	from := i
+	for ; i < len(p) && byteClass[p[i]]&(white|slash|angle) == 0; i++ {
+		name = name<<8 | uint64(p[i]|0x20)
+	}
+	if i-from > 8 {
+		name = longName(p[from:i])
+	}
+	return name, i
+}
+
+func (s *Scanner) endTag(i int) int {
+	from := i
+	name, i := s.tagName(i)
+	to := i
+	i, _, ok := s.attributes(i, 0)
+	if !ok {
+		return i
+	}
+	e := known(name)
+	if s.MainText && (!s.noscript || e.tag == tagNoscript) {
+		s.main.end(e.elementOf(s.page[from:to]))
+	}
+	if e.traits.has(blockTag) {
+		s.gap = true
+	}
+	switch e.tag {
+	case tagTemplate:
+		s.templates = max(0, s.templates-1)
+	case tagNoscript:
+		s.noscript = false
+	case tagSVG:
+		s.svg, s.mute = noDrawing, 0
+	case tagForeignObject, tagDesc:
+		if s.svg == inForeign {
+			s.svg = inDrawing
+		}
+	}
+	if name == s.mute {
+		s.mute = 0
+	}
+	return i
+}
+
+// startTag takes in the tag whose name is at i, and returns where what
+// belongs to it ends: for a script, before its end tag.
+func (s *Scanner) startTag(i int) int {
+	from := i
+	name, i := s.tagName(i)
+	to := i
+	e := known(name)
+	wants := e.wants
+	if s.MainText {
+		wants |= 1<<attrRole | 1<<attrHidden
+	}
+	i, closed, ok := s.attributes(i, wants)
+	if !ok {
+		return i
+	}
+	if e.traits.has(leavesTag) && s.svg == inDrawing {
+		s.svg, s.mute = noDrawing, 0
+	}
+	hidden := s.templates > 0 || s.noscript
+	inTitle := false
+	switch {
+	case e.tag == tagBody || e.tag == tagFrameset:
+		s.inHead, s.titled, s.inBody, s.noscript = false, true, true, false
+	case e.tag == tagTitle:
+		if !hidden {
+			inTitle = !s.titled && !closed
+			s.titled = true
+		}
+	case !e.traits.has(headTag) && !hidden:
+		s.inHead, s.titled = false, true // a drawing in the body may have a title
+	}
+	if e.traits.has(blockTag) {
+		s.gap = true
+	}
+	if e.wants != 0 {
+		s.take(e.tag, hidden)
+	}
+	if s.MainText && !s.noscript {
+		s.main.start(e.elementOf(s.page[from:to]), &attributes{role: s.value(attrRole), hidden: s.value(attrHidden)}, closed)
+		if e.tag == tagImg {
+			s.main.words(s.value(attrAlt))
+		}
+	}
+	switch {
+	case closed:
+		return i
+	case s.svg == inDrawing:
+		switch e.tag {
+		case tagForeignObject, tagDesc:
+			s.svg = inForeign
+		case tagScript, tagStyle:
+			s.mute = name
+		}
+		return i
+	}
+	switch e.tag {
+	case tagTemplate:
+		s.templates++
+	case tagNoscript:
+		s.noscript = true
+	case tagSVG:
+		s.svg = inDrawing
+	case tagScript:
+		return s.script(i)
+	case tagPlaintext:
+		if s.reads() {
+			s.words(s.page[i:], false)
+		}
+		if s.MainText && !s.noscript {
+			s.main.words(s.page[i:])
+		}
+		return len(s.page)
+	}
+	if !e.traits.has(rawTag) {
+		return i
+	}
+	end := s.rawEnd(i, name)
+	if raw := s.page[i:end]; inTitle {
+		s.Title = plain(s.decode(raw, inRaw))
+	}
+	if s.reads() {
+		switch e.tag {
+		case tagTitle, tagTextarea:
+			s.words(s.page[i:end], true)
+			s.gap = true
+		case tagXmp:
+			s.words(s.page[i:end], false)
+		}
+	}
+	if s.MainText && !s.noscript && e.tag == tagXmp {
+		s.main.words(s.page[i:end]) // nothing else that is raw is of the main text
+	}
+	return end
+}
+
+// take takes in what the attributes of an element say.
+func (s *Scanner) take(t tag, hidden bool) {
+	switch t {
+	case tagA, tagArea:
+		s.follow(attrHref, Anchor, s.rels(attrRel)&relNoFollow != 0)
+	case tagIframe, tagFrame:
+		s.follow(attrSrc, Frame, false)
+	case tagImg:
+		s.embed(attrSrc)
+		if s.reads() {
+			s.content(s.value(attrSrc))
+			if alt := s.value(attrAlt); alt != nil {
+				s.gap = true
+				s.words(alt, false)
+				s.gap = true
+			}
+		}
+		s.embedSet(attrSrcset)
+	case tagScript, tagEmbed, tagAudio, tagTrack:
+		s.embed(attrSrc)
+	case tagVideo:
+		s.embed(attrSrc)
+		s.embed(attrPoster)
+	case tagSource:
+		s.embed(attrSrc)
+		s.embedSet(attrSrcset)
+	case tagInput:
+		if bytes.EqualFold(s.value(attrType), []byte("image")) {
+			s.embed(attrSrc)
+		}
+	case tagObject:
+		s.embed(attrData)
+	case tagHTML:
+		if !s.html && !s.inBody {
+			s.Language = firstOf(language(s.value(attrLang)), language(s.value(attrXMLLang)))
+		}
+		s.html = true
+	case tagMeta:
+		s.meta()
+	case tagBase:
+		if href := s.value(attrHref); !s.inBody && s.Base == nil && href != nil && len(href) <= maxURL {
+			s.Base = append([]byte{}, s.cleanRef(href)...)
+		}
+	case tagLink:
+		rel := s.rels(attrRel)
+		if s.inHead && !hidden && rel&relCanonical != 0 && s.Canonical == nil {
+			if href := s.value(attrHref); href != nil && len(href) <= maxURL {
+				s.Canonical = append([]byte{}, s.cleanRef(href)...)
+			}
+		}
+		switch kind, ok := linkKind(rel, s.value(attrType)); {
+		case !ok:
+		case kind == Embedded:
+			s.embed(attrHref)
+		default:
+			s.follow(attrHref, kind, rel&relNoFollow != 0)
+		}
+	}
+}
+
+// meta reads what a <meta> says.
+func (s *Scanner) meta() {
+	if equiv := bytes.TrimSpace(s.value(attrHTTPEquiv)); equiv != nil {
+		if bytes.EqualFold(equiv, []byte("refresh")) && s.templates == 0 {
+			if ref := refreshRef(s.value(attrContent)); ref != nil {
+				s.ref(s.cleanRef(ref), Refresh, false)
+			}
+		} else if s.metaLanguage == "" && !s.inBody && bytes.EqualFold(equiv, []byte("content-language")) {
+			s.metaLanguage = language(s.value(attrContent))
+		}
+	}
+	if s.inBody {
+		return
+	}
+	name := bytes.TrimSpace(s.value(attrName))
+	if name == nil || !bytes.EqualFold(name, []byte("robots")) && !bytes.EqualFold(name, []byte("parley")) &&
+		!(s.Agent != "" && bytes.EqualFold(name, []byte(s.Agent))) {
+		return
+	}
+	noIndex, noFollow := Robots(s.value(attrContent))
+	s.NoIndex, s.NoFollow = s.NoIndex || noIndex, s.NoFollow || noFollow
+}
+
+// Robots says what a list of directives asks for, as <meta name="robots"> and
+// the header X-Robots-Tag have it.
+func Robots(list []byte) (noIndex, noFollow bool) {
+	none := hasWord(list, "none")
+	return none || hasWord(list, "noindex"), none || hasWord(list, "nofollow")
+}

@@ -1,0 +1,308 @@
+package html
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
+)
+
+// reads reports whether what stands here is part of the content.
+func (s *Scanner) reads() bool {
+	return s.Contents && s.templates == 0 && !s.noscript && s.mute == 0
+}
+
+// text takes in the text at i, and returns where it ends.
+func (s *Scanner) text(i int) int {
+	p := s.page
+	if s.MainText && !s.noscript {
+		end := bytes.IndexByte(p[i:], '<')
+		if end < 0 {
+			end = len(p) - i
+		}
+		if end > 0 {
+			s.main.words(s.decode(p[i:i+end], inText))
+		}
+	}
+	if !s.reads() {
+		if j := bytes.IndexByte(p[i:], '<'); j >= 0 {
+			return i + j
+		}
+		return len(p)
+	}
+	out, gap := s.Content, s.gap
+	for i < len(p) {
+		from := i
+		for i < len(p) && byteClass[p[i]]&noWord == 0 {
+			i++
+		}
+		if i > from {
+			if gap && len(out) > 0 {
+				out = append(out, ' ')
+			}
+			gap = false
+			out = append(out, p[from:i]...)
+			if i == len(p) {
+				break
+			}
+		}
+		if c := p[i]; c == '<' {
+			break
+		} else if c == '&' {
+			n := entityEnd(p[i:])
+			s.Content, s.gap = out, gap
+			s.entity(p[i : i+n])
+			out, gap = s.Content, s.gap
+			i += n
+		} else {
+			gap = true
+			i++
+		}
+	}
+	s.Content, s.gap = out, gap
+	return i
+}
+
+// words takes in text that no markup is in.
+func (s *Scanner) words(b []byte, entities bool) {
+	for i := 0; i < len(b); {
+		from := i
+		for i < len(b) && (byteClass[b[i]]&noWord == 0 || b[i] == '<' || b[i] == '&' && !entities) {
+			i++
+		}
+		if i > from {
+			s.word(b[from:i])
+			continue
+		}
+		if b[i] == '&' {
+			n := entityEnd(b[i:])
+			s.entity(b[i : i+n])
+			i += n
+			continue
+		}
+		s.gap = true
+		i++
+	}
+}
+
+func (s *Scanner) word(w []byte) {
+	if s.gap && len(s.Content) > 0 {
+		s.Content = append(s.Content, ' ')
+	}
+	s.gap = false
+	s.Content = append(s.Content, w...)
+}
+
+// entity takes in what stands for a character, or only seems to.
+func (s *Scanner) entity(b []byte) {
+	var buf [16]byte
+	s.words(appendDecoded(buf[:0], b, inText), false)
+}
+
+// content takes in where something leads.
+func (s *Scanner) content(ref []byte) {
+	if i := bytes.IndexByte(ref, '#'); i >= 0 {
+		ref = ref[:i]
+	}
+	if len(ref) > 0 {
+		s.Content = append(append(append(s.Content, 1), ref...), 1)
+	}
+}
+
+// value returns the value of an attribute, decoded. It is nil if the tag does
+// not have it.
+func (s *Scanner) value(a attrID) []byte {
+	if s.has&(1<<a) == 0 {
+		return nil
+	}
+	return s.decode(s.attr[a], inAttribute)
+}
+
+// A place is where entities are decoded.
+type place uint8
+
+const (
+	inText      place = iota
+	inRaw             // a title: a NUL becomes U+FFFD
+	inAttribute       // so it does here, and "&copy=" is no entity
+)
+
+// decode returns text or the value of an attribute with its entities decoded.
+// What it returns holds until the next page.
+func (s *Scanner) decode(b []byte, in place) []byte {
+	if bytes.IndexByte(b, '&') < 0 && (in == inText || bytes.IndexByte(b, 0) < 0) {
+		return b
+	}
+	n := len(s.decoded)
+	s.decoded = appendDecoded(s.decoded, b, in)
+	return s.decoded[n:len(s.decoded):len(s.decoded)]
+}
+
+// cleanRef does what a browser does to a reference before it reads it, but
+// for "%": see clean.
+func (s *Scanner) cleanRef(ref []byte) []byte {
+	for len(ref) > 0 && ref[0] <= ' ' {
+		ref = ref[1:]
+	}
+	for len(ref) > 0 && ref[len(ref)-1] <= ' ' {
+		ref = ref[:len(ref)-1]
+	}
+	for _, c := range ref {
+		if c == '\t' || c == '\n' || c == '\r' {
+			n := len(s.decoded)
+			for _, c := range ref {
+				if c != '\t' && c != '\n' && c != '\r' {
+					s.decoded = append(s.decoded, c)
+				}
+			}
+			return s.decoded[n:len(s.decoded):len(s.decoded)]
+		}
+	}
+	return ref
+}
+
+// maxEntity is longer than any name of an entity, in bytes.
+const maxEntity = 40
+
+// entityEnd returns the length of what begins with "&" and may stand for a
+// character; 1, if nothing can.
+func entityEnd(b []byte) int {
+	i := 1
+	if i < len(b) && b[i] == '#' {
+		i++
+		hex := i < len(b) && b[i]|0x20 == 'x'
+		if hex {
+			i++
+		}
+		from := i
+		for i < len(b) && ('0' <= b[i] && b[i] <= '9' || hex && isHex(b[i])) {
+			i++
+		}
+		if i == from {
+			return 1
+		}
+	} else {
+		for i < len(b) && i < maxEntity && ('0' <= b[i] && b[i] <= '9' || letter(b[i])) {
+			i++
+		}
+		if i == 1 {
+			return 1
+		}
+	}
+	if i < len(b) && b[i] == ';' {
+		i++
+	}
+	return i
+}
+
+// appendDecoded appends text or the value of an attribute with its entities
+// decoded, as the HTML standard has it (section 13.2.5.72 and following).
+func appendDecoded(dst, b []byte, in place) []byte {
+	for len(b) > 0 {
+		i := 0
+		for i < len(b) && b[i] != '&' && (b[i] != 0 || in == inText) {
+			i++
+		}
+		dst = append(dst, b[:i]...)
+		if b = b[i:]; len(b) == 0 {
+			break
+		}
+		if b[0] == 0 {
+			dst = utf8.AppendRune(dst, utf8.RuneError)
+			b = b[1:]
+			continue
+		}
+		n := entityEnd(b)
+		if n > 1 && in == inAttribute && n < len(b) && b[1] != '#' && b[n-1] != ';' && b[n] == '=' {
+			dst = append(dst, b[:n]...) // a parameter of a URL, such as "&copy="
+		} else {
+			dst = appendEntity(dst, b[:n], in == inAttribute)
+		}
+		b = b[n:]
+	}
+	return dst
+}
+
+// appendEntity appends what an entity stands for; e is what entityEnd found.
+func appendEntity(dst, e []byte, attribute bool) []byte {
+	if len(e) > 2 && e[1] == '#' {
+		return appendNumbered(dst, e)
+	}
+	switch string(e) {
+	case "&":
+		return append(dst, '&')
+	case "&amp;", "&amp":
+		return append(dst, '&')
+	case "&lt;":
+		return append(dst, '<')
+	case "&gt;":
+		return append(dst, '>')
+	case "&quot;":
+		return append(dst, '"')
+	case "&nbsp;":
+		return append(dst, "\u00a0"...)
+	case "&copy;":
+		return append(dst, "©"...)
+	case "&mdash;":
+		return append(dst, "—"...)
+	case "&ndash;":
+		return append(dst, "–"...)
+	case "&rsquo;":
+		return append(dst, "’"...)
+	case "&raquo;":
+		return append(dst, "»"...)
+	case "&laquo;":
+		return append(dst, "«"...)
+	case "&hellip;":
+		return append(dst, "…"...)
+	}
+	if len(e) >= maxEntity && attribute {
+		return append(dst, e...)
+	}
+	out := html.UnescapeString(string(e))
+	if attribute {
+		// In an attribute the whole name counts, and not what it begins
+		// with: what was left over shows that it was not the whole.
+		last := e[len(e)-1]
+		if out[len(out)-1] == last && !(last == ';' && len(out) == 1) {
+			return append(dst, e...)
+		}
+	}
+	return append(dst, out...)
+}
+
+// appendNumbered appends the character of "&#N;".
+func appendNumbered(dst, e []byte) []byte {
+	e = e[2:]
+	base := rune(10)
+	if e[0]|0x20 == 'x' {
+		base, e = 16, e[1:]
+	}
+	var r rune
+	for _, c := range e {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case c == ';':
+			continue
+		default:
+			c = c | 0x20 - 'a' + 10
+		}
+		if r <= utf8.MaxRune {
+			r = r*base + rune(c)
+		}
+	}
+	if 0x80 <= r && r < 0xa0 { // what Windows-1252 has there
+		return append(dst, html.UnescapeString("&#"+string(rune('0'+r/100))+string(rune('0'+r/10%10))+string(rune('0'+r%10))+";")...)
+	}
+	if r == 0 {
+		r = utf8.RuneError
+	}
+	return utf8.AppendRune(dst, r) // what is no character becomes U+FFFD
+}
+
+// Plain reads what has no markup: its Content are its words. There is nothing else.
+func (s *Scanner) Plain(text []byte) {
+	s.reset(toUTF8(text))
+	s.words(s.page, false)
+}

@@ -1,0 +1,171 @@
+package html
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// A Kind says by what a page leads elsewhere.
+type Kind uint8
+
+const (
+	Anchor    Kind = iota // a, area
+	Frame                 // iframe, frame
+	Refresh               // meta refresh
+	Alternate             // a link to another page: alternate, canonical, next, prev and so on
+	Embedded              // img, script, style sheet, audio, video, object
+	Feed                  // link rel=alternate to RSS, Atom or JSON Feed
+	Sitemap               // link rel=sitemap
+	Manifest              // link to an RDF document
+)
+
+// A Ref is a reference as it is written on a page, with entities decoded and
+// without its fragment, white space around it and ends of lines in it.
+type Ref struct {
+	URL      []byte
+	Kind     Kind
+	NoFollow bool // rel has nofollow, ugc or sponsored, wherever the page has it
+}
+
+// LinkKind says what <link> or the header Link leads to with such a rel and
+// type; false, if nowhere.
+func LinkKind(rel, typ []byte) (kind Kind, nofollow, ok bool) {
+	r := relsOf(rel)
+	kind, ok = linkKind(r, typ)
+	return kind, r&relNoFollow != 0, ok
+}
+
+func linkKind(rel rels, typ []byte) (Kind, bool) {
+	switch {
+	case rel&relStyle != 0:
+		return Embedded, true
+	case rel&relSitemap != 0:
+		return Sitemap, true
+	case rel&(relAlternate|relFeed|relManifest) != 0 && isType(typ, "application/rdf+xml"):
+		return Manifest, true
+	case rel&relFeed != 0, rel&relAlternate != 0 && isFeed(typ):
+		return Feed, true
+	case rel&(relAlternate|relPage|relCanonical) != 0:
+		return Alternate, true
+	case rel&(relIcon|relManifest) != 0:
+		return Embedded, true
+	}
+	return 0, false
+}
+
+func isType(typ []byte, want string) bool {
+	typ, _, _ = bytes.Cut(typ, []byte{';'})
+	return bytes.EqualFold(bytes.TrimSpace(typ), []byte(want))
+}
+
+func isFeed(typ []byte) bool {
+	return len(typ) > 0 && (isType(typ, "application/rss+xml") || isType(typ, "application/atom+xml") || isType(typ, "application/feed+json"))
+}
+
+// follow takes in where an element leads.
+func (s *Scanner) follow(a attrID, kind Kind, nofollow bool) {
+	href := s.value(a)
+	if href == nil || s.templates > 0 {
+		return
+	}
+	ref := s.cleanRef(href)
+	if s.reads() {
+		s.content(ref)
+	}
+	s.ref(ref, kind, nofollow)
+}
+
+func (s *Scanner) embed(a attrID) {
+	if !s.Embedded || s.templates > 0 {
+		return
+	}
+	if ref := s.value(a); ref != nil {
+		s.embedRef(ref)
+	}
+}
+
+func (s *Scanner) embedRef(ref []byte) {
+	if ref = s.cleanRef(ref); len(ref) < 5 || string(ref[:5]) != "data:" {
+		s.ref(ref, Embedded, false)
+	}
+}
+
+// embedSet takes in the images of a srcset.
+func (s *Scanner) embedSet(a attrID) {
+	if !s.Embedded || s.templates > 0 {
+		return
+	}
+	for set := s.value(a); len(set) > 0; {
+		for len(set) > 0 && (byteClass[set[0]]&white != 0 || set[0] == ',') {
+			set = set[1:]
+		}
+		n := 0
+		for n < len(set) && byteClass[set[n]]&white == 0 {
+			n++
+		}
+		ref := set[:n]
+		if set = set[n:]; bytes.HasSuffix(ref, []byte{','}) {
+			ref = bytes.TrimRight(ref, ",")
+		} else if _, rest, found := bytes.Cut(set, []byte{','}); found { // after what it is for
+			set = rest
+		} else {
+			set = nil
+		}
+		if len(ref) > 0 {
+			s.embedRef(ref)
+		}
+	}
+}
+
+// ref takes in a reference, if it is not there already.
+func (s *Scanner) ref(ref []byte, kind Kind, nofollow bool) {
+	if i := bytes.IndexByte(ref, '#'); i >= 0 {
+		ref = ref[:i]
+	}
+	if len(ref) == 0 || len(ref) > maxURL {
+		return
+	}
+	h := uint32(maphash.Bytes(s.seed, ref))
+	mask := uint32(len(s.seen) - 1)
+	at := h & mask
+	for ; s.seen[at] != 0; at = (at + 1) & mask {
+		if n := s.seen[at] - 1; s.hashes[n] == h && bytes.Equal(s.Refs[n].URL, ref) {
+			r := &s.Refs[n]
+			if r.Kind == Embedded {
+				r.Kind = kind
+			}
+			r.NoFollow = r.NoFollow && nofollow
+			return
+		}
+	}
+	if len(s.Refs) >= MaxLinks || s.size >= maxLinkBytes {
+		return
+	}
+	s.Refs = append(s.Refs, Ref{ref, kind, nofollow})
+	s.hashes = append(s.hashes, h)
+	s.seen[at] = uint32(len(s.Refs))
+	s.size += len(ref)
+	if 2*len(s.Refs) > len(s.seen) {
+		s.growSeen()
+	}
+}
+
+func (s *Scanner) growSeen() {
+	n := 2 * len(s.seen)
+	if cap(s.seen) < n {
+		s.seen = make([]uint32, n)
+	} else {
+		s.seen = s.seen[:n]
+		clear(s.seen)
+	}
+	for i, h := range s.hashes {
+		at := h & uint32(n-1)
+		for ; s.seen[at] != 0; at = (at + 1) & uint32(n-1) {
+		}
+		s.seen[at] = uint32(i + 1)
+	}
+}
+
+// firstSeen is how many places the table of references has at first: few, so
+// that a page with few links needs no more time for having them counted.
+const firstSeen = 256

@@ -1,0 +1,227 @@
+package html
+
+import "bytes"
+
+// The classes of bytes.
+const (
+	white  = 1 << iota // as a tag has it
+	slash              // /
+	angle              // >
+	equals             // =
+	noWord             // ends a word of text
+	alpha              // a to z, A to Z
+)
+
+var byteClass = func() (t [256]uint8) {
+	for c := range 256 {
+		if c <= ' ' || c == 0x7f || c == '<' || c == '&' {
+			t[c] |= noWord
+		}
+		if 'a' <= c|0x20 && c|0x20 <= 'z' {
+			t[c] |= alpha
+		}
+	}
+	for _, c := range " \n\r\t\f" {
+		t[c] |= white
+	}
+	t['/'] |= slash
+	t['>'] |= angle
+	t['='] |= equals
+	return t
+}()
+
+func letter(c byte) bool { return byteClass[c]&alpha != 0 }
+
+// attributes reads the attributes that begin at i, up to the end of the tag,
+// and keeps those that are wanted, raw. It returns where the tag ends and
+// whether a slash closes it. A tag that the page ends in is none.
+func (s *Scanner) attributes(i int, wants uint32) (end int, closed, ok bool) {
+	p := s.page
+	s.has = 0
+	if i < len(p) && p[i] == '>' { // most tags
+		return i + 1, false, true
+	}
+	last := 0 // where the last value ends
+	for {
+		for i < len(p) && byteClass[p[i]]&white != 0 {
+			i++
+		}
+		if i == len(p) {
+			return i, false, false
+		}
+		if p[i] == '>' {
+			return i + 1, p[i-1] == '/' && last != i, true
+		}
+		key := i
+		for i < len(p) && (byteClass[p[i]]&(white|slash|angle|equals) == 0 || p[i] == '=' && i == key) {
+			i++
+		}
+		name := p[key:i]
+		for i < len(p) && byteClass[p[i]]&white != 0 {
+			i++
+		}
+		if i == len(p) {
+			return i, false, false
+		}
+		from, to := i, i
+		switch p[i] {
+		case '/':
+			i++
+		case '=':
+			i++
+			for i < len(p) && byteClass[p[i]]&white != 0 {
+				i++
+			}
+			if i == len(p) {
+				return i, false, false
+			}
+			switch c := p[i]; c {
+			case '>':
+				from, to = i, i
+			case '"', '\'':
+				from = i + 1
+				if to = s.quoted(from, c); to < 0 {
+					// The standard loses the rest of the page here.
+					if to = bytes.IndexByte(p[from:], '>'); to < 0 {
+						return len(p), false, false
+					}
+					to += from
+					i = to
+				} else {
+					i = to + 1
+				}
+			default:
+				from = i
+				for i < len(p) && byteClass[p[i]]&(white|angle) == 0 {
+					i++
+				}
+				to = i
+				last = i
+			}
+		}
+		if wants == 0 || len(name) == 0 {
+			continue
+		}
+		if a, known := attrOf(name); known && wants&(1<<a) != 0 && s.has&(1<<a) == 0 {
+			s.attr[a] = p[from:to]
+			s.has |= 1 << a
+		}
+	}
+}
+
+// quoted returns where the value ends that began at i, after a quote; -1, if nowhere.
+func (s *Scanner) quoted(i int, quote byte) int {
+	no := &s.noQuote[0]
+	if quote == '\'' {
+		no = &s.noQuote[1]
+	}
+	if !*no {
+		if j := bytes.IndexByte(s.page[i:], quote); j >= 0 {
+			return i + j
+		}
+		*no, s.Torn = true, true // so that nobody looks again: time stays linear
+	}
+	return -1
+}
+
+// rawEnd returns where the end tag begins of an element that has text in it
+// and no markup, and whose text begins at i.
+func (s *Scanner) rawEnd(i int, name uint64) int {
+	p := s.page
+	for {
+		j := bytes.IndexByte(p[i:], '<')
+		if j < 0 {
+			return len(p)
+		}
+		if i += j; s.endsRaw(i, name) {
+			return i
+		}
+		i++
+	}
+}
+
+// endsRaw reports whether the end tag of a name begins at i.
+func (s *Scanner) endsRaw(i int, name uint64) bool {
+	p := s.page
+	if i+2 >= len(p) || p[i+1] != '/' || !letter(p[i+2]) {
+		return false
+	}
+	var got uint64
+	n := 0
+	for i += 2; i < len(p) && n < 8 && letter(p[i]); i++ {
+		got = got<<8 | uint64(p[i]|0x20)
+		n++
+	}
+	return got == name && i < len(p) && byteClass[p[i]]&(white|slash|angle) != 0
+}
+
+// script returns where the end tag of the script begins whose text begins at
+// i. In what looks like a comment, another script may stand (HTML standard,
+// section 13.2.5.15 and following).
+func (s *Scanner) script(i int) int {
+	const (
+		plain = iota
+		escaped
+		double
+	)
+	p := s.page
+	name := pack("script")
+	state := plain
+	for {
+		if state == plain {
+			j := bytes.IndexByte(p[i:], '<')
+			if j < 0 {
+				return len(p)
+			}
+			if i += j; s.endsRaw(i, name) {
+				return i
+			}
+			if bytes.HasPrefix(p[i:], []byte("<!--")) {
+				state = escaped
+				i += 2 // its dashes can be those of its end
+			} else {
+				i++
+			}
+			continue
+		}
+		j := bytes.IndexAny(p[i:], "<>")
+		if j < 0 {
+			return len(p)
+		}
+		from := i
+		if i += j; p[i] == '>' {
+			if i-from >= 2 && p[i-1] == '-' && p[i-2] == '-' {
+				state = plain
+			}
+			i++
+			continue
+		}
+		switch {
+		case state == escaped && s.endsRaw(i, name):
+			return i
+		case state == double && s.endsRaw(i, name):
+			state = escaped
+			i += len("</script>")
+			continue
+		case state == escaped && i+1 < len(p) && letter(p[i+1]):
+			n, end := s.scriptName(i + 1)
+			if n == name && end < len(p) && byteClass[p[end]]&(white|slash|angle) != 0 {
+				state = double
+				i = end + 1
+				continue
+			}
+		case state == escaped && i+1 < len(p) && p[i+1] != '/':
+			state = plain // as x/net has it
+		}
+		i++
+	}
+}
+
+// scriptName returns the letters at i, as a name.
+func (s *Scanner) scriptName(i int) (name uint64, end int) {
+	for n := 0; i < len(s.page) && n < 8 && letter(s.page[i]); i++ {
+		name = name<<8 | uint64(s.page[i]|0x20)
+		n++
+	}
+	return name, i
+}

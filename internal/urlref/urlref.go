@@ -1,0 +1,399 @@
+// Package urlref resolves the references of a page, many for one base, and
+// makes them canonical. What it returns is what protocol.CanonicalURL returns,
+// always; for references as pages have them it takes a twentieth of the time
+// and no memory. What is unusual (a user, an address in brackets, an escape in
+// a host, empty path segments beside dots) it hands to CanonicalURL itself.
+package urlref
+
+import (
+	"bytes"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Base is what references start from: the URL of a page, or what its <base>
+// says. The zero Base resolves absolute references only. It may be used by
+// many goroutines at once, but for Reset.
+type Base struct {
+	url  string
+	root int // where the path begins
+	dir  int // where the last segment of the path begins
+	path int // where the path ends
+
+	empty bool // it has an empty segment, which makes dot segments difficult
+
+	// other says that url is not plain and canonical: then every reference
+	// is resolved by protocol.CanonicalURL.
+	other bool
+}
+
+// NewBase returns the base at a URL.
+func NewBase(url string) *Base {
+	b := new(Base)
+	b.Reset(url)
+	return b
+}
+
+// Reset has references start from url from now on. Any string will do: from
+// what is no http or https URL, no relative reference leads anywhere.
+func (b *Base) Reset(url string) {
+	*b = Base{url: url}
+	if url == "" {
+		return
+	}
+	if s, err := protocol.CanonicalURL("", url); err != nil || s != url || url[len(url)-1] == '?' {
+		b.other = true // so is one with an empty query, that "#" loses
+		return
+	}
+	b.root = len(protocol.Origin(url))
+	b.path = len(url)
+	for i := b.root; i < len(url); i++ {
+		if url[i] == '?' {
+			b.path = i
+			break
+		} else if url[i] == '/' {
+			b.empty = b.empty || b.dir == i
+			b.dir = i + 1
+		}
+	}
+}
+
+// climb takes the "./" and "../" off that ref begins with. It returns where in
+// the base the path ends that the rest continues.
+func (b *Base) climb(ref []byte) (dir int, rest []byte) {
+	dir = b.dir
+	for len(ref) >= 2 && ref[0] == '.' {
+		if ref[1] == '/' {
+			ref = ref[2:]
+			continue
+		}
+		if len(ref) < 3 || ref[1] != '.' || ref[2] != '/' {
+			break
+		}
+		if dir > b.root+1 {
+			for dir--; b.url[dir-1] != '/'; dir-- {
+			}
+		}
+		ref = ref[3:]
+	}
+	return dir, ref
+}
+
+// URL returns the URL of the base, as it was given.
+func (b *Base) URL() string { return b.url }
+
+// Resolve appends to dst the canonical URL that ref leads to. It returns dst
+// as it was, and false, if that is none: protocol.CanonicalURL(b.URL(), ref)
+// says why. It neither keeps nor changes ref.
+func (b *Base) Resolve(dst, ref []byte) ([]byte, bool) {
+	n := len(dst)
+	ref = trim(ref)
+	if len(ref) == 0 || len(ref) > protocol.MaxURL {
+		return dst, false
+	}
+	if b.other {
+		return b.slowly(dst, ref)
+	}
+	rest := ref // what is still to be appended
+	root := b.root
+	switch {
+	case ref[0] == '/' && len(ref) > 1 && ref[1] == '/':
+		if b.url == "" {
+			return dst, false
+		}
+		dst = append(dst, b.url[:bytesUntilColon(b.url)+1]...)
+		var ok bool
+		if dst, rest, ok = authority(dst, dst[n:len(dst)-1], ref); !ok {
+			return b.slowly(dst[:n], ref)
+		}
+		root = len(dst) - n
+	case ref[0] == '/' || ref[0] == '?' || ref[0] == '#':
+		if b.url == "" {
+			return dst, false
+		}
+		switch ref[0] {
+		case '/':
+			dst = append(dst, b.url[:root]...)
+		case '?':
+			dst = append(dst, b.url[:b.path]...)
+		default:
+			return append(dst, b.url...), true
+		}
+	default:
+		scheme, relative := schemeOf(ref)
+		switch {
+		case relative:
+			if b.url == "" {
+				return dst, false
+			}
+			dir := b.dir
+			if ref[0] == '.' && !b.empty {
+				if dir, rest = b.climb(ref); len(rest) > 0 && rest[0] == '/' {
+					return b.slowly(dst, ref)
+				}
+			}
+			dst = append(dst, b.url[:dir]...)
+		case isHTTP(ref[:scheme]):
+			for _, c := range ref[:scheme] {
+				dst = append(dst, c|0x20)
+			}
+			dst = append(dst, ':')
+			var ok bool
+			if dst, rest, ok = authority(dst, dst[n:len(dst)-1], ref[scheme+1:]); !ok {
+				return b.slowly(dst[:n], ref)
+			}
+			root = len(dst) - n
+		default:
+			return dst, false // another scheme, or a colon where none may stand
+		}
+	}
+	if root == len(dst)-n && (len(rest) == 0 || rest[0] != '/') {
+		dst = append(dst, '/')
+	}
+	dst, path, dots, ok := escape(dst, rest)
+	if !ok {
+		return dst[:n], false
+	}
+	if dots {
+		p := dst[n+root : path]
+		m, ok := removeDots(p)
+		if !ok {
+			return b.slowly(dst[:n], ref)
+		}
+		dst = append(dst[:n+root+m], dst[path:]...)
+	}
+	if len(dst)-n > protocol.MaxURL {
+		return dst[:n], false
+	}
+	return dst, true
+}
+
+func (b *Base) slowly(dst, ref []byte) ([]byte, bool) {
+	s, err := protocol.CanonicalURL(b.url, string(ref))
+	return append(dst, s...), err == nil
+}
+
+func trim(ref []byte) []byte {
+	for len(ref) > 0 && white(ref[0]) {
+		ref = ref[1:]
+	}
+	for len(ref) > 0 && white(ref[len(ref)-1]) {
+		ref = ref[:len(ref)-1]
+	}
+	return ref
+}
+
+func white(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
+func bytesUntilColon(url string) int {
+	for i := range len(url) {
+		if url[i] == ':' {
+			return i
+		}
+	}
+	return len(url) - 1
+}
+
+// schemeOf returns the length of the scheme that a reference begins with, or
+// that it is relative. It is neither, with the length 0, where a colon stands
+// in the first segment of a path.
+func schemeOf(ref []byte) (n int, relative bool) {
+	for i, c := range ref {
+		switch {
+		case 'a' <= c|0x20 && c|0x20 <= 'z':
+		case i > 0 && ('0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'):
+		case c == ':':
+			return i, false
+		case c == '/' || c == '?' || c == '#':
+			return 0, true
+		default:
+			for _, c := range ref[i:] {
+				switch c {
+				case ':':
+					return 0, false
+				case '/', '?', '#':
+					return 0, true
+				}
+			}
+			return 0, true
+		}
+	}
+	return 0, true
+}
+
+func isHTTP(scheme []byte) bool {
+	if len(scheme) != 4 && len(scheme) != 5 {
+		return false
+	}
+	for i, c := range scheme {
+		if c|0x20 != "https"[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// authority appends the "//host" that ref begins with, and returns what stands
+// after it. It refuses what is not plain.
+func authority(dst, scheme, ref []byte) (_, rest []byte, ok bool) {
+	if len(ref) < 3 || ref[0] != '/' || ref[1] != '/' {
+		return dst, nil, false
+	}
+	dst = append(dst, '/', '/')
+	ref = ref[2:]
+	i := 0
+	for ; i < len(ref); i++ {
+		c := ref[i]
+		if t := hostByte[c]; t != 0 {
+			dst = append(dst, t)
+			continue
+		}
+		break
+	}
+	if i == 0 {
+		return dst, nil, false
+	}
+	if i < len(ref) && ref[i] == ':' {
+		j := i + 1
+		for j < len(ref) && '0' <= ref[j] && ref[j] <= '9' {
+			j++
+		}
+		standard := "80"
+		if len(scheme) == 5 {
+			standard = "443"
+		}
+		if port := ref[i+1 : j]; len(port) > 0 && string(port) != standard {
+			dst = append(dst, ref[i:j]...)
+		}
+		i = j
+	}
+	if i < len(ref) && ref[i] != '/' && ref[i] != '?' && ref[i] != '#' {
+		return dst, nil, false
+	}
+	return dst, ref[i:], true
+}
+
+// escape appends a path and a query, up to a fragment, and percent-encodes
+// what cannot stand in a URL. It returns where in dst the path ends, and
+// whether there may be dot segments in it. Control characters are refused.
+func escape(dst, ref []byte) (_ []byte, path int, dots, ok bool) {
+	const digits = "0123456789ABCDEF"
+	path = -1
+	from := 0 // of what is not yet appended
+	for i := 0; i < len(ref); i++ {
+		c := ref[i]
+		switch classOf[c] {
+		case plain:
+			continue
+		case dot:
+			if path < 0 && (i == 0 || ref[i-1] == '/') {
+				dots = true
+			}
+			continue
+		case question:
+			if path < 0 {
+				path = len(dst) + i - from
+			}
+			continue
+		case hash:
+			dst = append(dst, ref[from:i]...)
+			if path < 0 {
+				path = len(dst)
+			}
+			return dst, path, dots, true
+		case percent:
+			if i+2 < len(ref) && isHex(ref[i+1]) && isHex(ref[i+2]) {
+				continue
+			}
+		case control:
+			return dst, 0, false, false
+		}
+		dst = append(dst, ref[from:i]...)
+		dst = append(dst, '%', digits[c>>4], digits[c&15])
+		from = i + 1
+	}
+	dst = append(dst, ref[from:]...)
+	if path < 0 {
+		path = len(dst)
+	}
+	return dst, path, dots, true
+}
+
+// removeDots takes the dot segments out of an absolute path, in place, and
+// returns how long it is then. It refuses a path with an empty segment.
+func removeDots(p []byte) (n int, ok bool) {
+	for i := 0; i < len(p); {
+		j := len(p)
+		if k := bytes.IndexByte(p[i+1:], '/'); k >= 0 {
+			j = i + 1 + k
+		}
+		last := j == len(p)
+		switch s := p[i+1 : j]; {
+		case len(s) == 0 && !last:
+			return 0, false
+		case len(s) == 1 && s[0] == '.':
+			if last {
+				p[n] = '/'
+				n++
+			}
+		case len(s) == 2 && s[0] == '.' && s[1] == '.':
+			if n = bytes.LastIndexByte(p[:n], '/'); n < 0 {
+				n = 0
+			}
+			if last {
+				p[n] = '/'
+				n++
+			}
+		default:
+			n += copy(p[n:], p[i:j])
+		}
+		i = j
+	}
+	if n == 0 && len(p) > 0 {
+		p[0], n = '/', 1
+	}
+	return n, true
+}
+
+type class uint8
+
+const (
+	other class = iota // to be encoded
+	plain
+	dot
+	question
+	hash
+	percent
+	control
+)
+
+// classOf says what each byte of a path or query asks for: as in
+// protocol.CanonicalURL.
+var classOf = func() (t [256]class) {
+	for c := range 0x7f {
+		switch {
+		case c < 0x20:
+			t[c] = control
+		case c == 0x20 || bytes.IndexByte([]byte("\"<>\\^`{|}"), byte(c)) >= 0:
+		default:
+			t[c] = plain
+		}
+	}
+	t['.'], t['?'], t['#'], t['%'], t[0x7f] = dot, question, hash, percent, control
+	return t
+}()
+
+// hostByte holds the lower case of each byte that may stand in a plain name of a host.
+var hostByte = func() (t [256]byte) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyz0123456789.-_") {
+		t[c] = c
+		if 'a' <= c && c <= 'z' {
+			t[c-0x20] = c
+		}
+	}
+	return t
+}()
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
+}
