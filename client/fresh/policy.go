@@ -13,6 +13,7 @@ type History struct {
 	Unchanged   time.Duration // T of (2.2): total time known to be without a change
 	Modified    time.Time     // newest time of change that anybody credible has stated; zero: unknown
 	Told        bool          // a manifest or a push says that it changed after Last
+	Confirmed   time.Time     // newest time at which anybody credible has said that it is as it was at Last; zero: nobody has
 }
 
 // A Policy decides about revisits.

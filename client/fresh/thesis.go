@@ -1,0 +1,182 @@
+package fresh
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Thesis is the policy of Castillo's thesis: the value of a page is
+// quality^Alpha x representation^Beta x freshness^Gamma (V04), and a visit
+// gains what it adds to that (V06): representation is 1 for a page that was
+// visited and 0 for one that was not (V03). The zero value is the thesis's own
+// choice, all exponents 1.
+//
+// By itself it never visits a page again that was never seen to change, so
+// MaxPeriod is ours.
+type Thesis struct {
+	// The exponents; 0 means 1, and a negative one means 0: the factor does not count.
+	Alpha, Beta, Gamma float64
+
+	// Threshold is the profit that makes a visit worth its cost, more than 0
+	// and less than 1. 0 means 0.1: of a page of quality 1, a tenth of its freshness.
+	Threshold float64
+
+	// Prior is the rate of change of a page that was visited once and has no
+	// date, in changes a second. 0 means one in 30 days.
+	Prior float64
+
+	// MaxPeriod is the longest time between two visits. 0 means 90 days, and
+	// negative that there is no longest time.
+	MaxPeriod time.Duration
+
+	Periods Periods
+}
+
+// Periods are the shortest times between two requests (V13). Being told that a
+// page has changed overrides them. A field of 0 has its default.
+type Periods struct {
+	Page     time.Duration // visited; 24 hours
+	Refused  time.Duration // answered, and not with a page; 7 days
+	Failed   time.Duration // not answered; 12 hours (P01)
+	Robots   time.Duration // robots.txt, found or not; 24 hours (RFC 9309)
+	Manifest time.Duration // found; an hour
+	Absent   time.Duration // a manifest that was not there; 7 days
+}
+
+// WithDefaults returns the periods with no field 0.
+func (p Periods) WithDefaults() Periods {
+	const day = 24 * time.Hour
+	for _, f := range []struct {
+		period *time.Duration
+		or     time.Duration
+	}{{&p.Page, day}, {&p.Refused, 7 * day}, {&p.Failed, 12 * time.Hour}, {&p.Robots, day}, {&p.Manifest, time.Hour}, {&p.Absent, 7 * day}} {
+		if *f.period == 0 {
+			*f.period = f.or
+		}
+		*f.period = max(*f.period, 0)
+	}
+	return p
+}
+
+// Preset returns the exponents for what a crawler is for (V08): general,
+// research, focused, archive, news or mirror. The thesis places these by the weight of
+// the three factors and gives no numbers, so they are ours.
+func Preset(name string) (Thesis, error) {
+	switch name {
+	case "general":
+		return Thesis{}, nil
+	case "research", "focused": // intrinsic quality
+		return Thesis{Alpha: 2, Gamma: 0.5}, nil
+	case "archive": // representation: new pages before new copies
+		return Thesis{Alpha: 0.5, Gamma: 0.25}, nil
+	case "news": // freshness
+		return Thesis{Alpha: 0.5, Gamma: 2}, nil
+	case "mirror": // freshness, of all pages alike
+		return Thesis{Alpha: -1, Gamma: 2}, nil
+	}
+	return Thesis{}, fmt.Errorf("preset %q: there is none, but general, research, focused, archive, news, mirror", name)
+}
+
+// Name implements Policy.
+func (Thesis) Name() string { return "thesis" }
+
+// Value is what a page is worth (V04), all arguments from 0 to 1.
+func (t Thesis) Value(quality, representation, freshness float64) float64 {
+	return power(quality, t.Alpha) * power(representation, t.Beta) * power(freshness, t.Gamma)
+}
+
+// Profit is what a visit at a time would gain, from 0 to 1.
+func (t Thesis) Profit(h History, quality float64, now time.Time) float64 {
+	seen := 0.
+	if h.Visits > 0 {
+		seen = 1
+	}
+	return max(0, t.Value(quality, 1, 1)-t.Value(quality, seen, fresh(h, t.rate(h), now)))
+}
+
+// Next is when the profit reaches Threshold, no sooner than Periods.Page and no later than
+// MaxPeriod after the last visit; at once for a page that was not visited, or
+// of which somebody says that it has changed.
+func (t Thesis) Next(h History, quality float64, now time.Time) time.Time {
+	if h.Visits <= 0 || h.Outdated() {
+		return time.Time{}
+	}
+	wait := t.longest()
+	if age, ok := t.worth(h, quality); ok {
+		at := h.confirmed().Add(seconds(age))
+		wait = min(wait, span(h.Last, at))
+	}
+	return h.Last.Add(max(wait, t.Periods.WithDefaults().Page))
+}
+
+// worth is the age in seconds at which a visit is worth its cost; false: never.
+func (t Thesis) worth(h History, quality float64) (age float64, ok bool) {
+	threshold := t.Threshold
+	if !(threshold > 0) {
+		threshold = 0.1
+	}
+	rate, gamma := t.rate(h), exponent(t.Gamma)
+	best := power(quality, t.Alpha) // what a fresh copy is worth; now it is best x fresh^gamma
+	if !(best > threshold) || rate == 0 || gamma == 0 {
+		return 0, false
+	}
+	return -math.Log1p(-threshold/best) / (rate * gamma), true
+}
+
+func (t Thesis) rate(h History) float64 {
+	if Known(h) {
+		return Rate(h)
+	}
+	if t.Prior > 0 {
+		return clamp(t.Prior)
+	}
+	return 1. / (30 * 24 * 3600)
+}
+
+// farthest is as far as a time is reckoned: further ones would not fit into all that keeps them.
+const farthest = 100 * 365 * 24 * time.Hour
+
+func (t Thesis) longest() time.Duration {
+	switch {
+	case t.MaxPeriod < 0:
+		return farthest
+	case t.MaxPeriod == 0:
+		return 90 * 24 * time.Hour
+	}
+	return min(t.MaxPeriod, farthest)
+}
+
+func seconds(s float64) time.Duration {
+	if !(s < farthest.Seconds()) {
+		return farthest
+	}
+	return time.Duration(s * float64(time.Second))
+}
+
+// power is base^exponent for a share from 0 to 1; what is none is taken for the nearest.
+func power(share, exp float64) float64 {
+	switch {
+	case !(share > 0): // and no number
+		share = 0
+	case share > 1:
+		share = 1
+	}
+	switch exp = exponent(exp); exp {
+	case 1:
+		return share
+	case 0:
+		return 1
+	}
+	return math.Pow(share, exp)
+}
+
+func exponent(x float64) float64 {
+	switch {
+	case x == 0 || x != x:
+		return 1
+	case x < 0:
+		return 0
+	}
+	return x
+}

@@ -1,0 +1,99 @@
+package rank
+
+import "math"
+
+// Options says how ranks are computed. The zero value is a useful one.
+type Options struct {
+	// Jump is the probability of going to any page instead of along a link,
+	// epsilon in (2.6); 0 means 0.15 (G38).
+	Jump float64
+
+	// Tolerance is how much all ranks together may still move in the last
+	// round, as a share of their sum; 0 means 1e-6.
+	Tolerance float64
+
+	// Rounds bounds the work; 0 means 100.
+	Rounds int
+}
+
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if !(d.Jump > 0 && d.Jump < 1) {
+		d.Jump = 0.15
+	}
+	if !(d.Tolerance > 0) {
+		d.Tolerance = 1e-6
+	}
+	if d.Rounds <= 0 {
+		d.Rounds = 100
+	}
+	return d
+}
+
+// Pagerank ranks n pages, numbered from 0 (K02). links yields the links of
+// each page that has any, in any order but every page once; it is called once
+// a round, so links on a disk need not fit into memory (V26): it must yield
+// the same each time, and to is not kept. A link to no page among the n is no
+// link, a link that is there twice counts twice, and so does one of a page to
+// itself: leave out what is not to count.
+//
+// The ranks sum to 1. A page without links leads to all pages alike: for that
+// the ranks are normalised once, when they have settled (E24). It needs 16
+// bytes a page beside the result.
+func Pagerank(n int, links func(yield func(from int, to []int32) bool), o *Options) []float32 {
+	if n <= 0 {
+		return nil
+	}
+	d := o.withDefaults()
+	now, next := make([]float64, n), make([]float64, n)
+	for i := range now {
+		now[i] = 1 / float64(n)
+	}
+	for range d.Rounds {
+		clear(next)
+		links(func(from int, to []int32) bool {
+			if from < 0 || from >= n {
+				return true
+			}
+			out := 0
+			for _, p := range to {
+				if p >= 0 && int(p) < n {
+					out++
+				}
+			}
+			if out == 0 {
+				return true
+			}
+			part := now[from] / float64(out)
+			for _, p := range to {
+				if p >= 0 && int(p) < n {
+					next[p] += part
+				}
+			}
+			return true
+		})
+		var moved, sum float64
+		for i, x := range next {
+			x = d.Jump/float64(n) + (1-d.Jump)*x
+			moved += math.Abs(x - now[i])
+			sum += x
+			next[i] = x
+		}
+		now, next = next, now
+		if moved <= d.Tolerance*sum {
+			break
+		}
+	}
+	var sum float64
+	for _, x := range now {
+		sum += x
+	}
+	ranks := make([]float32, n)
+	for i, x := range now {
+		ranks[i] = float32(x / sum)
+	}
+	return ranks
+}
