@@ -40,22 +40,25 @@ type Strategy interface {
 // SiteFacts are what a Strategy may know of a site.
 type SiteFacts struct {
 	Site  SiteID
-	Ready int     // pages that may be asked for now
+	Ready int     // pages that may be asked for now, without those that are given out
 	Best  float32 // the highest rank among them
-	Cash  float32 // of all its pages
-	Told  int     // pages among them that were told
+	Cash  float32 // of all of them, for a Sharer; else 0
 }
 
 // A Store is the queue behind the frontier: all entries, in order, on disk in
 // the crawler and in a slice in the simulator. Ready entries (At reached) are
-// ordered by site, then rank from high to low, then page; waiting ones by At, then page.
+// ordered by site, then rank from high to low, then page, and
+// their At does not matter any more; waiting ones by At, then page. A rank that is no
+// number is 0. What a Batch has given out stays in the store until its visit
+// is recorded.
 //
 // The store is changed by whoever records visits and finds, in the same
 // transaction as that; the frontier learns of it by Add. What the frontier
 // holds in memory may be older than the store, so whoever acts on an Entry
 // checks that it is still the page's own.
 type Store interface {
-	// Sites calls f for every site with ready entries and how many it has.
+	// Sites calls f for every site with ready entries and how many it has. It
+	// is called for every Batch, so the answer should come from memory.
 	Sites(f func(site SiteID, ready int) error) error
 
 	// Head returns up to n ready entries of a site that come after the given
@@ -63,13 +66,14 @@ type Store interface {
 	Head(site SiteID, after Entry, n int) ([]Entry, error)
 
 	// Promote makes up to n waiting entries with At <= now ready, and returns
-	// them, in order.
+	// them as they are then, in the order in which they waited.
 	Promote(now int64, n int) ([]Entry, error)
 
 	// Next returns the least At of all waiting entries, 0 if nothing waits.
 	Next() (int64, error)
 
-	// Rerank gives ready entries other ranks, in one transaction. An old
-	// entry that is not there any more is passed over.
+	// Rerank gives ready entries other ranks, in one transaction: new[i] is for
+	// the page of old[i], and they come ordered by site, then page. An old entry
+	// that is not there any more is passed over.
 	Rerank(old, new []Entry) error
 }

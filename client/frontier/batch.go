@@ -1,0 +1,228 @@
+package frontier
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// BatchOptions says what a Batch is to be. The zero value is a useful one.
+type BatchOptions struct {
+	Size     int // pages in all; 0 means 100,000 (G12)
+	SameSite int // pages of one site; 0 means 500 (G13)
+
+	// Round is how many pages a site gives before the next has its turn. 0
+	// means 1: as many sites as possible (S07). With SameSite's value the
+	// first sites give all that they may.
+	Round int
+
+	Skip func(SiteID) bool // sites that are to give nothing
+}
+
+func (o BatchOptions) withDefaults() BatchOptions {
+	if o.Size <= 0 {
+		o.Size = 100_000
+	}
+	if o.SameSite <= 0 {
+		o.SameSite = 500
+	}
+	if o.Round <= 0 {
+		o.Round = 1
+	}
+	o.Round = min(o.Round, o.SameSite)
+	return o
+}
+
+// SiteEntries are what a Batch has of one site.
+type SiteEntries struct {
+	Site    SiteID
+	Entries []Entry // in the order in which to ask
+}
+
+// Batch gives out the pages that come first at a time, in milliseconds since
+// 1970: those that were asked for by First, and then, sites in the order of the
+// Strategy and pages by their rank, Round pages of every site in turn until it
+// has Size. They are given out until Done or Return. An empty batch means that
+// there is nothing now. After a long sleep not all pages that became ready
+// meanwhile may be looked at, but about twice Size.
+//
+// A page may have changed in the store after the frontier heard of it last: whoever
+// asks looks whether it still is to be asked for, and says Done if not.
+func (f *Frontier) Batch(now int64, o BatchOptions) ([]SiteEntries, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list, err := f.batch(now, o.withDefaults())
+	if err != nil {
+		for i := range list { // nobody will hear of them
+			for _, e := range list[i].Entries {
+				f.giveBack(e.Page)
+			}
+		}
+		return nil, fmt.Errorf("make batch: %w", err)
+	}
+	return list, nil
+}
+
+func (f *Frontier) batch(now int64, o BatchOptions) ([]SiteEntries, error) {
+	f.now = max(f.now, now)
+	if err := f.settle(); err != nil {
+		return nil, err
+	}
+	if err := f.promote(f.now, 2*o.Size); err != nil {
+		return nil, err
+	}
+	if err := f.look(); err != nil {
+		return nil, err
+	}
+	b := batch{left: o.Size, at: map[SiteID]int{}}
+	f.takeFirst(&b, &o)
+	err := f.takeRounds(&b, &o)
+	f.spill()
+	return b.list, err
+}
+
+// A batch is one in the making.
+type batch struct {
+	list []SiteEntries
+	at   map[SiteID]int // where in list the sites are that were asked for by First
+	left int
+}
+
+// takeFirst takes what was asked for by First.
+func (f *Frontier) takeFirst(b *batch, o *BatchOptions) {
+	rest := f.first[:0]
+	for _, e := range f.first {
+		i, ok := b.at[e.Site]
+		if b.left == 0 || ok && len(b.list[i].Entries) >= o.SameSite || o.Skip != nil && o.Skip(e.Site) {
+			rest = append(rest, e)
+			continue
+		}
+		if !ok {
+			i = len(b.list)
+			b.at[e.Site] = i
+			b.list = append(b.list, SiteEntries{Site: e.Site})
+		}
+		f.give(e)
+		b.list[i].Entries = append(b.list[i].Entries, e)
+		b.left--
+	}
+	clear(f.first[len(rest):])
+	f.first = rest
+}
+
+// A turn is a site's part in a batch.
+type turn struct {
+	*site
+	score float32
+	at    int // in the batch's list, -1: not there
+	given int
+	quota int // that it is to give now
+}
+
+// more is how many more pages the site may give.
+func (t *turn) more(o *BatchOptions) int { return min(o.SameSite-t.given, t.left()) }
+
+// takeRounds takes pages of all sites in turn.
+func (f *Frontier) takeRounds(b *batch, o *BatchOptions) error {
+	if b.left == 0 {
+		return nil
+	}
+	var turns []turn
+	for id, s := range f.sites {
+		if s.left() <= 0 || o.Skip != nil && o.Skip(id) {
+			continue
+		}
+		if err := f.fill(s, 16); err != nil {
+			return err
+		}
+		if len(s.items) == 0 {
+			continue
+		}
+		t := turn{site: s, at: -1}
+		t.score = number(f.strategy.Site(SiteFacts{Site: id, Ready: s.left(), Best: s.items[0].rank, Cash: float32(s.cash)}))
+		if i, ok := b.at[id]; ok {
+			t.at, t.given = i, len(b.list[i].Entries)
+		}
+		turns = append(turns, t)
+		f.spill()
+	}
+	slices.SortFunc(turns, func(x, y turn) int {
+		if c := cmp.Compare(y.score, x.score); c != 0 {
+			return c
+		}
+		return cmp.Compare(x.id, y.id)
+	})
+	// A site may turn out to have less than it seemed; then the others get more.
+	for b.left > 0 && share(turns, b.left, o) {
+		for i := range turns {
+			if t := &turns[i]; t.quota > 0 {
+				if err := f.takeFrom(t, b); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// share sets quotas that sum to at most n: as many whole rounds as there is
+// room for, and a last one that not all sites have a part in. It reports
+// whether anything is to be had.
+func share(turns []turn, n int, o *BatchOptions) bool {
+	sum := func(rounds int) (sum int) {
+		for i := range turns {
+			sum += max(0, min(turns[i].more(o), rounds*o.Round))
+		}
+		return sum
+	}
+	lo, hi := 0, (o.SameSite+o.Round-1)/o.Round // so many rounds fit; so many are enough for all
+	for lo < hi {
+		if mid := (lo + hi + 1) / 2; sum(mid) <= n {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	left := n
+	for i := range turns {
+		turns[i].quota = max(0, min(turns[i].more(o), lo*o.Round))
+		left -= turns[i].quota
+	}
+	for i := range turns {
+		t := &turns[i]
+		last := max(0, min(t.more(o)-t.quota, o.Round, left))
+		t.quota += last
+		left -= last
+	}
+	return left < n
+}
+
+// takeFrom takes a site's quota, or less if there is less.
+func (f *Frontier) takeFrom(t *turn, b *batch) error {
+	if t.at < 0 {
+		t.at = len(b.list)
+		b.list = append(b.list, SiteEntries{Site: t.id})
+	}
+	e := &b.list[t.at]
+	e.Entries = slices.Grow(e.Entries, t.quota)
+	for want := t.quota; want > 0; {
+		if err := f.fill(t.site, min(max(want, 64), f.o.PerSite)); err != nil {
+			return err
+		}
+		if len(t.items) == 0 {
+			return nil
+		}
+		n := min(want, len(t.items))
+		for _, x := range t.take(n) {
+			f.cash.leave(t.site, x.page)
+			f.out[x.page] = given{item: x, site: t.id, counted: true}
+			e.Entries = append(e.Entries, Entry{Page: x.page, Site: t.id, Rank: x.rank})
+		}
+		t.out += n
+		f.held -= n
+		t.given += n
+		b.left -= n
+		want -= n
+	}
+	return nil
+}
