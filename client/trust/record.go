@@ -1,0 +1,239 @@
+package trust
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// A Record is what is believed of one site. The zero value knows nothing. It
+// is no bigger than 700 bytes when written, mostly 30 a voice, and not safe
+// for use by many goroutines.
+type Record struct {
+	Voices []Voice
+	Dates  []Dates
+	Bucket Bucket // of the site's notices
+
+	// Look says that notices of the site were dropped: it is to be looked at
+	// as a whole, by its manifest, its sitemap or by polling its pages; then
+	// whoever did so sets it to false.
+	Look bool
+}
+
+const (
+	maxVoices = 8  // names in a record; the last takes what comes after
+	maxName   = 16 // bytes
+)
+
+// Voice returns the site's voice of that name, such as "stream" or
+// "indexnow"; a new one is begun. The pointer is good until Voice is asked for
+// another name. Names beyond the eighth share a voice: they are the caller's
+// own words, and few.
+func (r *Record) Voice(name string) *Voice {
+	name = name[:min(len(name), maxName)]
+	for i := range r.Voices {
+		if r.Voices[i].Name == name {
+			return &r.Voices[i]
+		}
+	}
+	if len(r.Voices) >= maxVoices {
+		return &r.Voices[maxVoices-1]
+	}
+	r.Voices = append(r.Voices, Voice{Name: name})
+	return &r.Voices[len(r.Voices)-1]
+}
+
+// Date returns what is known of the dates of that name, such as "sitemap" or
+// "header", as Voice does.
+func (r *Record) Date(name string) *Dates {
+	name = name[:min(len(name), maxName)]
+	for i := range r.Dates {
+		if r.Dates[i].Name == name {
+			return &r.Dates[i]
+		}
+	}
+	if len(r.Dates) >= maxVoices {
+		return &r.Dates[maxVoices-1]
+	}
+	r.Dates = append(r.Dates, Dates{Name: name})
+	return &r.Dates[len(r.Dates)-1]
+}
+
+// Honest is the share of all the site's judged notices that were right, and
+// how many were judged.
+func (r *Record) Honest() (share float64, judged int) {
+	var right, wrong float64
+	for i := range r.Voices {
+		right, wrong = right+float64(r.Voices[i].Right), wrong+float64(r.Voices[i].Wrong)
+	}
+	if right+wrong == 0 {
+		return 0, 0
+	}
+	return right / (right + wrong), int(right + wrong)
+}
+
+const recordVersion = 1
+
+// Append writes the record.
+func (r *Record) Append(b []byte) []byte {
+	b = append(b, recordVersion, flags(r.Look))
+	b = r.Bucket.append(b)
+	b = append(b, byte(min(len(r.Voices), maxVoices)))
+	for i := range r.Voices[:min(len(r.Voices), maxVoices)] {
+		b = r.Voices[i].append(b)
+	}
+	b = append(b, byte(min(len(r.Dates), maxVoices)))
+	for i := range r.Dates[:min(len(r.Dates), maxVoices)] {
+		b = r.Dates[i].append(b)
+	}
+	return b
+}
+
+// Parse reads what Append wrote; nothing at all is the zero Record.
+func Parse(b []byte) (Record, error) {
+	var rec Record
+	if len(b) == 0 {
+		return rec, nil
+	}
+	d := decoder{rest: b}
+	if v := d.byte(); v != recordVersion {
+		return rec, fmt.Errorf("read trust record: version %d", v)
+	}
+	rec.Look = d.byte()&1 != 0
+	rec.Bucket.read(&d)
+	if n := int(d.byte()); n <= maxVoices {
+		for range n {
+			var v Voice
+			v.read(&d)
+			rec.Voices = append(rec.Voices, v)
+		}
+	} else {
+		d.bad = true
+	}
+	if n := int(d.byte()); n <= maxVoices {
+		for range n {
+			var t Dates
+			t.read(&d)
+			rec.Dates = append(rec.Dates, t)
+		}
+	} else {
+		d.bad = true
+	}
+	if d.bad || len(d.rest) > 0 {
+		return Record{}, errors.New("read trust record: damaged")
+	}
+	return rec, nil
+}
+
+func (v *Voice) append(b []byte) []byte {
+	b = appendName(b, v.Name)
+	b = append(b, flags(v.Thin, v.lied, v.begun), v.Level)
+	for _, n := range [...]uint32{v.Taken, v.Ignored, v.Right, v.Wrong} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	for _, f := range [...]float32{v.Credit, v.Hope, v.right, v.wrong, v.share} {
+		b = appendFloat(b, f)
+	}
+	b = binary.AppendVarint(b, v.until)
+	return binary.AppendVarint(b, v.sampled)
+}
+
+func (v *Voice) read(d *decoder) {
+	v.Name = d.name()
+	f := d.byte()
+	v.Thin, v.lied, v.begun = f&1 != 0, f&2 != 0, f&4 != 0
+	v.Level = d.byte()
+	for _, p := range [...]*uint32{&v.Taken, &v.Ignored, &v.Right, &v.Wrong} {
+		*p = d.uint32()
+	}
+	for _, p := range [...]*float32{&v.Credit, &v.Hope, &v.right, &v.wrong, &v.share} {
+		*p = d.float()
+	}
+	v.until, v.sampled = d.varint(), d.varint()
+}
+
+// A decoder reads a record; what cannot be read makes it bad.
+type decoder struct {
+	rest []byte
+	bad  bool
+}
+
+func (d *decoder) byte() byte {
+	if len(d.rest) == 0 {
+		d.bad = true
+		return 0
+	}
+	c := d.rest[0]
+	d.rest = d.rest[1:]
+	return c
+}
+
+func (d *decoder) took(n int) bool {
+	if n <= 0 || n > len(d.rest) {
+		d.bad, d.rest = true, nil
+		return false
+	}
+	d.rest = d.rest[n:]
+	return true
+}
+
+func (d *decoder) uint32() uint32 {
+	u, n := binary.Uvarint(d.rest)
+	if d.bad = d.bad || u > math.MaxUint32; d.bad || !d.took(n) {
+		return 0
+	}
+	return uint32(u)
+}
+
+func (d *decoder) varint() int64 {
+	i, n := binary.Varint(d.rest)
+	if d.bad || !d.took(n) {
+		return 0
+	}
+	return i
+}
+
+// float reads a number of an account: none is negative, or too big to count with.
+func (d *decoder) float() float32 {
+	if d.bad || len(d.rest) < 4 {
+		d.bad = true
+		return 0
+	}
+	f := math.Float32frombits(binary.LittleEndian.Uint32(d.rest))
+	d.rest = d.rest[4:]
+	if !(f >= 0 && f <= 1<<32) {
+		d.bad = true
+		return 0
+	}
+	return f
+}
+
+func (d *decoder) name() string {
+	n := int(d.byte())
+	if d.bad || n > maxName || n > len(d.rest) {
+		d.bad = true
+		return ""
+	}
+	s := string(d.rest[:n])
+	d.rest = d.rest[n:]
+	return s
+}
+
+func appendName(b []byte, s string) []byte {
+	s = s[:min(len(s), maxName)]
+	return append(append(b, byte(len(s))), s...)
+}
+
+func appendFloat(b []byte, f float32) []byte {
+	return binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
+}
+
+func flags(list ...bool) (b byte) {
+	for i, f := range list {
+		if f {
+			b |= 1 << i
+		}
+	}
+	return b
+}

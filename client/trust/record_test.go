@@ -1,0 +1,109 @@
+package trust_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/trust"
+)
+
+// lived returns a record of a site with a past.
+func lived(seed uint64) *trust.Record {
+	r := rand.New(rand.NewPCG(seed, 9))
+	var rec trust.Record
+	var rules trust.Rules
+	now := start
+	for range r.IntN(400) {
+		now = now.Add(time.Duration(r.IntN(5000)) * time.Second)
+		name := []string{"stream", "manifest", "sitemap", "feed", "indexnow", "a name that is longer than it may be"}[r.IntN(6)]
+		v := rec.Voice(name)
+		rules.Notice(v, now)
+		rules.Outcome(v, trust.Outcome(r.IntN(3)), now)
+		rec.Date(name).Visit(trust.Sight{Stated: now.Add(-time.Hour), Last: now.Add(-24 * time.Hour), Read: now, Asked: now, Changed: r.IntN(2) == 0})
+		trust.Rate{PerSecond: 0.1, Burst: 5}.Take(&rec.Bucket, 1, now)
+		rec.Look = r.IntN(2) == 0
+	}
+	return &rec
+}
+
+func TestARecordIsReadAsItWasWritten(t *testing.T) {
+	for seed := range uint64(50) {
+		rec := lived(seed)
+		b := rec.Append(nil)
+		if len(b) > 700 {
+			t.Errorf("a record of %d bytes", len(b))
+		}
+		got, err := trust.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What is written of dates is rounded; the second writing is exact.
+		again, err := trust.Parse(got.Append(nil))
+		if err != nil || !reflect.DeepEqual(got, again) {
+			t.Fatalf("seed %d: read again: %v\n%+v\n%+v", seed, err, got, again)
+		}
+		if !reflect.DeepEqual(got.Voices, rec.Voices) || got.Look != rec.Look || got.Bucket != rec.Bucket {
+			t.Fatalf("seed %d:\n%+v\nwant\n%+v", seed, got, *rec)
+		}
+		for i := range b {
+			if _, err := trust.Parse(b[:i]); err == nil && i > 0 {
+				t.Fatalf("seed %d: %d of %d bytes are taken for a record", seed, i, len(b))
+			}
+		}
+	}
+}
+
+func TestARecordHoldsFewVoices(t *testing.T) {
+	var rec trust.Record
+	for i := range 100 {
+		rec.Voice(string(rune('a' + i)))
+		rec.Date(string(rune('a' + i)))
+	}
+	if len(rec.Voices) != 8 || len(rec.Dates) != 8 {
+		t.Errorf("%d voices and %d dates, want 8 of each", len(rec.Voices), len(rec.Dates))
+	}
+}
+
+// Records come from a disk. Whatever they hold, a site that is honest from now
+// on is heard again, and nothing panics.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0})
+	for seed := range uint64(4) {
+		f.Add(lived(seed).Append(nil))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		rec, err := trust.Parse(b)
+		if err != nil {
+			return
+		}
+		out := rec.Append(nil)
+		again, err := trust.Parse(out)
+		if err != nil || !bytes.Equal(again.Append(nil), out) {
+			t.Fatalf("not read as written: %v", err)
+		}
+		var rules trust.Rules
+		trust.Rate{PerSecond: 1, Burst: 1}.Take(&rec.Bucket, 1, start)
+		for i := range rec.Dates {
+			_ = rec.Dates[i].String()
+		}
+		for i := range rec.Voices {
+			v := &rec.Voices[i]
+			taken := 0
+			for n := range 400 {
+				now := start.Add(time.Duration(n) * 6 * time.Hour)
+				if rules.Notice(v, now).Taken() {
+					rules.Outcome(v, trust.Right, now)
+					taken++
+				}
+			}
+			_, mute := v.Muted()
+			if taken == 0 || mute {
+				t.Fatalf("never heard again: %v, %+v", v, *v)
+			}
+		}
+	})
+}
