@@ -9,13 +9,20 @@ import "strings"
 type rule struct {
 	pattern string
 	loose   string // pattern in loose form (see loosen), if that differs
+	exact   string // of an Allow, pattern with needless encodings kept, if that differs: only so it matches
+	text    string // as it is written, for people
 	allow   bool
+	literal bool // pattern has neither wildcard nor end
 }
 
 func newRule(pattern string, allow bool) rule {
-	r := rule{pattern: canonical(pattern, true), allow: allow}
+	r := rule{pattern: canonical(pattern, true), text: pattern, allow: allow}
+	r.literal = strings.IndexByte(r.pattern, '*') < 0 && !strings.HasSuffix(r.pattern, "$")
 	if l := loosen(r.pattern, "?*"); l != r.pattern {
 		r.loose = l
+	}
+	if e := spelled(pattern, true); allow && e != r.pattern {
+		r.exact = e
 	}
 	return r
 }
@@ -27,8 +34,15 @@ func (r *rule) outranks(o *rule) bool {
 }
 
 // matches takes time linear in the length of the pattern and of the path.
-func (r *rule) matches(t target) bool {
-	if match(r.pattern, t.path) {
+func (r *rule) matches(t *target) bool {
+	if r.exact != "" {
+		return match(r.exact, t.exact)
+	}
+	if r.literal {
+		if strings.HasPrefix(t.path, r.pattern) {
+			return true
+		}
+	} else if match(r.pattern, t.path) {
 		return true
 	}
 	if t.loose == "" || r.loose == "" && t.loose == t.path {
@@ -58,17 +72,38 @@ func match(pattern, path string) bool {
 	return ok && (!whole || path == "")
 }
 
-// A target is a path to be matched, in canonical form, and in loose form if it has a query.
-type target struct{ path, loose string }
+// A target is a path to be matched, in canonical form, in loose form if it
+// has a query, and with needless encodings kept.
+type target struct{ path, loose, exact, raw string }
 
 func newTarget(path string) target {
 	path, _, _ = strings.Cut(path, "#")
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
-	t := target{path: canonical(path, false)}
+	t := target{path: canonical(path, false), exact: path}
+	if t.path != path {
+		t.exact = spelled(path, false)
+		if w := written(path); w != t.path {
+			t.raw = w
+		}
+	}
+	t.loosen()
+	return t
+}
+
+func (t *target) loosen() {
+	t.loose = ""
 	if strings.IndexByte(t.path, '?') >= 0 {
 		t.loose = loosen(t.path, "?")
+	}
+}
+
+// asWritten returns the target with octets unencoded that must be encoded, and are not.
+func (t target) asWritten() target {
+	if t.raw != "" {
+		t.path, t.exact = t.raw, t.raw
+		t.loosen()
 	}
 	return t
 }
@@ -79,9 +114,18 @@ const hex = "0123456789ABCDEF"
 // unreserved in RFC 3986 stand for themselves, reserved ones stay as they are
 // written, all others are percent-encoded in upper case. So are "*" and "$",
 // but where they are special in a pattern.
-func canonical(s string, pattern bool) string {
+func canonical(s string, pattern bool) string { return spell(s, pattern, true, true) }
+
+// spelled is canonical, but an octet that is encoded without need stays so.
+func spelled(s string, pattern bool) string { return spell(s, pattern, false, true) }
+
+// written is the canonical form of a path, but an octet that must be encoded,
+// and is not, stays so. No pattern has such an octet, so only wildcards match it.
+func written(s string) string { return spell(s, false, true, false) }
+
+func spell(s string, pattern, decode, encode bool) string {
 	i := 0
-	for i < len(s) && plain(s[i]) {
+	for i < len(s) && plain[s[i]] {
 		i++
 	}
 	if i == len(s) {
@@ -93,7 +137,7 @@ func canonical(s string, pattern bool) string {
 	for ; i < len(s); i++ {
 		c := s[i]
 		switch {
-		case plain(c):
+		case plain[c]:
 			b.WriteByte(c)
 			continue
 		case pattern && (c == '*' || c == '$' && i == len(s)-1):
@@ -102,10 +146,13 @@ func canonical(s string, pattern bool) string {
 		case c == '%' && i+2 < len(s) && unhex(s[i+1]) >= 0 && unhex(s[i+2]) >= 0:
 			c = byte(unhex(s[i+1])<<4 | unhex(s[i+2]))
 			i += 2
-			if unreserved(c) {
+			if decode && unreserved(c) {
 				b.WriteByte(c)
 				continue
 			}
+		case !encode && c != '*' && c != '$':
+			b.WriteByte(c)
+			continue
 		}
 		b.Write([]byte{'%', hex[c>>4], hex[c&15]})
 	}
@@ -124,9 +171,12 @@ func loosen(s, begin string) string {
 }
 
 // plain octets are the same in every form.
-func plain(c byte) bool {
-	return unreserved(c) || strings.IndexByte("/:?#[]@!&'()+,;=", c) >= 0
-}
+var plain = func() (t [256]bool) {
+	for c := range t {
+		t[c] = unreserved(byte(c)) || strings.IndexByte("/:?#[]@!&'()+,;=", byte(c)) >= 0
+	}
+	return t
+}()
 
 func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0

@@ -6,6 +6,12 @@
 // misspellings of a name, a colon forgotten between two words, part of a byte
 // order mark, and Allow of index.html, which allows its directory as well.
 // Beyond that, Disallow of a path without its first slash is taken to have one.
+//
+// The RFC has every octet compared in one spelling, and that parser compares
+// them as they are written. What follows is no more than both allow: an Allow
+// line with octets encoded that need not be is for paths in that spelling only, and
+// a path with octets that must be encoded, and are not, is allowed if it is so as it
+// is written, too.
 package robots
 
 import (
@@ -13,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 )
 
 // MaxBytes is how much of a file is read (RFC 9309, 2.5): 500 KiB.
@@ -55,6 +62,7 @@ func Parse(b []byte) *File {
 		b = b[:MaxBytes]
 		b = b[:bytes.LastIndexAny(b, "\r\n")+1]
 	}
+	b = narrow(b)
 	for _, mark := range []byte("\uFEFF") {
 		if len(b) == 0 || b[0] != mark {
 			break
@@ -75,6 +83,23 @@ func Parse(b []byte) *File {
 		}
 	}
 	return p.file
+}
+
+// narrow returns a file in UTF-16, which begins with a mark and which some
+// editors write, in UTF-8, and any other as it is.
+func narrow(b []byte) []byte {
+	if len(b) < 2 || b[0]^b[1] != 1 || b[0]|b[1] != 0xff { // FE FF or FF FE
+		return b
+	}
+	big := 0 // which of two octets is the big one
+	if b[0] == 0xff {
+		big = 1
+	}
+	wide := make([]uint16, 0, len(b)/2-1)
+	for i := 2; i+1 < len(b); i += 2 {
+		wide = append(wide, uint16(b[i+big])<<8|uint16(b[i+1-big]))
+	}
+	return []byte(string(utf16.Decode(wide)))
 }
 
 // blank is what is trimmed around names and values.
@@ -155,12 +180,24 @@ func (p *parser) rule(pattern string, allow bool) {
 	}
 }
 
-// agentNamed returns whom a User-agent line means: "*", or a product token.
+// agentNamed returns whom a User-agent line means: "*", or a product token. A
+// "*" before what is no letter of ours, such as the no-break space that editors
+// put there, is meant for everybody.
 func agentNamed(value string) string {
-	if rest, ok := strings.CutPrefix(value, "*"); ok && (rest == "" || strings.IndexByte(blank, rest[0]) >= 0) {
+	if rest, ok := strings.CutPrefix(value, "*"); ok && (rest == "" || rest[0] >= 0x80 || strings.IndexByte(blank, rest[0]) >= 0) {
 		return "*"
 	}
 	return token(value)
+}
+
+// asked returns the product token that somebody asks for, in lower case. Two
+// words are nobody's name.
+func asked(agent string) string {
+	t := token(agent)
+	if len(t) < len(agent) && strings.IndexByte(blank, agent[len(t)]) >= 0 {
+		return ""
+	}
+	return t
 }
 
 // token returns the product token at the beginning of s, in lower case.
@@ -204,8 +241,9 @@ func ForStatus(status int, body []byte) *File {
 
 // Allowed reports whether agent (a product token such as "parley") may fetch
 // path, which begins with "/" and has its query if any, percent-encoded or not.
-// What follows the token in agent, such as a version, does not matter; an agent
-// without a token, such as "*", is whoever is not named in the file.
+// What follows the token in agent, as in "parley/1.0", does not matter; an
+// agent without a token, such as "*", or of two words is whoever is not named in
+// the file.
 // /robots.txt itself is always allowed.
 //
 // A page may have other paths, such as "/a/index.html" beside "/a/": then the
@@ -213,25 +251,47 @@ func ForStatus(status int, body []byte) *File {
 //
 // It takes time linear in the size of the agent's rules, times the length of path.
 func (f *File) Allowed(agent, path string, others ...string) bool {
+	ok, _ := f.Decide(agent, path, others...)
+	return ok
+}
+
+// Decide is Allowed, and names the line that decides as it is written, such as
+// "Disallow: /private/"; it is empty where none does.
+func (f *File) Decide(agent, path string, others ...string) (allowed bool, line string) {
 	target := newTarget(path)
 	if target.path == "/robots.txt" {
-		return true
+		return true, ""
 	}
 	if f.deny {
-		return false
+		return false, ""
 	}
 	best := f.decisive(nil, agent, target)
+	raw := target.raw != ""
 	for _, o := range others {
-		best = f.decisive(best, agent, newTarget(o))
+		t := newTarget(o)
+		raw = raw || t.raw != ""
+		best = f.decisive(best, agent, t)
 	}
-	return best == nil || best.allow
+	if raw && (best == nil || best.allow) {
+		best = f.decisive(nil, agent, target.asWritten())
+		for _, o := range others {
+			best = f.decisive(best, agent, newTarget(o).asWritten())
+		}
+	}
+	switch {
+	case best == nil:
+		return true, ""
+	case best.allow:
+		return true, "Allow: " + best.text
+	}
+	return false, "Disallow: " + best.text
 }
 
 // decisive returns the first in rank of best and the rules that match the target.
 func (f *File) decisive(best *rule, agent string, t target) *rule {
 	for _, m := range f.members(agent) {
 		for i := range m.group.rules {
-			if r := &m.group.rules[i]; r.outranks(best) && r.matches(t) {
+			if r := &m.group.rules[i]; r.outranks(best) && r.matches(&t) {
 				best = r
 			}
 		}
@@ -253,7 +313,7 @@ func (f *File) CrawlDelay(agent string) time.Duration {
 
 // members returns the groups of agent, else those of everybody.
 func (f *File) members(agent string) []member {
-	if list, ok := f.agents[token(agent)]; ok {
+	if list, ok := f.agents[asked(agent)]; ok {
 		return list
 	}
 	return f.agents["*"]

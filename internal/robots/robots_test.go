@@ -114,6 +114,8 @@ func TestRules(t *testing.T) {
 		{"merged", "User-agent: *\nDisallow: /a\nUser-agent: x\nDisallow: /b\nUser-agent: *\nDisallow: /c", "/b", "/a /c"},
 		{"named twice", "User-agent: *\nUser-agent: *\nUser-agent: x\nUser-agent: *\nDisallow: /a", "/", "/a"},
 		{"star and more words", "User-agent: * baz\nDisallow: /a", "/", "/a"},
+		{"star and a no-break space", "User-agent: *\u00a0\nDisallow: /a\nUser-agent: x", "/", "/a"},
+		{"the same in latin-1", "User-agent: *\xa0\nDisallow: /a", "/", "/a"},
 		{"star and letters", "User-agent: *bot\nDisallow: /a", "/a", ""},
 		{"a group of nobody", "User-agent: *\nDisallow: /a\nUser-agent: 360bot\nDisallow: /b\nUser-agent:\nDisallow: /c", "/b /c", "/a"},
 	} {
