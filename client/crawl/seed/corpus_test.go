@@ -1,0 +1,264 @@
+package seed_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/parleyweb/parley/client/crawl/seed"
+)
+
+// recorded calls f with the files of a recorded corpus whose names contain part.
+func recorded(t *testing.T, corpus, part string, f func(name string, b []byte)) {
+	t.Helper()
+	data := os.Getenv("PARLEY_DATA")
+	if data == "" {
+		t.Skip("PARLEY_DATA names no folder of recorded corpora")
+	}
+	packed, err := os.Open(filepath.Join(data, "parsers", corpus+".tar.zst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	z, err := zstd.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag != tar.TypeReg || !strings.Contains(h.Name, part) {
+			continue
+		}
+		b, err := io.ReadAll(io.LimitReader(r, 32<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(h.Name, b)
+	}
+}
+
+// A difference is why we and a corpus do not agree on a URL.
+type difference struct {
+	why string
+	is  func(ref, base, ours, theirs string) bool
+}
+
+func refused(re string) func(ref, base, ours, theirs string) bool {
+	r := regexp.MustCompile(re)
+	return func(ref, base, ours, _ string) bool { return ours == "" && r.MatchString(ref) }
+}
+
+func equal(form func(string) string) func(ref, base, ours, theirs string) bool {
+	return func(_, _, ours, theirs string) bool { return ours != "" && form(ours) == form(theirs) }
+}
+
+var escape = regexp.MustCompile(`(?i)%[0-9a-f]{2}`)
+
+// plain is a URL without its escapes, and without those that are left then.
+func plain(s string) string {
+	for range 2 {
+		s = escape.ReplaceAllStringFunc(s, func(e string) string {
+			n, _ := strconv.ParseUint(e[1:], 16, 8)
+			return string([]byte{byte(n)})
+		})
+	}
+	return s
+}
+
+// sorted is a URL with its parameters in order, and without empty ones.
+func sorted(s string) string {
+	path, query, _ := strings.Cut(s, "?")
+	var l []string
+	for p := range strings.SplitSeq(query, "&") {
+		if p = strings.TrimSuffix(p, "="); p != "" && p[0] != '=' {
+			l = append(l, p)
+		}
+	}
+	slices.Sort(l)
+	return strings.Join(append(l, path), "&")
+}
+
+// differences are all reasons for which we name a URL otherwise than others do,
+// the first that fits counting.
+var differences = []difference{
+	// What a crawler does not ask for.
+	{"other schemes are not asked for", func(ref, base, ours, theirs string) bool {
+		return ours == "" && theirs != "" && !strings.HasPrefix(theirs, "http:") && !strings.HasPrefix(theirs, "https:")
+	}},
+	{"a name and password in a URL are nobody's to use, and not to be passed on", func(ref, base, ours, theirs string) bool {
+		return ours == "" && (strings.Contains(ref, "@") || strings.Contains(base, "@"))
+	}},
+	{"nothing is no link", refused(`^[ \t]*$`)},
+	{"what has no base is not guessed", func(ref, base, ours, theirs string) bool {
+		return ours == "" && base == "" && !strings.Contains(ref, ":")
+	}},
+
+	// What browsers mend, and whoever reads pages mends before (urlref.Clean); in other places nobody means it.
+	{"control characters are an error", refused(`[\x00-\x1f\x7f]`)},
+	{"a backslash is no slash", func(ref, base, ours, theirs string) bool { return strings.Contains(ref, `\`) }},
+	{"http: without its slashes is an error", refused(`^(?i)https?:(/?[^/]|/?$|///)`)},
+	{"a name that begins with a colon needs a ./", refused(`^\s*(:|\[)`)},
+	{"empty hosts are not passed over", func(ref, base, ours, theirs string) bool { return strings.HasPrefix(ref, "///") }},
+
+	// Hosts.
+	{"a host in other letters is written in ASCII by whoever links to it", func(ref, base, ours, theirs string) bool {
+		host, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(ref), "http://"), "https://"), "/")
+		return ours == "" && strings.IndexFunc(plain(host), func(r rune) bool { return r >= 0x80 }) >= 0
+	}},
+	{"a host has no escapes", refused(`^https?://[^/]*%`)},
+	{"odd characters in a host", refused(`^http://!"`)},
+	{"numbers are no addresses: the resolver says whether there is such a host", func(ref, base, ours, theirs string) bool {
+		return regexp.MustCompile(`^https?://([^/]*\.)?(0x[0-9a-f]*|[0-9]+)\.?/`).MatchString(ours)
+	}},
+	{"an address in brackets stays as it is written", func(ref, base, ours, theirs string) bool { return strings.Contains(ours, "//[") }},
+	{"a port stays as it is written; one that is too large cannot be asked", func(ref, base, ours, theirs string) bool {
+		return regexp.MustCompile(`//[^/]*:(0+[0-9]*|[0-9]{6,})/`).MatchString(ours)
+	}},
+	{"a dot at the end of a host stays", func(ref, base, ours, theirs string) bool {
+		return strings.Contains(ours, "./") && strings.Replace(ours, "./", "/", 1) == theirs
+	}},
+
+	// Paths and queries: what may be two pages has two names.
+	{"an escaped dot is not a dot segment", func(ref, base, ours, theirs string) bool { return strings.Contains(strings.ToLower(ours), "%2e") }},
+	{"escapes stay as they are written", equal(plain)},
+	{"// in a path stays", equal(func(s string) string {
+		return regexp.MustCompile(`([^:])/+`).ReplaceAllString(s, "$1/")
+	})},
+	{"an empty query stays", func(ref, base, ours, theirs string) bool { return strings.TrimSuffix(ours, "?") == theirs }},
+	{"the order of parameters stays, and empty ones do", equal(sorted)},
+}
+
+// TestOthersURLs compares names with the tables of crawler-commons, of which
+// some are from the Web Platform Tests. Every difference has its reason.
+func TestOthersURLs(t *testing.T) {
+	s := &seed.Seeder{Rules: seed.Rules{SplitWWW: true, RejectWords: []string{}}}
+	asked, differ := 0, map[string]int{}
+	ask := func(table, ref, base, theirs string) {
+		theirs, _, _ = strings.Cut(theirs, "#")
+		asked++
+		ours := s.Admit(seed.Ref{URL: ref, From: base}).URL
+		if ours == theirs {
+			return
+		}
+		for _, d := range differences {
+			if d.is(ref, base, ours, theirs) {
+				differ[d.why]++
+				return
+			}
+		}
+		t.Errorf("%s: %q at %q is %q, they have %q", table, ref, base, ours, theirs)
+	}
+	recorded(t, "sitemaps-robots-urls-crawler-commons", "/resources/", func(name string, b []byte) {
+		switch base := filepath.Base(name); {
+		case strings.HasSuffix(base, ".csv"):
+			r := csv.NewReader(bytes.NewReader(b))
+			r.Comment, r.FieldsPerRecord, r.LazyQuotes, r.TrimLeadingSpace = '#', -1, true, true
+			rows, err := r.ReadAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows {
+				switch {
+				case len(row) == 1:
+					ask(base, row[0], "", "")
+				case len(row) == 2:
+					ask(base, row[0], "", row[1])
+				default:
+					ask(base, row[0], row[1], row[2])
+				}
+			}
+		case base == "wpt-urltestdata.json":
+			var rows []any
+			if err := json.Unmarshal(b, &rows); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range rows {
+				row, ok := r.(map[string]any)
+				if !ok {
+					continue // a comment
+				}
+				input, _ := row["input"].(string)
+				from, _ := row["base"].(string)
+				href, _ := row["href"].(string)
+				if !strings.HasPrefix(href, "http") {
+					href = "" // an error, or nothing for a crawler
+				}
+				ask(base, input, from, href)
+			}
+		}
+	})
+	all := 0
+	for _, d := range differences {
+		if differ[d.why] == 0 {
+			t.Errorf("no URL differs since %s", d.why)
+		}
+		all += differ[d.why]
+		t.Logf("%4d: %s", differ[d.why], d.why)
+	}
+	t.Logf("%d of %d URLs are named as others name them", asked-all, asked)
+	if asked < 1000 || all > asked/4 {
+		t.Errorf("%d URLs, %d differ: that is not the corpus, or not its language", asked, all)
+	}
+}
+
+// TestOthersFiles reads the sitemaps and feeds that others recorded, as the
+// engine reads them.
+func TestOthersFiles(t *testing.T) {
+	files, named := 0, 0
+	recorded(t, "sitemaps-robots-urls-crawler-commons", "/sitemaps/", func(name string, b []byte) {
+		l, err := seed.ReadSitemap("https://www.example.com/"+filepath.Base(name), b)
+		files++
+		named += len(l.Pages) + len(l.Sitemaps)
+		switch base := filepath.Base(name); {
+		case base == "atom.xml":
+			if !errors.Is(err, seed.ErrNone) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if l, err = seed.ReadFeed("https://www.example.com/", b); err != nil || len(l.Pages) == 0 {
+				t.Errorf("%s: %d entries, %v", name, len(l.Pages), err)
+			}
+		case base == "sitemap.index.xml":
+			if err != nil || l.Kind != "sitemap index" || len(l.Sitemaps) != 0 || l.Skipped != 15 { // its URLs stand where none belongs
+				t.Errorf("%s: %+v, %v", name, l, err)
+			}
+		case err != nil || len(l.Pages) == 0:
+			t.Errorf("%s: %d pages, %v", name, len(l.Pages), err)
+		}
+	})
+	t.Logf("sitemaps: %d files, %d URLs", files, named)
+	if files != 18 {
+		t.Errorf("%d sitemaps", files)
+	}
+	for corpus, least := range map[string]int{"feeds-gofeed": 500, "feeds-w3c-feedvalidator": 1500} {
+		files, feeds, named := 0, 0, 0
+		recorded(t, corpus, "", func(name string, b []byte) {
+			files++
+			if l, err := seed.ReadFeed("https://www.example.com/feed", b); err == nil {
+				feeds++
+				named += len(l.Pages)
+			}
+		})
+		t.Logf("%s: %d files, %d feeds, %d URLs", corpus, files, feeds, named)
+		if feeds < least {
+			t.Errorf("%s: %d of %d files are feeds", corpus, feeds, files)
+		}
+	}
+}

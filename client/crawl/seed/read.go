@@ -1,0 +1,104 @@
+package seed
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/feed"
+	"github.com/parleyweb/parley/internal/sitemap"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Named is what a sitemap or a feed says of one page, before that is admitted.
+type Named struct {
+	URL string // as protocol.CanonicalURL writes it
+
+	// Modified is when the page last changed, and Span how coarsely that was
+	// said: see protocol.Item. Zero where nothing was said.
+	Modified time.Time
+	Span     time.Duration
+
+	Title   string // of a feed's entry
+	Deleted bool   // a feed says that it is gone
+	Foreign bool   // of another origin than the document
+}
+
+// A List is what a sitemap or a feed says.
+type List struct {
+	Kind     string // "sitemap", "sitemap index", "text sitemap", "rss 2.0" and the like
+	Pages    []Named
+	Sitemaps []Named // that an index names
+	Hub      string  // of a feed: URL of its WebSub hub
+	Skipped  int     // entries without a URL that could be asked for
+}
+
+// What one document may hold.
+const (
+	maxDocument = sitemap.MaxBytes + 1<<20 // bytes, uncompressed
+	maxFeed     = 16 << 20
+	maxEntries  = 4 * sitemap.MaxURLs // many are longer than the protocol allows, and still of use
+)
+
+// ErrNone says that a document is not what was asked for: most often a page
+// that says "not found" with a status that says "found".
+var ErrNone = errors.New("no such document")
+
+// ReadSitemap reads a sitemap, an index of sitemaps, or a list of URLs, plain
+// or as a gzip or Zstandard file. A document that is cut short, or over a limit,
+// gives what was read before, with the error. It wraps ErrNone for what is no sitemap.
+func ReadSitemap(url string, body []byte) (List, error) {
+	var d List
+	z, err := coding.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return d, fmt.Errorf("read sitemap %.200s: %w", url, err)
+	}
+	defer z.Close()
+	r := sitemap.NewReader(z, sitemap.Options{URL: url, MaxBytes: maxDocument, MaxEntries: maxEntries})
+	for {
+		e, err := r.Next()
+		d.Kind = r.Kind().String()
+		d.Skipped, _ = r.Skipped()
+		switch {
+		case err == io.EOF:
+			return d, nil
+		case errors.Is(err, sitemap.ErrHTML), errors.Is(err, sitemap.ErrOther):
+			return d, fmt.Errorf("%w: %w", ErrNone, err)
+		case err != nil:
+			return d, err
+		}
+		n := Named{URL: e.Loc, Modified: e.Modified, Span: e.Span, Foreign: e.Foreign}
+		if e.Sitemap {
+			d.Sitemaps = append(d.Sitemaps, n)
+		} else {
+			d.Pages = append(d.Pages, n)
+		}
+	}
+}
+
+// ReadFeed reads RSS, Atom or JSON Feed, plain or compressed. It wraps
+// ErrNone for what is no feed.
+func ReadFeed(url string, body []byte) (List, error) {
+	z, err := coding.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return List{}, fmt.Errorf("read feed %.200s: %w", url, err)
+	}
+	defer z.Close()
+	f, err := feed.Read(z, feed.Options{URL: url, MaxBytes: maxFeed})
+	if errors.Is(err, feed.ErrHTML) || errors.Is(err, feed.ErrOther) {
+		err = fmt.Errorf("%w: %w", ErrNone, err)
+	}
+	if err != nil {
+		return List{}, err
+	}
+	d := List{Kind: f.Kind, Hub: f.Hub}
+	origin := protocol.Origin(url)
+	for _, e := range f.Entries {
+		d.Pages = append(d.Pages, Named{URL: e.URL, Modified: e.Modified, Span: e.Span, Title: e.Title,
+			Deleted: e.Op == protocol.Delete, Foreign: origin != "" && protocol.Origin(e.URL) != origin})
+	}
+	return d, nil
+}

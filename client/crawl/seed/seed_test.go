@@ -1,0 +1,401 @@
+package seed_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl/seed"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// TestNames is the table of what becomes of a reference.
+func TestNames(t *testing.T) {
+	s := &seed.Seeder{}
+	const page = "https://www.example.org/a/b/page.html?q=1"
+	for _, c := range []struct{ ref, url, fetch string }{
+		// As protocol.CanonicalURL has it.
+		{"other.html", "https://www.example.org/a/b/other.html", ""},
+		{"../x//y/./z/", "https://www.example.org/a/x//y/z/", ""},
+		{"HTTPS://WWW.Example.ORG:443", "https://www.example.org/", ""},
+		{"//other.example/%7Ea b", "https://other.example/%7Ea%20b", ""},
+		{"#top", page, ""},
+		{"?", "https://www.example.org/a/b/page.html?", ""},
+		{"/index.html", "https://www.example.org/index.html", ""},
+		{"/?b=2&a=1", "https://www.example.org/?b=2&a=1", ""},
+		{"mailto:a@example.org", "", ""},
+		{"javascript:void(0)", "", ""},
+		{"https://user@example.org/", "", ""},
+		{"", "", ""},
+
+		// Sessions (P18, E30): they are asked for, and are no part of the name.
+		{"/a.php?PHPSESSID=1", "https://www.example.org/a.php", "https://www.example.org/a.php?PHPSESSID=1"},
+		{"/a.php?x=1&phpsessid=0af&y=2", "https://www.example.org/a.php?x=1&y=2", "https://www.example.org/a.php?x=1&phpsessid=0af&y=2"},
+		{"/a.php?x=1&phpsessid=0af", "https://www.example.org/a.php?x=1", "https://www.example.org/a.php?x=1&phpsessid=0af"},
+		{"/a.cfm?CFID=1&CFTOKEN=2", "https://www.example.org/a.cfm", "https://www.example.org/a.cfm?CFID=1&CFTOKEN=2"},
+		{"/a.asp?ASPSESSIONIDQABC=X&b=1", "https://www.example.org/a.asp?b=1", "https://www.example.org/a.asp?ASPSESSIONIDQABC=X&b=1"},
+		{"/a;jsessionid=1F?b=1", "https://www.example.org/a?b=1", "https://www.example.org/a;jsessionid=1F?b=1"},
+		{"/a;v=1;JSESSIONID=1F/b", "https://www.example.org/a;v=1/b", "https://www.example.org/a;v=1;JSESSIONID=1F/b"},
+		{"/(S(abc123))/a.aspx", "https://www.example.org/a.aspx", "https://www.example.org/(S(abc123))/a.aspx"},
+		{"/(x)/a.aspx", "https://www.example.org/(x)/a.aspx", ""},
+		{"/?sid=12", "https://www.example.org/?sid=12", ""}, // a story's number
+		{"/?sid=0123456789abcdef0123456789abcdef", "https://www.example.org/", "https://www.example.org/?sid=0123456789abcdef0123456789abcdef"},
+		{"/?session=internationalization", "https://www.example.org/?session=internationalization", ""}, // a word
+		{"/?sessions=1", "https://www.example.org/?sessions=1", ""},
+
+		// What advertising adds.
+		{"/a?utm_source=x&b=1&UTM_medium=y&gclid=z", "https://www.example.org/a?b=1", ""},
+		{"/a?utm_source=x", "https://www.example.org/a", ""},
+	} {
+		v := s.Admit(seed.Ref{From: page, URL: c.ref, Depth: 1})
+		if v.URL != c.url || v.Fetch != c.fetch {
+			t.Errorf("%q is %q to be asked for as %q, want %q as %q", c.ref, v.URL, v.Fetch, c.url, c.fetch)
+		}
+		if v.OK != (c.url != "") || v.OK != (v.Rule == "") {
+			t.Errorf("%q: admitted %v by %q", c.ref, v.OK, v.Rule)
+		}
+		if again := s.Admit(seed.Ref{URL: v.URL, Depth: 1}); c.url != "" && again.URL != v.URL {
+			t.Errorf("%q is canonical, and becomes %q", v.URL, again.URL)
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	chile := seed.Rules{DomainSuffixes: []string{".cl", "example.org"}}
+	words := seed.Rules{}
+	patterns := seed.Rules{Accept: []string{"/docs/", "https://b.example/*.html$"}, Reject: []string{"PRINT", "*/old/", "http://plain.example/"}}
+	for _, c := range []struct {
+		rules     seed.Rules
+		url, rule string // empty: admitted
+	}{
+		{chile, "http://www.dcc.uchile.cl/", ""},
+		{chile, "http://nic.cl:8080/", ""},
+		{chile, "http://example.org/", ""},
+		{chile, "http://www.example.org./", ""},
+		{chile, "http://notexample.org/", "domain is not accepted"},
+		{chile, "http://cl.example/", "domain is not accepted"},
+
+		{patterns, "https://a.example/docs/a", ""},
+		{patterns, "https://a.example/x/docs/a", "no accept rule matches"},
+		{patterns, "https://b.example/a.html", ""},
+		{patterns, "https://b.example/a.htm", "no accept rule matches"},
+		{patterns, "https://a.example/docs/a?print=1", "reject: PRINT"},
+		{patterns, "https://a.example/docs/old/a", "reject: */old/"},
+		{patterns, "http://plain.example/docs/", "reject: http://plain.example/"},
+
+		{words, "https://a.example/login", "reject word: login"},
+		{words, "https://a.example/user/Logout.php", "reject word: logout"},
+		{words, "https://a.example/wp-login.php?redirect_to=x", "reject word: wp-login"},
+		{words, "https://a.example/index.php?a=1&action=register", "reject word: register"},
+		{words, "https://a.example/w/cpp/keyword/register", ""}, // a page about it
+		{words, "https://a.example/keyword/register.html", ""},
+		{words, "https://a.example/blog/login-shells-explained", ""},
+
+		{words, "https://a.example/a/b/a/b/a/b/a/b/a/b", `repeated component "a"`},
+		{words, "https://a.example/a/b/a/b/a/b/a/b/", ""},
+		{seed.Rules{Repeats: -1}, "https://a.example/a/a/a/a/a/a/a/a/a/a", ""},
+
+		{words, "https://a.example/" + strings.Repeat("x", 3000), "URL longer than 2048 bytes"},
+		{seed.Rules{StaticExt: []string{"html", ""}}, "https://a.example/a.xyz", "extension is not accepted"},
+		{seed.Rules{StaticExt: []string{"html", ""}}, "https://a.example/a", ""},
+	} {
+		s := &seed.Seeder{Rules: c.rules}
+		v := s.Admit(seed.Ref{URL: c.url})
+		if v.OK != (c.rule == "") || v.Rule != c.rule || v.URL == "" {
+			t.Errorf("%s: admitted %v, %q; want %q", c.url, v.OK, v.Rule, c.rule)
+		}
+		if v := s.Admit(seed.Ref{URL: c.url, Kind: seed.Person}); !v.OK {
+			t.Errorf("%s is refused to a person: %s", c.url, v.Rule)
+		}
+	}
+}
+
+// TestKinds: what is dynamic (V20), what is only noted (V18).
+func TestKinds(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://a.example/": "static", "https://a.example/a.html": "static", "https://a.example/a": "static",
+		"https://a.example/v1.2": "static", "https://a.example/a.php/b": "static", "https://a.example/a.xml": "static",
+		"https://a.example/a.php": "dynamic", "https://a.example/a.CFM": "dynamic", "https://a.example/a.pl?x": "dynamic",
+		"https://a.example/a?x=y.html": "dynamic", "https://a.example/cgi.cgi": "dynamic",
+		"https://a.example/a.JPG": "noted", "https://a.example/a.tar.gz": "noted", "https://a.example/a.pdf?x": "noted",
+	} {
+		s := &seed.Seeder{}
+		v := s.Admit(seed.Ref{URL: url})
+		got := "static"
+		if v.Dynamic {
+			got = "dynamic"
+		}
+		if v.LogOnly {
+			got = "noted"
+		}
+		if got != want || !v.OK {
+			t.Errorf("%s is %s, want %s; admitted %v", url, got, want, v.OK)
+		}
+		if v := s.Admit(seed.Ref{URL: url, Kind: seed.Embedded}); v.LogOnly {
+			t.Errorf("%s is embedded, asked for, and only noted", url)
+		}
+	}
+	s := &seed.Seeder{Rules: seed.Rules{StaticQueries: true, DynamicExt: []string{"html"}, LogExt: []string{}}}
+	for url, dynamic := range map[string]bool{"https://a.example/a?b": false, "https://a.example/a.html": true, "https://a.example/a.jpg": false} {
+		if v := s.Admit(seed.Ref{URL: url}); v.Dynamic != dynamic || v.LogOnly {
+			t.Errorf("%s: dynamic %v, noted %v", url, v.Dynamic, v.LogOnly)
+		}
+	}
+}
+
+// TestWWW: a site is one with its twin, by the name that came first (P08),
+// unless they were compared and differ (E44).
+func TestWWW(t *testing.T) {
+	s := &seed.Seeder{}
+	name := func(url string) string { return s.Admit(seed.Ref{URL: url}).URL }
+	for _, c := range [][2]string{
+		{"https://example.org/", "https://example.org/"},
+		{"https://www.example.org/a", "https://example.org/a"},
+		{"https://www.example.org/a;jsessionid=1", "https://example.org/a"},
+		{"http://www.example.org/a", "http://www.example.org/a"}, // another scheme is another site
+		{"http://example.org/a", "http://www.example.org/a"},
+		{"https://www.example.org:8443/", "https://www.example.org:8443/"},
+		{"https://www.www.example.org/", "https://www.www.example.org/"},
+		{"http://localhost/", "http://localhost/"},
+	} {
+		if got := name(c[0]); got != c[1] {
+			t.Errorf("%s is %s, want %s", c[0], got, c[1])
+		}
+	}
+	if o := s.Origin("https://www.example.org"); o != "https://example.org" {
+		t.Error("the twin's origin is", o)
+	}
+	s.Split("https://example.org")
+	if got := name("https://www.example.org/a"); got != "https://www.example.org/a" {
+		t.Error("two sites are one:", got)
+	}
+
+	// A redirect to the twin is no redirect to the page itself.
+	moved := &seed.Seeder{}
+	for _, c := range []struct {
+		ref  seed.Ref
+		want string
+	}{
+		{seed.Ref{URL: "http://example.org/", Kind: seed.Person}, "http://example.org/"},
+		{seed.Ref{URL: "http://www.example.org/"}, "http://example.org/"},
+		{seed.Ref{URL: "http://www.example.org/", Kind: seed.Redirect}, "http://www.example.org/"},
+		{seed.Ref{URL: "http://www.example.org/"}, "http://www.example.org/"},
+		{seed.Ref{URL: "http://example.org/", Kind: seed.Redirect}, "http://example.org/"},
+	} {
+		if v := moved.Admit(c.ref); v.URL != c.want || !v.OK {
+			t.Errorf("%+v is %+v, want %s", c.ref, v, c.want)
+		}
+	}
+	two := &seed.Seeder{Rules: seed.Rules{SplitWWW: true}}
+	for _, u := range []string{"https://example.org/", "https://www.example.org/"} {
+		if got := two.Admit(seed.Ref{URL: u}).URL; got != u {
+			t.Errorf("%s is %s", u, got)
+		}
+	}
+}
+
+func TestReplace(t *testing.T) {
+	s := &seed.Seeder{Rules: seed.Rules{Replace: []seed.Replace{
+		{Old: "http://old.example/", New: "https://new.example/from-old/"}, {Old: "http://old.example", New: "https://never.example"}}}}
+	for url, want := range map[string]string{
+		"http://old.example/a?utm_id=1": "https://new.example/from-old/a", "http://old.example": "https://new.example/from-old/",
+		"http://older.example/": "http://older.example/",
+	} {
+		if v := s.Admit(seed.Ref{URL: url}); v.URL != want || !v.OK {
+			t.Errorf("%s becomes %s, want %s", url, v.URL, want)
+		}
+	}
+}
+
+// TestLimits: depth by G10 and G11, pages of a site by G04, and who is above them.
+func TestLimits(t *testing.T) {
+	s := &seed.Seeder{Rules: seed.Rules{MaxPerSite: 2000}}
+	const static, dynamic = "https://a.example/a", "https://a.example/a?b"
+	// A site with as many pages at each depth as at that before has no end in sight.
+	for d := range 40 {
+		s.Count("https://a.example", seed.Tally{Depth: d, New: 20, Seen: 100})
+		s.Count("https://a.example", seed.Tally{Depth: d, New: 20, Dynamic: true})
+	}
+	for _, c := range []struct {
+		ref  seed.Ref
+		rule string
+	}{
+		{seed.Ref{URL: static, Depth: 15}, ""},
+		{seed.Ref{URL: static, Depth: 30}, "depth 30 over 15"},
+		{seed.Ref{URL: dynamic, Depth: 5}, ""},
+		{seed.Ref{URL: dynamic, Depth: 20}, "depth 20 over 5"},
+		{seed.Ref{URL: dynamic, Depth: 20, Kind: seed.Redirect}, "depth 20 over 5"},
+		{seed.Ref{URL: dynamic, Depth: 20, Kind: seed.Listed}, ""},
+		{seed.Ref{URL: dynamic, Depth: 20, Kind: seed.Person}, ""},
+	} {
+		if v := s.Admit(c.ref); v.Rule != c.rule || v.OK != (c.rule == "") {
+			t.Errorf("%+v: %q, want %q", c.ref, v.Rule, c.rule)
+		}
+	}
+	s.Count("https://a.example", seed.Tally{Depth: -1, New: 400})
+	for kind, rule := range map[seed.Kind]string{seed.Link: "2000 pages of the site", seed.Listed: "2000 pages of the site", seed.Person: ""} {
+		if v := s.Admit(seed.Ref{URL: static, Kind: kind}); v.Rule != rule {
+			t.Errorf("kind %d at the limit: %q, want %q", kind, v.Rule, rule)
+		}
+	}
+	if v := s.Admit(seed.Ref{URL: "https://b.example/"}); !v.OK {
+		t.Error("another site is full too:", v.Rule)
+	}
+	none := &seed.Seeder{Rules: seed.Rules{MaxDepthStatic: -1, MaxDepthDynamic: -1, MaxPerSite: -1}}
+	none.SetShape("https://a.example", 1<<30, nil)
+	if v := none.Admit(seed.Ref{URL: dynamic, Depth: 1 << 20}); !v.OK {
+		t.Error("no limit, and refused:", v.Rule)
+	}
+}
+
+// TestRobots: what robots.txt forbids nobody is admitted to (V19), whoever
+// named it; and how its absence is read.
+func TestRobots(t *testing.T) {
+	const site = "https://a.example"
+	s := &seed.Seeder{Agent: "testbot"}
+	if s.Silent(site) == "" {
+		t.Error("a site is asked before its robots.txt")
+	}
+	if v := s.Admit(seed.Ref{URL: site + "/private/a"}); !v.OK {
+		t.Error("before robots.txt is known, everything is taken down:", v.Rule)
+	}
+	file := []byte("User-agent: testbot\nDisallow: /private/\nDisallow: /*;jsessionid\nCrawl-delay: 3\nUser-agent: *\nDisallow: /\n")
+	if !s.SetRobots(site, seed.RobotsAnswer{Status: 200, Body: file}, noon) {
+		t.Error("the first file changes nothing")
+	}
+	if s.SetRobots(site, seed.RobotsAnswer{Status: 200, Body: file}, noon) {
+		t.Error("the same file changes something")
+	}
+	if d := s.Delay(site); d != 3*time.Second || s.Silent(site) != "" {
+		t.Errorf("delay %v, silent %q", d, s.Silent(site))
+	}
+	for _, kind := range []seed.Kind{seed.Link, seed.Redirect, seed.Embedded, seed.Listed, seed.Person} {
+		v := s.Admit(seed.Ref{URL: site + "/private/a", Kind: kind})
+		if v.OK || v.Rule != "robots.txt: Disallow: /private/" || v.URL == "" {
+			t.Errorf("kind %d: %+v", kind, v)
+		}
+		if v := s.Admit(seed.Ref{URL: site + "/public;jsessionid=1", Kind: kind}); v.OK {
+			t.Errorf("kind %d: the name is allowed, what would be asked for is not", kind)
+		}
+		if v := s.Admit(seed.Ref{URL: site + "/public", Kind: kind}); !v.OK {
+			t.Errorf("kind %d: %+v", kind, v)
+		}
+	}
+	if rule := s.Forbids(site + "/private/a"); rule != "robots.txt: Disallow: /private/" || s.Forbids(site+"/a") != "" {
+		t.Error("forbids:", rule)
+	}
+
+	// While it cannot be had, the site is left alone; what it forbade stays forbidden, and nothing is forgotten.
+	if s.SetRobots(site, seed.RobotsAnswer{Status: 503, Since: noon}, noon) {
+		t.Error("an answer that says nothing changes what is allowed")
+	}
+	if s.Silent(site) != "robots.txt could not be had: status 503" || s.Forbids(site+"/private/a") == "" || s.Forbids(site+"/a") != "" || s.Specials(site) != nil {
+		t.Errorf("after 503: silent %q", s.Silent(site))
+	}
+	for status := range map[int]bool{0: true, 429: true, 500: true, 599: true} {
+		if s.SetRobots(site, seed.RobotsAnswer{Status: status, Since: noon}, noon.Add(29*24*time.Hour)); s.Silent(site) == "" {
+			t.Errorf("after %d the site is asked", status)
+		}
+	}
+	// After a month the last file counts again, if there was one.
+	month := noon.Add(seed.Unreachable)
+	if s.SetRobots(site, seed.RobotsAnswer{Status: 500, Body: file, Since: noon}, month); s.Silent(site) != "" || s.Forbids(site+"/private/a") == "" {
+		t.Error("after a month: silent", s.Silent(site))
+	}
+	if !s.SetRobots(site, seed.RobotsAnswer{Status: 500, Since: noon}, month) || s.Silent(site) != "" || s.Forbids(site+"/private/a") != "" {
+		t.Error("after a month without a file, it is forbidden still")
+	}
+	for _, status := range []int{404, 410, 403, 301} {
+		s.SetRobots(site, seed.RobotsAnswer{Status: 200, Body: file}, noon)
+		if !s.SetRobots(site, seed.RobotsAnswer{Status: status, Body: []byte("User-agent: *\nDisallow: /")}, noon) || s.Forbids(site+"/private/a") != "" || s.Silent(site) != "" {
+			t.Errorf("after %d something is forbidden", status)
+		}
+		if v := s.Admit(seed.Ref{URL: site + "/private/a"}); !v.OK {
+			t.Errorf("after %d: %+v", status, v)
+		}
+	}
+
+	// After a restart, the last file is known and the site is still silent.
+	again := &seed.Seeder{Agent: "testbot"}
+	again.SetRobots(site, seed.RobotsAnswer{Status: 503, Body: file, Since: noon}, noon.Add(time.Hour))
+	if again.Silent(site) == "" || again.Forbids(site+"/private/a") == "" || again.Delay(site) == 0 {
+		t.Error("a restart has forgotten the robots.txt")
+	}
+}
+
+func TestSpecials(t *testing.T) {
+	const site = "https://a.example"
+	var many strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&many, "Sitemap: /s%d.xml\n", i)
+	}
+	for _, c := range []struct{ file, want string }{
+		{"", "manifest? /robots.rdf, sitemap? /sitemap.xml"},
+		{"Sitemap: https://a.example/one.xml\nsitemap: two.xml.gz\nSitemap: https://a.example/one.xml\nSitemap: ftp://a.example/\nSitemap: https://cdn.example/a.xml\n",
+			"manifest? /robots.rdf, sitemap /one.xml, sitemap /two.xml.gz, sitemap https://cdn.example/a.xml"},
+		{"Manifest: /site/robots.rdf\n", "manifest /site/robots.rdf, sitemap? /sitemap.xml"},
+		{"User-agent: *\nDisallow: /\nAllow: /robots.rdf$", "manifest? /robots.rdf"},
+		{"User-agent: *\nDisallow: /hidden/\nSitemap: /hidden/s.xml", "manifest? /robots.rdf"},
+		{many.String(), "101"},
+	} {
+		s := &seed.Seeder{}
+		s.SetRobots(site, seed.RobotsAnswer{Status: 200, Body: []byte(c.file)}, noon)
+		var got []string
+		for _, x := range s.Specials(site) {
+			mark := "?"
+			if x.Declared {
+				mark = ""
+			}
+			got = append(got, fmt.Sprintf("%s%s %s", x.Kind, mark, strings.TrimPrefix(x.URL, site)))
+		}
+		if all := strings.Join(got, ", "); all != c.want && fmt.Sprint(len(got)) != c.want {
+			t.Errorf("%q: %s; want %s", c.file, all, c.want)
+		}
+	}
+}
+
+func TestRobotsAgain(t *testing.T) {
+	for _, c := range []struct {
+		status, fails int
+		want          time.Duration
+	}{{200, 0, 24 * time.Hour}, {404, 0, 24 * time.Hour}, {503, 1, time.Minute}, {503, 2, 2 * time.Minute}, {0, 11, 1024 * time.Minute}, {0, 1000, 24 * time.Hour}, {429, 0, time.Minute}} {
+		if got := seed.RobotsAgain(c.status, c.fails); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestTogether: once SetRobots has returned, nobody is admitted to what it
+// forbids, however many ask, remember and find at once.
+func TestTogether(t *testing.T) {
+	const site = "https://a.example"
+	s := &seed.Seeder{}
+	s.SetRobots(site, seed.RobotsAnswer{Status: 404}, noon)
+	var forbidden atomic.Bool
+	var g sync.WaitGroup
+	for n := range 4 {
+		g.Go(func() {
+			for i := range 3000 {
+				was := forbidden.Load()
+				url := fmt.Sprintf("%s/a/%d", site, i%300)
+				if v := s.Admit(seed.Ref{URL: url, Kind: seed.Kind(i % 5)}); was && v.OK || v.URL != url {
+					t.Errorf("%+v", v)
+					return
+				}
+				s.Count(site, seed.Tally{Depth: i % 4, New: 1})
+				if i == 1000 && n == 0 {
+					s.SetRobots(site, seed.RobotsAnswer{Status: 200, Body: []byte("User-agent: *\nDisallow: /a/")}, noon)
+					forbidden.Store(true)
+				}
+			}
+		})
+	}
+	g.Wait()
+	if !forbidden.Load() {
+		t.Error("nothing was forbidden")
+	}
+}

@@ -1,0 +1,162 @@
+package seed
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// A site is what the seeder knows of an origin.
+type site struct {
+	origin string
+	force  atomic.Pointer[force] // nil: robots.txt was never asked for
+	pages  atomic.Int64          // known, whoever named them
+
+	mu    sync.Mutex
+	shape shape
+}
+
+// lookup returns the site of an origin, or of its www twin (P08), or nil.
+func (s *Seeder) lookup(origin string) *site {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.find(origin)
+}
+
+// find wants s.mu.
+func (s *Seeder) find(origin string) *site {
+	if st := s.sites[origin]; st != nil || s.c.split || s.split[origin] {
+		return st
+	}
+	if t := twin(origin); t != "" {
+		return s.sites[t]
+	}
+	return nil
+}
+
+// enter returns the site of an origin, and makes it unless too many are known.
+func (s *Seeder) enter(origin string) *site {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.find(origin)
+	if st == nil && len(s.sites) < maxSites {
+		st = &site{origin: strings.Clone(origin)}
+		s.sites[st.origin] = st
+	}
+	return st
+}
+
+// ours returns the very site that an origin names, twins apart.
+func (s *Seeder) ours(origin string) *site {
+	s.begin()
+	s.mu.RLock()
+	st := s.sites[origin]
+	s.mu.RUnlock()
+	if st != nil {
+		return st
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st = s.sites[origin]; st == nil {
+		st = &site{origin: strings.Clone(origin)}
+		s.sites[st.origin] = st
+		s.gen.Add(1) // links to it may have gone to its twin
+	}
+	return st
+}
+
+// twin returns the origin with "www." if it has none, and without if it has;
+// empty for what has no such twin.
+func twin(origin string) string {
+	i := strings.Index(origin, "://") + 3
+	host := origin[i:]
+	if rest, ok := strings.CutPrefix(host, "www."); ok {
+		return origin[:i] + rest
+	}
+	if host == "" || host[0] == '[' || strings.IndexByte(host, '.') < 0 {
+		return ""
+	}
+	return origin[:i] + "www." + host
+}
+
+// SetShape tells of a site that was known before: how many of its pages are
+// known, and what Shape returned.
+func (s *Seeder) SetShape(origin string, pages int, shape []byte) {
+	st := s.ours(origin)
+	st.pages.Store(int64(pages))
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.shape.restore(shape)
+}
+
+// Origin returns the origin by which pages of the given one are known: its own,
+// or that of its www twin.
+func (s *Seeder) Origin(origin string) string {
+	s.begin()
+	if st := s.lookup(origin); st != nil {
+		return st.origin
+	}
+	return origin
+}
+
+// Split says that an origin and its www twin are two sites (E44): a page of
+// one was compared with the other's. A redirect between them says so, too.
+func (s *Seeder) Split(origin string) {
+	s.begin()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := twin(origin); t != "" {
+		s.split[origin], s.split[t] = true, true
+		s.gen.Add(1)
+	}
+}
+
+// divide splits an origin from its twin by whose name its pages are known: a
+// redirect leads to it, so the twin does not have the page. Else many a page
+// would be a redirect to itself.
+func (s *Seeder) divide(origin string) {
+	if st := s.lookup(origin); st != nil && st.origin != origin {
+		s.Split(origin)
+	}
+}
+
+// A Tally is what was found of a site at one depth.
+type Tally struct {
+	Depth   int // of the pages found; negative: they were listed, not linked
+	Dynamic bool
+
+	New        int // pages that were not known
+	Seen       int // links to pages that were
+	Duplicates int // pages that had the content of others (B13: as if one had gone back)
+}
+
+// Count tells what was found, once it is certain: the depth of a site is
+// judged by it.
+func (s *Seeder) Count(origin string, t Tally) {
+	st := s.ours(origin)
+	st.pages.Add(int64(t.New))
+	if t.Depth < 0 {
+		return
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.shape.count(t)
+}
+
+// Shape returns the site's shape as it is to be stored, nil if there is none.
+func (s *Seeder) Shape(origin string) []byte {
+	s.begin()
+	st := s.lookup(origin)
+	if st == nil {
+		return nil
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.shape.bytes()
+}
+
+func (st *site) deeper(depth, base int, dyn bool) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.shape.deeper(depth, base, dyn)
+}
