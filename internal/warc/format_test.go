@@ -1,0 +1,327 @@
+package warc_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/internal/warc"
+)
+
+// The keys are those of the tools of the field, for canonical URLs.
+func TestSURT(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://example.org":                         "org,example)/",
+		"https://example.org/":                       "org,example)/",
+		"https://www.example.org:443/A/b/":           "org,example)/a/b",
+		"http://www2.example.org:8080/x?b=2&a=1&a=0": "org,example:8080)/x?a=0&a=1&b=2",
+		"http://www.com/":                            "com,www)/",
+		"http://wwwx.example.org/":                   "org,example,wwwx)/",
+		"http://10.1.2.3:80/p?":                      "10.1.2.3)/p",
+		"http://[2001:db8::1]:81/p":                  "[2001:db8::1]:81)/p",
+		"http://u:p@example.org/a b#f":               "org,example)/a%20b",
+		"urn:x:Y":                                    "urn:x:y",
+	} {
+		if got := warc.SURT(url); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+}
+
+// record is a valid record to be spoiled.
+const record = "WARC/1.1\r\n" +
+	"WARC-Type: response\r\n" +
+	"WARC-Record-ID: <urn:uuid:0b1f6e5e-6d0a-4c1d-9d35-1a2b3c4d5e6f>\r\n" +
+	"WARC-Date: 2026-03-01T12:00:00.123Z\r\n" +
+	"WARC-Target-URI: https://example.org/\r\n" +
+	"WARC-Payload-Digest: sha256:b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9\r\n" +
+	"WARC-IP-Address: 192.0.2.1\r\n" +
+	"Content-Type: application/http;msgtype=response\r\n" +
+	"Content-Length: 50\r\n\r\n" +
+	"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world\r\n\r\n"
+
+func TestValidateIsStrict(t *testing.T) {
+	if r, err := warc.Validate(strings.NewReader(record)); err != nil || r.Records != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, c := range []struct{ old, new, want string }{
+		{"WARC/1.1\r\n", "WARC/1.1\n", "does not end in CRLF"},
+		{"WARC/1.1", "WARC/2.0", "version"},
+		{"WARC/1.1", "warc/1.1", "begins with"},
+		{"WARC-Type: response\r\n", "", "type"},
+		{"WARC-Type: response", "WARC-Type: reply", "type"},
+		{"<urn:uuid:0b1f6e5e-6d0a-4c1d-9d35-1a2b3c4d5e6f>", "urn:uuid:0b1f6e5e-6d0a-4c1d-9d35-1a2b3c4d5e6f", "WARC-Record-ID"},
+		{"WARC-Date: 2026-03-01T12:00:00.123Z\r\n", "", "no WARC-Date"},
+		{"12:00:00.123Z", "12:00:00+01:00", "WARC-Date"},
+		{"12:00:00.123Z", "12:00:00.1234567891Z", "WARC-Date"},
+		{"WARC-Target-URI: https://example.org/\r\n", "", "no WARC-Target-URI"},
+		{"https://example.org/", "<https://example.org/>", "WARC-Target-URI"},
+		{"sha256:b94", "sha256:c94", "not that of the payload"},
+		{"sha256:b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9", "b94", "WARC-Payload-Digest"},
+		{"WARC-IP-Address: 192.0.2.1", "WARC-IP-Address: 192.0.2.256", "WARC-IP-Address"},
+		{"WARC-IP-Address: 192.0.2.1", "WARC-Filename: x", "WARC-Filename in a record"},
+		{"WARC-IP-Address: 192.0.2.1", "WARC-Profile: http://x/", "WARC-Profile in a record"},
+		{"WARC-IP-Address: 192.0.2.1", "WARC-Refers-To: <urn:x:y>", "WARC-Refers-To in a record"},
+		{"WARC-IP-Address: 192.0.2.1", "WARC-Warcinfo-ID: <urn:x:y>", "names no record"},
+		{"WARC-IP-Address: 192.0.2.1", "WARC-Date: 2026-03-01T12:00:00Z", "twice"},
+		{"WARC-IP-Address: 192.0.2.1", "WARC Odd: 1", "name of a field"},
+		{"WARC-IP-Address: 192.0.2.1", "WARC-Block-Digest: sha1:2ASS7ZUZY6ND6CCHXETFVJDENAWF7KQ2", "not that of the block"},
+		{"Content-Type: application/http;msgtype=response\r\n", "", "no Content-Type"},
+		{"application/http;msgtype=response", "text/html", "a response over HTTP"},
+		{"Content-Length: 50", "Content-Length: 49", "after its block"},
+		{"Content-Length: 50", "Content-Length: 51", "unexpected EOF"},
+		{"Content-Length: 50", "Content-Length: 510", "unexpected EOF"},
+		{"Content-Length: 50", "Content-Length: -1", "content-length"},
+		{"world\r\n\r\n", "world\r\n", "unexpected EOF"},
+		{"world\r\n\r\n", "world\r\n\r\n\r\n", "record at 419"},
+		{"Content-Length: 11", "Content-Length: 12", "of a body of 11"},
+		{"HTTP/1.1 200", "HTTP/1.1 000", "status"},
+		{"HTTP/1.1 200", "HTTQ/1.1 200", "no answer"},
+	} {
+		spoiled := strings.Replace(record, c.old, c.new, 1)
+		if spoiled == record {
+			t.Fatalf("%q is not in the record", c.old)
+		}
+		if _, err := warc.Validate(strings.NewReader(spoiled)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q for %q: %v, want %q", c.new, c.old, err, c.want)
+		}
+	}
+	if _, err := warc.Validate(strings.NewReader(record + record)); err == nil || !strings.Contains(err.Error(), "has the id of") {
+		t.Errorf("one id twice: %v", err)
+	}
+	var z bytes.Buffer
+	g := gzip.NewWriter(&z)
+	io.WriteString(g, record+strings.Replace(record, "0b1f", "0b2f", 1))
+	g.Close()
+	if _, err := warc.Validate(&z); err == nil || !strings.Contains(err.Error(), "goes on after the record") {
+		t.Errorf("two records in one member: %v", err)
+	}
+}
+
+// A Reader takes what Validate does not.
+func TestReaderIsTolerant(t *testing.T) {
+	second := strings.NewReplacer("0b1f", "0b2f", "https://example.org/", "<https://example.org/>").Replace(record)
+	var z bytes.Buffer
+	g := gzip.NewWriter(&z)
+	io.WriteString(g, strings.ReplaceAll(record[:strings.Index(record, "HTTP/")], "\r\n", "\n")+record[strings.Index(record, "HTTP/"):]+second)
+	g.Close()
+	r := warc.NewReader(&z)
+	defer r.Close()
+	for range 2 {
+		rec, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := warc.ReadMessage(rec.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(m.Body); string(b) != "hello world" || err != nil || rec.URL() != "https://example.org/" || rec.Offset != 0 || rec.Date().Year() != 2026 {
+			t.Errorf("%q, %v, %+v", b, err, rec)
+		}
+	}
+	if _, err := r.Next(); err != io.EOF {
+		t.Error(err)
+	}
+}
+
+// wget writes archives too: what it writes is read, and found valid.
+func TestWget(t *testing.T) {
+	wget, err := exec.LookPath("wget")
+	if err != nil {
+		if os.Getenv("PARLEY_REQUIRE") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("wget is not installed")
+	}
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		page := `<a href="/b">b</a><a href="/c">c</a>` + r.URL.Path + strings.Repeat("x", 5000)
+		w.Header().Set("Content-Length", strconv.Itoa(len(page))) // of chunks wget takes the digest with their frames
+		io.WriteString(w, page)
+	}))
+	defer site.Close()
+	for _, compress := range []bool{true, false} {
+		dir := t.TempDir()
+		args := []string{"-q", "-r", "--warc-file=w", "--no-warc-keep-log", "--timeout=10"}
+		if !compress {
+			args = append(args, "--no-warc-compression")
+		}
+		cmd := exec.Command(wget, append(args, site.URL+"/")...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		names, _ := filepath.Glob(filepath.Join(dir, "w.warc*"))
+		if len(names) != 1 {
+			t.Fatalf("wget wrote %v: %v %s", names, err, out)
+		}
+		data, err := os.ReadFile(names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := warc.Validate(bytes.NewReader(data))
+		if err != nil {
+			t.Error(err)
+		}
+		if report.Types[warc.Response] < 3 || report.Types[warc.Request] < 3 {
+			t.Errorf("%v", report.Types)
+		}
+		pages := 0
+		r := warc.NewReader(bytes.NewReader(data))
+		for i := 0; ; i++ {
+			rec, err := r.Next()
+			if err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Offset != report.Places[i].Offset {
+				t.Errorf("record %d at %d, want %d", i, rec.Offset, report.Places[i].Offset)
+			}
+			if rec.Type() == warc.Response {
+				if m, err := warc.ReadMessage(rec.Body); err != nil || m.Status/100 != 2 && m.Status != 404 {
+					t.Errorf("%s: %+v, %v", rec.URL(), m, err)
+				}
+				pages++
+			}
+		}
+		r.Close()
+		if pages != report.Types[warc.Response] {
+			t.Errorf("%d pages", pages)
+		}
+	}
+}
+
+func seeds(f *testing.F) {
+	f.Add([]byte(record))
+	f.Add([]byte(record + "\r\n" + record))
+	for _, coding := range []string{"gzip", "zstd", ""} {
+		dir := f.TempDir()
+		w := open(f, dir, warc.Options{Coding: coding})
+		write(f, w, capture(1))
+		write(f, w, capture(2))
+		w.Close()
+		b, err := os.ReadFile(filepath.Join(dir, w.Mark().File))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+		f.Add(b[:len(b)-9])
+		f.Add(append(bytes.Clone(b[:len(b)/2]), b...))
+	}
+}
+
+// Whatever is read, it ends; and what is valid is read without damage.
+func FuzzReader(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		report, invalid := warc.Validate(bytes.NewReader(data))
+		r := warc.NewReader(bytes.NewReader(data))
+		defer r.Close()
+		n, last, damaged := 0, int64(-1), false
+		for {
+			rec, err := r.Next()
+			var d *warc.Damage
+			if errors.As(err, &d) {
+				if d.Offset < last {
+					t.Fatalf("damage at %d after a record at %d", d.Offset, last)
+				}
+				damaged = true
+				continue
+			} else if err != nil {
+				break
+			}
+			if rec.Offset < last || rec.Offset >= int64(len(data)) {
+				t.Fatalf("record at %d after one at %d of %d", rec.Offset, last, len(data))
+			}
+			last = rec.Offset
+			n++
+			if m, err := warc.ReadMessage(rec.Body); err == nil {
+				io.Copy(io.Discard, io.LimitReader(m.Body, 1<<20))
+			}
+		}
+		if invalid == nil && (damaged || n != report.Records) {
+			t.Errorf("%d records of %d valid ones, damaged %v", n, report.Records, damaged)
+		}
+	})
+}
+
+// Whatever a log and a file hold, a Writer opens them, writes on, and what it
+// then holds is found.
+func FuzzRecovery(f *testing.F) {
+	dir := f.TempDir()
+	w := open(f, dir, warc.Options{})
+	write(f, w, capture(1))
+	w.Close()
+	name := w.Mark().File
+	data, _ := os.ReadFile(filepath.Join(dir, name))
+	log, _ := os.ReadFile(filepath.Join(dir, name+".cdxj.log"))
+	f.Add(data, log, int64(-1))
+	f.Add(data[:len(data)-1], log, int64(200))
+	f.Add(data, []byte("a 20260101000000 {\"url\": \"x\", \"offset\": \"9223372036854775807\", \"length\": 9}\n"), int64(9))
+	f.Fuzz(func(t *testing.T, data, log []byte, mark int64) {
+		dir := t.TempDir()
+		os.WriteFile(filepath.Join(dir, name), data, 0o644)
+		os.WriteFile(filepath.Join(dir, name+".cdxj.log"), log, 0o644)
+		o := warc.Options{}
+		if mark >= 0 {
+			o.Mark = &warc.Place{File: name, Offset: mark}
+		}
+		w, err := warc.OpenWriter(dir, &o)
+		if err != nil {
+			return
+		}
+		defer w.Close()
+		p := write(t, w, capture(3))
+		sync(t, w)
+		if _, b := body(t, dir, p); b != string(capture(3).Body) {
+			t.Error("what was written is not what is read")
+		}
+		list, err := warc.Index{Dir: dir}.Lookup(capture(3).URL)
+		if err != nil || len(list) == 0 {
+			t.Errorf("what was written is not found: %v", err)
+		}
+	})
+}
+
+func BenchmarkResponse(b *testing.B) {
+	for _, coding := range []string{"", "gzip", "zstd"} {
+		b.Run("coding="+coding, func(b *testing.B) {
+			page := realistic()
+			c := capture(1)
+			c.Body = page
+			w := open(b, b.TempDir(), warc.Options{Coding: coding})
+			b.SetBytes(int64(len(page)))
+			b.ReportAllocs()
+			var stored int64
+			for b.Loop() {
+				p := write(b, w, c)
+				stored += p.Length
+			}
+			b.ReportMetric(float64(stored)/float64(b.N), "stored-B/op")
+		})
+	}
+}
+
+// realistic is 26 KB that compress as pages do.
+func realistic() []byte {
+	var b bytes.Buffer
+	words := strings.Fields("the of method returns class interface object string public static void see also since parameters throws exception value index element collection")
+	for i, x := 0, uint32(1); b.Len() < 26<<10; i++ {
+		x = x*1664525 + 1013904223
+		if i%12 == 0 {
+			b.WriteString("</td></tr>\n<tr class=\"row\"><td><a href=\"../api/" + words[x>>20%uint32(len(words))] + ".html#m" + string(rune('a'+x>>28)) + "\">")
+		}
+		b.WriteString(words[(x>>16)%uint32(len(words))])
+		b.WriteByte(' ')
+	}
+	return b.Bytes()
+}

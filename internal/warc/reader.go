@@ -1,0 +1,279 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parleyweb/parley/internal/coding"
+)
+
+// A Damage says that no record could be read where one should begin, or that
+// the one before does not end as it should. The Reader can go on: the next
+// Next looks for the record after it.
+type Damage struct {
+	Offset int64 // where the record that could not be read begins
+	Err    error // wraps ErrMalformed, io.ErrUnexpectedEOF, or what the coding says
+}
+
+func (d *Damage) Error() string {
+	return fmt.Sprintf("read record at %d: %v", d.Offset, d.Err)
+}
+
+func (d *Damage) Unwrap() error { return d.Err }
+
+// maxBlock bounds the block of a record, in bytes, since what is compressed
+// can claim and be anything.
+const maxBlock = 4 << 30
+
+// maxDamages bounds how often a Reader looks for a next record.
+const maxDamages = 10_000
+
+// A Reader reads the records of a file one after the other, plain or
+// compressed, in memory that does not depend on them. It is for one goroutine.
+type Reader struct {
+	src     io.Reader
+	members *coding.Members
+	piece   pieceReader
+	in      *bufio.Reader // of the present piece, decoded
+	fresh   bool          // no piece has begun
+	at      int64         // where the present record begins
+	left    int64         // of its block; -1 before the first record
+	lost    bool          // the next record must be looked for
+	damages int
+	err     error
+	head    []byte
+	body    blockReader
+}
+
+// pieceReader reads of the Members, and remembers that the piece has ended.
+type pieceReader struct{ r *Reader }
+
+func (p pieceReader) Read(b []byte) (int, error) { return p.r.members.Read(b) }
+
+// NewReader returns a Reader of a whole file, or of a part that begins with a
+// record. If src is an io.Seeker, it must stand at its beginning, and what comes
+// after a Damage can be read; else there is only io.EOF after one.
+func NewReader(src io.Reader) *Reader {
+	r := &Reader{src: src, members: coding.NewMembers(src), left: -1, fresh: true}
+	r.piece = pieceReader{r}
+	r.in = bufio.NewReaderSize(r.piece, 16<<10)
+	r.body.r = r
+	return r
+}
+
+// Close frees what decoders hold. It does not close the source.
+func (r *Reader) Close() { r.members.Close() }
+
+// Offset is where the next record begins, once the body of the present one
+// has been read, or Skip has been called.
+func (r *Reader) Offset() int64 {
+	if r.members.Plain() {
+		return r.members.Offset() - int64(r.in.Buffered())
+	}
+	return r.members.Offset()
+}
+
+// Next goes on to the next record. It returns io.EOF after the last, and a
+// *Damage where there is none. Any other error is final.
+func (r *Reader) Next() (*Record, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	rec, err := r.next()
+	switch {
+	case err == nil:
+		return rec, nil
+	case err == io.EOF:
+		r.err = err
+		return nil, err
+	}
+	d := &Damage{Offset: r.at, Err: err}
+	r.lost = true
+	if r.damages++; r.damages > maxDamages {
+		r.err = fmt.Errorf("read archive: given up after %d places: %w", maxDamages, d)
+		return nil, r.err
+	}
+	return nil, d
+}
+
+// Skip passes over what is left of the present record, and checks its end.
+// Next does it by itself.
+func (r *Reader) Skip() error {
+	if r.left < 0 || r.lost {
+		return nil
+	}
+	if n, err := io.CopyN(io.Discard, r.in, r.left); err != nil {
+		r.left -= n
+		return whole(err)
+	}
+	r.left = -1
+	end, err := r.in.Peek(4)
+	if err != nil && !(err == io.EOF && len(end) == 0) {
+		return whole(err)
+	}
+	if string(end) == "\r\n\r\n" {
+		r.in.Discard(4)
+	} else {
+		return malformed("after its block comes %q", end)
+	}
+	if !r.members.Plain() {
+		// The piece must be at its end for the decoder to check its sum, and
+		// for the next one to be found.
+		if _, err := r.in.Peek(1); err != nil && err != io.EOF {
+			return err
+		}
+	}
+	return nil
+}
+
+// alone reports whether nothing follows in the piece after a record that was
+// skipped. Bits that are cut from a piece may seem to go on as another record.
+func (r *Reader) alone() bool {
+	if r.members.Plain() {
+		return true
+	}
+	_, err := r.in.Peek(1)
+	return err == io.EOF
+}
+
+// whole makes an end within a record what it is.
+func whole(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (r *Reader) next() (*Record, error) {
+	if r.lost {
+		if err := r.find(); err != nil {
+			return nil, err
+		}
+	} else if err := r.Skip(); err != nil {
+		return nil, err
+	}
+	r.lost = false
+	if err := r.begin(); err != nil {
+		return nil, err
+	}
+	head, err := readLines(r.in, r.head[:0], maxHeader)
+	r.head = head[:0]
+	if err != nil {
+		return nil, err
+	}
+	rec, err := parseHeader(head)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Size > maxBlock {
+		return nil, malformed("block of %d bytes, more than %d", rec.Size, int64(maxBlock))
+	}
+	rec.Offset, r.left = r.at, rec.Size
+	rec.Body = &r.body
+	return rec, nil
+}
+
+// begin makes sure that the piece has something to read.
+func (r *Reader) begin() error {
+	for {
+		if !r.fresh {
+			if r.members.Plain() {
+				r.at = r.Offset()
+			}
+			b, err := r.in.Peek(1)
+			if len(b) > 0 {
+				return nil // another record in the same piece
+			}
+			if err != io.EOF {
+				return err
+			}
+		}
+		r.at = r.members.Offset()
+		if err := r.members.Next(); err != nil {
+			return err
+		}
+		r.fresh = false
+		r.in.Reset(r.piece)
+		if b, err := r.in.Peek(1); len(b) == 0 && err != io.EOF {
+			return err // an empty piece is passed over
+		}
+	}
+}
+
+// find looks for the next place where a record may begin, after the one that
+// could not be read.
+func (r *Reader) find() error {
+	r.left = -1
+	s, ok := r.src.(io.Seeker)
+	if !ok {
+		return io.EOF
+	}
+	from := r.at + 1
+	if _, err := s.Seek(from, io.SeekStart); err != nil {
+		return err
+	}
+	at, err := seekStart(bufio.NewReaderSize(r.src, 64<<10), from)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Seek(at, io.SeekStart); err != nil {
+		return err
+	}
+	r.members.Reset(r.src, at)
+	r.fresh, r.at = true, at
+	return nil
+}
+
+// The ways in which a record can begin.
+var starts = [][]byte{[]byte("WARC/1."), {0x1f, 0x8b, 8}, {0x28, 0xb5, 0x2f, 0xfd}}
+
+// seekStart reads up to where a record may begin, and returns where that is.
+func seekStart(br *bufio.Reader, from int64) (int64, error) {
+	for {
+		b, err := br.Peek(max(br.Buffered(), 16))
+		if len(b) == 0 {
+			return from, err
+		}
+		best := -1
+		for _, s := range starts {
+			if i := bytes.Index(b, s); i >= 0 && (best < 0 || i < best) {
+				best = i
+			}
+		}
+		if best >= 0 {
+			br.Discard(best)
+			return from + int64(best), nil
+		}
+		n := len(b) - 6 // one may begin in the last bytes
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				return from, err
+			}
+			n = len(b)
+		}
+		br.Discard(n)
+		from += int64(n)
+	}
+}
+
+// blockReader reads the block of the present record.
+type blockReader struct{ r *Reader }
+
+func (b *blockReader) Read(p []byte) (int, error) {
+	r := b.r
+	if r.left <= 0 || r.lost {
+		return 0, io.EOF
+	}
+	if int64(len(p)) > r.left {
+		p = p[:r.left]
+	}
+	n, err := r.in.Read(p)
+	r.left -= int64(n)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}

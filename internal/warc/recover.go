@@ -1,0 +1,363 @@
+package warc
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/atomicfile"
+)
+
+// Beside each file stands its index: sorted once the file is closed, and until
+// then a log of lines in the order of the records. A file with a log is one to
+// be continued; no other is ever changed.
+const (
+	indexSuffix = ".cdxj"
+	logSuffix   = ".cdxj.log"
+)
+
+// serialOf returns the number in a name that a Writer gave, 0 if there is none.
+func serialOf(name string) int {
+	stem, _, ok := strings.Cut(name, ".warc")
+	i := strings.LastIndexByte(stem, '-')
+	if !ok || i < 0 {
+		return 0
+	}
+	n, err := strconv.ParseUint(stem[i+1:], 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// isArchive reports whether a name is that of a file with records.
+func isArchive(name string) bool {
+	return strings.HasSuffix(name, ".warc") || strings.HasSuffix(name, ".warc.gz") || strings.HasSuffix(name, ".warc.zst")
+}
+
+// archives returns the names of the files with records, in the order in which they were begun.
+func archives(dir string) ([]string, error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range list {
+		if name := e.Name(); isArchive(name) && e.Type().IsRegular() {
+			names = append(names, name)
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(serialOf(a), serialOf(b)) })
+	return names, nil
+}
+
+// recover makes the directory what it was after the last Sync, and opens the
+// file that is to be continued.
+func (w *Writer) recover() error {
+	if err := os.MkdirAll(w.dir, 0o755); err != nil {
+		return err
+	}
+	names, err := archives(w.dir)
+	if err != nil {
+		return err
+	}
+	mark := w.opts.Mark
+	if mark != nil && !slices.Contains(names, mark.File) {
+		mark = nil // nothing to go by
+	}
+	for i, name := range names {
+		w.serial = max(w.serial, serialOf(name))
+		path := filepath.Join(w.dir, name)
+		if mark != nil && serialOf(name) > serialOf(mark.File) && w.ours(name) {
+			if err := removeAll(path, path+indexSuffix, path+logSuffix); err != nil {
+				return err
+			}
+			continue
+		}
+		limit := int64(-1) // none
+		if mark != nil && name == mark.File {
+			limit = mark.Offset
+			if err := reopen(path, limit); err != nil {
+				return err
+			}
+		}
+		if !exists(path + logSuffix) {
+			if limit >= 0 {
+				w.name, w.size = name, limit
+			}
+			continue
+		}
+		if exists(path + indexSuffix) { // killed between the two
+			if err := os.Remove(path + logSuffix); err != nil {
+				return err
+			}
+			continue
+		}
+		w.name, w.size = name, 0
+		whole, err := w.mend(path, limit)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		newest := i == len(names)-1 || limit >= 0
+		if !whole || !newest || !strings.HasSuffix(name, extension(w.opts.Coding)) {
+			if err := sortIndex(w.dir, name); err != nil {
+				return err
+			}
+			continue
+		}
+		if w.file, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); err != nil {
+			return err
+		}
+		if w.log, err = os.OpenFile(path+logSuffix, os.O_WRONLY|os.O_APPEND, 0); err != nil {
+			return err
+		}
+		w.synced = w.size
+		if err := w.readInfo(path); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return w.tidy(names)
+}
+
+// ours reports whether a name is one that this Writer gives.
+func (w *Writer) ours(name string) bool { return strings.HasPrefix(name, w.opts.Prefix+"-") }
+
+// tidy removes logs whose file was never made.
+func (w *Writer) tidy(names []string) error {
+	list, err := os.ReadDir(w.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		name, ok := strings.CutSuffix(e.Name(), logSuffix)
+		if ok && isArchive(name) && !exists(filepath.Join(w.dir, name)) {
+			w.serial = max(w.serial, serialOf(name))
+			if err := os.Remove(filepath.Join(w.dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func removeAll(paths ...string) error {
+	for _, p := range paths {
+		if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// reopen makes a closed file with more than limit bytes one to be continued.
+func reopen(path string, limit int64) error {
+	st, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if st.Size() <= limit || !exists(path+indexSuffix) {
+		return nil
+	}
+	lines, err := os.ReadFile(path + indexSuffix)
+	if err != nil {
+		return err
+	}
+	kept, _, _ := cutLines(lines, limit)
+	slices.SortFunc(kept, func(a, b logged) int { return cmp.Compare(a.entry.Place.Offset, b.entry.Place.Offset) })
+	if err := atomicfile.Write(path+logSuffix, join(kept), 0o644); err != nil {
+		return err
+	}
+	return os.Remove(path + indexSuffix)
+}
+
+// A logged line is one with its entry.
+type logged struct {
+	line  []byte
+	entry Entry
+}
+
+func join(lines []logged) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.Write(l.line)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// cutLines returns the lines whose records end at most at limit, up to the
+// first that is no line; where the last of them ends; and whether those were all.
+func cutLines(text []byte, limit int64) (kept []logged, end int64, all bool) {
+	all = true
+	for len(text) > 0 {
+		line, rest, ended := bytes.Cut(text, []byte("\n"))
+		e, ok := parseLine(line)
+		if !ended || !ok {
+			return kept, end, false
+		}
+		text = rest
+		if stop := e.Place.Offset + e.Place.Length; stop <= limit {
+			kept = append(kept, logged{line, e})
+			end = max(end, stop)
+		} else {
+			all = false
+		}
+	}
+	return kept, end, all
+}
+
+// mend cuts a file and its log back to the last whole record, or to limit if
+// that is not negative. It reads no more than what was written since the last
+// line of the log was. It reports whether the file can be continued: not if
+// there is damage before the limit, which is somebody else's to look at.
+func (w *Writer) mend(path string, limit int64) (whole bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	size := st.Size()
+	if limit >= 0 {
+		size = min(size, limit)
+	}
+	text, err := os.ReadFile(path + logSuffix)
+	if err != nil {
+		return false, err
+	}
+	kept, end, all := cutLines(text, size)
+	found, end, err := scan(f, w.name, end, size)
+	if err != nil {
+		return false, err
+	}
+	w.size, w.records = end, len(kept)+len(found)+1
+	whole = limit < 0 || end == limit
+	if whole && end < st.Size() {
+		if err := errors.Join(f.Truncate(end), f.Sync()); err != nil {
+			return false, err
+		}
+	}
+	if all && len(found) == 0 {
+		return whole, nil
+	}
+	return whole, atomicfile.Write(path+logSuffix, join(append(kept, found...)), 0o644)
+}
+
+// scan reads the records from one offset to another, and returns lines for
+// those that are whole, and where they end.
+func scan(f io.ReaderAt, name string, from, to int64) (lines []logged, end int64, err error) {
+	r := NewReader(io.NewSectionReader(f, from, to-from))
+	defer r.Close()
+	for end = from; ; end = from + r.Offset() {
+		rec, err := r.Next()
+		if d := (*Damage)(nil); err == io.EOF || errors.As(err, &d) {
+			return lines, end, nil
+		} else if err != nil {
+			return nil, 0, err
+		}
+		e, indexed := entryOf(rec)
+		if err := r.Skip(); err != nil || !r.alone() {
+			return lines, end, nil
+		}
+		if !indexed {
+			continue
+		}
+		e.Place = Place{File: name, Offset: from + rec.Offset, Length: r.Offset() - rec.Offset}
+		line := appendLine(nil, &e)
+		lines = append(lines, logged{line[:len(line)-1], e})
+	}
+}
+
+// entryOf reads what the index says of a record from the record itself. It
+// returns false for one that is no capture. The digest is computed if the
+// record does not state one of ours.
+func entryOf(rec *Record) (e Entry, ok bool) {
+	t := rec.Type()
+	if t != Response && t != Revisit {
+		return e, false
+	}
+	e = Entry{URL: rec.URL(), Date: rec.Date()}
+	m, err := ReadMessage(rec.Body)
+	if err == nil {
+		e.Status = m.Status
+		e.Type, _, _ = strings.Cut(m.Header.Get("Content-Type"), ";")
+		e.Type = strings.ToLower(strings.TrimSpace(e.Type))
+	}
+	if e.Digest, ok = ParseDigest(rec.Fields.Get("WARC-Payload-Digest")); !ok && err == nil && t == Response {
+		h := sha256.New()
+		if _, err := io.Copy(h, m.Body); err == nil {
+			e.Digest = [32]byte(h.Sum(nil))
+		}
+	}
+	if t == Revisit {
+		e.Type = revisitType
+	}
+	return e, true
+}
+
+// readInfo takes the id of the warcinfo record that the open file begins with.
+func (w *Writer) readInfo(path string) error {
+	if w.size == 0 {
+		return w.reset()
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := NewReader(f)
+	defer r.Close()
+	rec, err := r.Next()
+	if err != nil {
+		return err
+	}
+	w.info = "<" + rec.ID() + ">"
+	return nil
+}
+
+// reset gives an empty file up, so that one with a head of its own is begun.
+func (w *Writer) reset() error {
+	path := filepath.Join(w.dir, w.name)
+	if err := errors.Join(w.closeFiles(), removeAll(path, path+logSuffix)); err != nil {
+		return err
+	}
+	w.name = ""
+	return nil
+}
+
+// sortIndex makes the sorted index of a file of its log.
+func sortIndex(dir, name string) error {
+	path := filepath.Join(dir, name)
+	text, err := os.ReadFile(path + logSuffix)
+	if err != nil {
+		return err
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	slices.SortStableFunc(lines, bytes.Compare)
+	var b strings.Builder
+	b.Grow(len(text))
+	for _, l := range lines {
+		b.Write(l)
+	}
+	if err := atomicfile.Write(path+indexSuffix, b.String(), 0o644); err != nil {
+		return err
+	}
+	return os.Remove(path + logSuffix)
+}

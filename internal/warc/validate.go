@@ -1,0 +1,433 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+)
+
+// A Report says what a valid archive holds.
+type Report struct {
+	Records int
+	Types   map[Type]int
+	Places  []Place // of each record, in order; File is empty
+	URLs    []string
+}
+
+// maxFaults bounds what Validate says of one file.
+const maxFaults = 100
+
+// Validate reads a file as ISO 28500:2017 says that it must be, WARC 1.0 too,
+// and returns everything that is wrong, joined. It is stricter than any
+// reader: every line ends as it should, every field stands where it may,
+// digests are computed again, and in a compressed file each record is a piece
+// of its own. It remembers the name of each record.
+func Validate(src io.Reader) (*Report, error) {
+	v := &validator{members: coding.NewMembers(src), report: Report{Types: map[Type]int{}}, ids: map[string]int64{}, digests: map[string]string{}}
+	defer v.members.Close()
+	v.in = bufio.NewReaderSize(v.members, 64<<10)
+	if err := v.run(); err != nil {
+		v.faults = append(v.faults, fmt.Errorf("record at %d: %w", v.at, err))
+	}
+	return &v.report, errors.Join(v.faults...)
+}
+
+type validator struct {
+	members *coding.Members
+	in      *bufio.Reader
+	report  Report
+	faults  []error
+	at      int64
+	ids     map[string]int64
+	digests map[string]string // payload digest by URL and date of a capture
+}
+
+func (v *validator) fault(format string, args ...any) {
+	if len(v.faults) < maxFaults {
+		v.faults = append(v.faults, fmt.Errorf("record at %d: %w", v.at, malformed(format, args...)))
+	}
+}
+
+func (v *validator) run() error {
+	for {
+		v.at = v.members.Offset()
+		if v.members.Plain() {
+			v.at -= int64(v.in.Buffered())
+			if _, err := v.in.Peek(1); err == io.EOF {
+				return nil
+			}
+		} else {
+			err := v.members.Next()
+			if err == io.EOF {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			v.in.Reset(v.members)
+		}
+		if err := v.record(); err != nil {
+			return err
+		}
+		if !v.members.Plain() {
+			if b, err := v.in.Peek(1); len(b) > 0 {
+				return malformed("the compressed piece goes on after the record")
+			} else if err != io.EOF {
+				return err
+			}
+		}
+		end := v.members.Offset()
+		if v.members.Plain() {
+			end -= int64(v.in.Buffered())
+		}
+		v.report.Places = append(v.report.Places, Place{Offset: v.at, Length: end - v.at})
+	}
+}
+
+// record reads one record. Its error means that there is no telling where the
+// next one begins.
+func (v *validator) record() error {
+	head, err := readLines(v.in, nil, maxHeader)
+	if err != nil {
+		return err
+	}
+	if bytes.Count(head, []byte("\n")) != bytes.Count(head, []byte("\r\n")) || bytes.Count(head, []byte("\r")) != bytes.Count(head, []byte("\r\n")) {
+		v.fault("a line of its header does not end in CRLF")
+	}
+	rec, err := parseHeader(head)
+	if err != nil {
+		return err
+	}
+	v.report.Records++
+	v.report.Types[rec.Type()]++
+	v.report.URLs = append(v.report.URLs, rec.URL())
+	if rec.Version != "1.0" && rec.Version != "1.1" {
+		v.fault("version %q", rec.Version)
+	}
+	v.header(rec)
+	if err := v.block(rec); err != nil {
+		return err
+	}
+	var end [4]byte
+	if _, err := io.ReadFull(v.in, end[:]); err != nil {
+		return whole(err)
+	}
+	if string(end[:]) != "\r\n\r\n" {
+		return malformed("after its block comes %q", end)
+	}
+	return nil
+}
+
+// A rule says of a field in which types of records it may stand, and how
+// its value looks. An empty list of types means all.
+type rule struct {
+	only, not []Type
+	must      []Type
+	check     func(v *validator, rec *Record, value string) bool
+}
+
+var everyType = []Type{Warcinfo, Response, Resource, Request, Metadata, Revisit, Conversion, Continuation}
+
+// rules are those of section 5 of the standard.
+func rules(name string) (rule, bool) {
+	switch strings.ToLower(name) {
+	case "warc-record-id":
+		return rule{must: everyType, check: isID}, true
+	case "content-length":
+		return rule{must: everyType, check: func(_ *validator, _ *Record, s string) bool { return strings.Trim(s, "0123456789") == "" }}, true
+	case "warc-date":
+		return rule{must: everyType, check: isDate}, true
+	case "warc-type":
+		return rule{must: everyType, check: func(_ *validator, _ *Record, s string) bool { return isToken(s) }}, true
+	case "content-type":
+		return rule{check: isMediaType}, true
+	case "warc-concurrent-to":
+		return rule{only: []Type{Response, Resource, Request, Metadata, Revisit}, check: isID}, true
+	case "warc-block-digest", "warc-payload-digest":
+		return rule{check: isDigest}, true
+	case "warc-ip-address":
+		return rule{only: []Type{Response, Resource, Request, Metadata, Revisit}, check: isAddress}, true
+	case "warc-refers-to":
+		return rule{only: []Type{Metadata, Revisit, Conversion}, check: isID}, true
+	case "warc-refers-to-target-uri":
+		return rule{only: []Type{Revisit}, check: isURI}, true
+	case "warc-refers-to-date":
+		return rule{only: []Type{Revisit}, check: isDate}, true
+	case "warc-target-uri":
+		return rule{not: []Type{Warcinfo}, must: []Type{Response, Resource, Request, Revisit, Conversion, Continuation}, check: isURI}, true
+	case "warc-truncated":
+		return rule{check: func(_ *validator, _ *Record, s string) bool { return isToken(s) }}, true
+	case "warc-warcinfo-id":
+		return rule{not: []Type{Warcinfo}, check: isID}, true
+	case "warc-filename":
+		return rule{only: []Type{Warcinfo}, check: func(_ *validator, _ *Record, s string) bool { return s != "" }}, true
+	case "warc-profile":
+		return rule{only: []Type{Revisit}, must: []Type{Revisit}, check: isURI}, true
+	case "warc-identified-payload-type":
+		return rule{check: isMediaType}, true
+	case "warc-segment-number":
+		return rule{must: []Type{Continuation}, check: isSegment}, true
+	case "warc-segment-origin-id":
+		return rule{only: []Type{Continuation}, must: []Type{Continuation}, check: isID}, true
+	case "warc-segment-total-length":
+		return rule{only: []Type{Continuation}}, true
+	}
+	return rule{}, false
+}
+
+var ruled = []string{"WARC-Record-ID", "WARC-Date", "WARC-Type", "Content-Length", "WARC-Target-URI", "WARC-Profile", "WARC-Segment-Number", "WARC-Segment-Origin-ID"}
+
+func (v *validator) header(rec *Record) {
+	t, seen := rec.Type(), map[string]bool{}
+	for _, f := range rec.Fields {
+		name := strings.ToLower(f.Name)
+		if !isToken(f.Name) {
+			v.fault("name of a field %.40q", f.Name)
+		}
+		if seen[name] && name != "warc-concurrent-to" {
+			v.fault("%s twice", f.Name)
+		}
+		seen[name] = true
+		r, known := rules(name)
+		if !known {
+			continue // of others, to be passed over
+		}
+		if len(r.only) > 0 && !slices.Contains(r.only, t) || slices.Contains(r.not, t) {
+			v.fault("%s in a record of type %q", f.Name, t)
+		}
+		if r.check != nil && !r.check(v, rec, f.Value) {
+			v.fault("%s %.200q", f.Name, f.Value)
+		}
+	}
+	for _, name := range ruled {
+		if r, _ := rules(name); slices.Contains(r.must, t) && !seen[strings.ToLower(name)] {
+			v.fault("no %s in a record of type %q", name, t)
+		}
+	}
+	if !slices.Contains(everyType, t) {
+		v.fault("type %.40q", t) // it may be ignored, but nobody writes one
+	}
+	if rec.Size > 0 && !seen["content-type"] && t != Continuation {
+		v.fault("no Content-Type")
+	}
+	id := rec.ID()
+	if at, was := v.ids[id]; was {
+		v.fault("it has the id of the record at %d", at)
+	}
+	v.ids[id] = v.at
+	if info := bare(rec.Fields.Get("WARC-Warcinfo-ID")); info != "" {
+		if _, ok := v.ids[info]; !ok {
+			v.fault("WARC-Warcinfo-ID names no record before it")
+		}
+	}
+}
+
+func isID(v *validator, rec *Record, s string) bool {
+	return len(s) > 2 && s[0] == '<' && s[len(s)-1] == '>' && isURI(v, rec, s[1:len(s)-1])
+}
+
+// isURI takes what writers of WARC 1.0 put brackets around.
+func isURI(_ *validator, rec *Record, s string) bool {
+	if rec.Version == "1.0" {
+		s = bare(s)
+	}
+	u, err := url.Parse(s)
+	return err == nil && u.Scheme != "" && strings.IndexAny(s, " <>\"{}|\\^`") < 0
+}
+
+func isDate(_ *validator, rec *Record, s string) bool {
+	if _, err := time.Parse("2006-01-02T15:04:05Z", s); err != nil {
+		return false // Parse takes a fraction that the layout does not have
+	}
+	i := strings.IndexByte(s, '.')
+	return i < 0 || rec.Version != "1.0" && len(s)-i-2 >= 1 && len(s)-i-2 <= 9
+}
+
+func isMediaType(_ *validator, _ *Record, s string) bool {
+	t, _, _ := strings.Cut(s, ";")
+	a, b, ok := strings.Cut(strings.TrimSpace(t), "/")
+	return ok && isToken(a) && isToken(b)
+}
+
+func isAddress(_ *validator, _ *Record, s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil
+}
+
+func isSegment(_ *validator, rec *Record, s string) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && (rec.Type() == Continuation && n >= 2 || n == 1)
+}
+
+func isDigest(_ *validator, _ *Record, s string) bool {
+	algorithm, value, ok := strings.Cut(s, ":")
+	return ok && isToken(algorithm) && isToken(value)
+}
+
+// A digester computes what a field claims.
+type digester struct {
+	hash.Hash
+	claim string
+}
+
+// newDigester returns nil for an algorithm that it does not know.
+func newDigester(claim string) *digester {
+	algorithm, value, _ := strings.Cut(claim, ":")
+	switch strings.ReplaceAll(strings.ToLower(algorithm), "-", "") {
+	case "md5":
+		return &digester{md5.New(), value}
+	case "sha1":
+		return &digester{sha1.New(), value}
+	case "sha256":
+		return &digester{sha256.New(), value}
+	}
+	return nil
+}
+
+func (d *digester) ok() bool {
+	sum := d.Sum(nil)
+	return strings.EqualFold(d.claim, hex.EncodeToString(sum)) ||
+		strings.EqualFold(strings.TrimRight(d.claim, "="), base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum))
+}
+
+// block reads the block of a record.
+func (v *validator) block(rec *Record) error {
+	whole := io.LimitReader(v.in, rec.Size)
+	count := &counted{r: whole}
+	var body io.Reader = count
+	var all *digester
+	if claim := rec.Fields.Get("WARC-Block-Digest"); claim != "" {
+		if all = newDigester(claim); all != nil {
+			body = io.TeeReader(count, all)
+		}
+	}
+	mediaType, _, _ := strings.Cut(rec.Fields.Get("Content-Type"), ";")
+	switch {
+	case rec.Type() == Warcinfo || strings.TrimSpace(mediaType) == "application/warc-fields":
+		b, err := io.ReadAll(io.LimitReader(body, maxHead))
+		if err != nil {
+			return err
+		}
+		v.fields(b)
+	case (rec.Type() == Response || rec.Type() == Revisit) && strings.TrimSpace(mediaType) == "application/http" && rec.Size > 0:
+		if err := v.message(rec, body); err != nil {
+			return err
+		}
+	case rec.Type() == Response && strings.HasPrefix(rec.URL(), "http"):
+		v.fault("a response over HTTP of type %q", mediaType)
+	}
+	if _, err := io.Copy(io.Discard, body); err != nil {
+		return err
+	}
+	if count.n < rec.Size {
+		return io.ErrUnexpectedEOF
+	}
+	if all != nil && !all.ok() {
+		v.fault("WARC-Block-Digest is not that of the block")
+	}
+	return nil
+}
+
+type counted struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// fields reads a block of application/warc-fields.
+func (v *validator) fields(b []byte) {
+	for line := range bytes.SplitSeq(b, []byte("\n")) {
+		if len(line) == 0 || line[0] == ' ' || line[0] == '\t' || len(line) == 1 && line[0] == '\r' {
+			continue
+		}
+		name, _, ok := strings.Cut(string(line), ":")
+		if !ok || !isToken(name) || line[len(line)-1] != '\r' {
+			v.fault("field %.80q in its block", line)
+		}
+	}
+}
+
+// message reads an answer of HTTP, and computes the digest of its payload.
+func (v *validator) message(rec *Record, body io.Reader) error {
+	m, err := ReadMessage(body)
+	if err != nil {
+		v.fault("no answer of HTTP: %v", err)
+		return nil
+	}
+	if m.Status < 100 || m.Status > 599 {
+		v.fault("status %d", m.Status)
+	}
+	claim := rec.Fields.Get("WARC-Payload-Digest")
+	if rec.Type() == Revisit {
+		v.revisit(rec, m, claim)
+		return nil
+	}
+	payload := &counted{r: m.Body}
+	src := io.Reader(payload)
+	chunked := strings.EqualFold(m.Header.Get("Transfer-Encoding"), "chunked")
+	if chunked {
+		src = httputil.NewChunkedReader(bufio.NewReader(payload))
+	}
+	d := newDigester(claim)
+	if d != nil {
+		_, err = io.Copy(d, src)
+	} else {
+		_, err = io.Copy(io.Discard, src)
+	}
+	cut := rec.Fields.Get("WARC-Truncated") != ""
+	if err != nil && !cut {
+		v.fault("payload: %v", err)
+		return nil
+	}
+	if d != nil && !d.ok() {
+		v.fault("WARC-Payload-Digest is not that of the payload")
+	}
+	if length := m.Header.Get("Content-Length"); length != "" && !chunked && !cut && length != strconv.FormatInt(payload.n, 10) {
+		v.fault("content-length %.20q of a body of %d bytes", length, payload.n)
+	}
+	v.digests[rec.URL()+" "+rec.Fields.Get("WARC-Date")] = claim
+	return nil
+}
+
+func (v *validator) revisit(rec *Record, m *Message, claim string) {
+	switch profile := rec.Fields.Get("WARC-Profile"); {
+	case strings.HasSuffix(profile, "/revisit/identical-payload-digest"):
+		if claim == "" {
+			v.fault("no WARC-Payload-Digest")
+		}
+		if rec.Fields.Get("WARC-Truncated") != "length" {
+			v.fault("the body was left out, and WARC-Truncated does not say so")
+		}
+	case strings.HasSuffix(profile, "/revisit/server-not-modified"):
+		if m.Status != http.StatusNotModified {
+			v.fault("not modified, with status %d", m.Status)
+		}
+	default:
+		v.fault("WARC-Profile %.100q", profile)
+	}
+	if was, ok := v.digests[rec.Fields.Get("WARC-Refers-To-Target-URI")+" "+rec.Fields.Get("WARC-Refers-To-Date")]; ok && claim != "" && was != claim {
+		v.fault("its original has another WARC-Payload-Digest")
+	}
+}
