@@ -2,16 +2,29 @@ package collection
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
+	"sync"
 	"time"
 
-	"github.com/parleyweb/parley/client"
+	"go.etcd.io/bbolt"
+
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
 // Never is the At of what is not to be asked for.
-var Never = time.UnixMilli(1<<62 - 1)
+var Never = time.UnixMilli(never).UTC()
+
+// ErrHeld is returned by Open when another process has the collection.
+var ErrHeld = errors.New("held by another process")
+
+// ErrDamaged is returned where the state is not what was written: its disk has
+// lost some of it, or it is no state.
+var ErrDamaged = errors.New("state is damaged")
 
 // Options says how a collection is kept. The zero value keeps no contents.
 type Options struct {
@@ -20,9 +33,23 @@ type Options struct {
 	MaxWARC  int64    // rotate after so many bytes; 0 means 1 GiB
 	NoLinks  bool     // do not keep links
 
+	// Info is said at the head of each archive: "software", "operator",
+	// "http-header-user-agent" and so on.
+	Info map[string]string
+
+	// MaxEvents bounds how many changes are remembered for those who follow.
+	// Zero means 1 million; whoever is further behind begins anew.
+	MaxEvents int
+
 	Policy   fresh.Policy               // nil means fresh.Thesis{}
 	Strategy frontier.Strategy          // nil means breadth-first
 	Quality  func(*Page, *Site) float64 // V14: intrinsic quality, 0..1; nil: all alike
+
+	// What is found beyond these is refused: counted, and forgotten.
+	MaxPages int // zero means 10 million (G02); at most 4 billion
+	MaxSites int // zero means 100,000 (G03)
+
+	Again Again
 
 	ReadOnly bool
 	Wait     time.Duration // for a collection that another process holds
@@ -37,58 +64,308 @@ const (
 	Mirror
 )
 
+// Again says when pages are asked for again that gave nothing. Zero values are
+// those that are printed beside them.
+type Again struct {
+	Failing []time.Duration // after the first failure in a row, and so on: 1 min, 10 min, 1 h, then 12 h four times (P01)
+	Lost    time.Duration   // after all of those, and after failures of DNS (P05): 7 days
+	Missing time.Duration   // after a first 404: 4 h. A second one as much later means that the page is gone
+	Refused time.Duration   // after another answer that will not pass soon, such as 403: 7 days
+	Gone    time.Duration   // after a page was found to be gone: 30 days
+	Moved   time.Duration   // after a redirect: 7 days
+	Missed  []time.Duration // after answers that are not what was told: 2 s, 10 s, 1 min; then they are believed
+}
+
+func (a Again) withDefaults() Again {
+	or := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	if len(a.Failing) == 0 {
+		a.Failing = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour}
+	}
+	if a.Missed == nil {
+		a.Missed = []time.Duration{2 * time.Second, 10 * time.Second, time.Minute}
+	}
+	const day = 24 * time.Hour
+	or(&a.Lost, 7*day)
+	or(&a.Missing, 4*time.Hour)
+	or(&a.Refused, 7*day)
+	or(&a.Gone, 30*day)
+	or(&a.Moved, 7*day)
+	return a
+}
+
+const maxPages = 1<<32 - 2
+
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.MaxPages <= 0 {
+		d.MaxPages = 10_000_000
+	}
+	d.MaxPages = min(d.MaxPages, maxPages)
+	if d.MaxSites <= 0 {
+		d.MaxSites = 100_000
+	}
+	if d.Policy == nil {
+		d.Policy = fresh.Thesis{}
+	}
+	if d.Strategy == nil {
+		d.Strategy = frontier.BreadthFirst{}
+	}
+	if d.Quality == nil {
+		d.Quality = func(*Page, *Site) float64 { return 1 }
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	d.Again = d.Again.withDefaults()
+	return d
+}
+
 // A Turn is what a turn of the crawler learned, taken in as one transaction.
 type Turn struct {
 	Visits  []Visit
 	Finds   []Find
-	Sources []Source // new ones (ID 0), and what became of those that were asked
-	Sites   []Site   // Delay, Soft404, Fault, Quiet, Trust and Shape are taken over
+	Sources []Source // new ones (ID 0), and what became of those that were asked; the cursor is Apply's
+	Sites   []Site   // Delay, Soft404, Fault, FaultAt, Quiet, Trust and Shape are taken over, by ID or else Origin
 }
 
 // Committed says what a Turn came to.
 type Committed struct {
 	Visited []Visited        // as the Visits
 	New     []Page           // pages that were not known
+	Sources []Source         // those that are new
 	Queue   []frontier.Entry // ready now: for the frontier's Add
+	Dropped []frontier.Entry // ready before and not any more, of pages that were not visited: for the frontier's Drop
+	Refused int              // finds that are no URL, or beyond a limit
 }
 
 // A Visited is where a page stands after a visit.
 type Visited struct {
 	Page                Page
-	Changed             bool // other content than before
-	Duplicate           bool // its links were ignored
-	Matched, Mismatched bool // with what was told
+	Before              fresh.History // as it was believed before the visit
+	Changed             bool          // other content than before
+	Duplicate           bool          // its links were ignored
+	Matched, Mismatched bool          // with the digest that was told
 	Gone                bool
 }
 
 // Applied says what a Step came to.
 type Applied struct {
-	Owed, Moved, Gone, Known, Foreign, Held int
-	Queue                                   []frontier.Entry
+	Owed    int // pages that are to be asked for because of it
+	Moved   int // pages whose content has another URL now, without a request
+	Gone    int // pages dropped
+	Known   int // changes that changed nothing
+	Foreign int // changes left out: another origin, or no URL to keep
+	Refused int // changes left out: not admitted, or beyond a limit
+	Ignored int // changes that were not believed, see ApplyOptions
+	Held    int // pages whose deletion is held back, see Release
+	New     []Page
+	Queue   []frontier.Entry // as in Committed
+	Dropped []frontier.Entry
 }
 
 // A Collection is safe for use by many goroutines; it has one writer at a
 // time, which Commit and Apply wait for.
-type Collection struct{}
+type Collection struct {
+	dir  string
+	opts Options
+	file *os.File // of db
+	db   *bbolt.DB
 
-func Open(dir string, o *Options) (*Collection, error) { panic("unbuilt") }
-func (c *Collection) Close() error                     { panic("unbuilt") }
+	mu        sync.Mutex // the writer's turn, and what only the writer uses
+	broken    error      // what was read from a file that is damaged may be wrong
+	stuck     bool       // bbolt has failed with its lock held
+	table     findTable
+	committed []byte // what stateOfContents gave to the last transaction
+	contents  contents
+	naming    map[uint64]*snapshot // by source: one that is arriving
 
-// Commit takes a turn in.
-func (c *Collection) Commit(t *Turn) (Committed, error) { panic("unbuilt") }
+	seen *seen
+	last frontier.PageID // guarded by mem
 
-// Apply takes in a step that a source told (invariant 3: data before cursor).
-func (c *Collection) Apply(source uint64, step client.Step, by Signal) (Applied, error) {
-	panic("unbuilt")
+	mem     sync.RWMutex // guards what is held in memory of the state
+	sites   []*Site      // by ID - 1; a Site is replaced, never changed
+	origins map[string]frontier.SiteID
 }
 
-func (c *Collection) Page(url string) (Page, bool, error)                 { panic("unbuilt") }
-func (c *Collection) PageByID(id frontier.PageID) (Page, bool, error)     { panic("unbuilt") }
-func (c *Collection) PagesByID(ids []frontier.PageID) ([]Page, error)     { panic("unbuilt") }
-func (c *Collection) Pages(ctx context.Context) iter.Seq2[Page, error]    { panic("unbuilt") }
-func (c *Collection) Site(origin string) (Site, bool)                     { panic("unbuilt") }
-func (c *Collection) SiteByID(id frontier.SiteID) (Site, bool)            { panic("unbuilt") }
-func (c *Collection) Sites() iter.Seq[Site]                               { panic("unbuilt") }
-func (c *Collection) Sources(site frontier.SiteID) ([]Source, error)      // 0: of all sites { panic("unbuilt") }
-func (c *Collection) Links(id frontier.PageID) ([]frontier.PageID, error) { panic("unbuilt") }
-func (c *Collection) Queue() frontier.Store                               { panic("unbuilt") }
+// Open opens or creates the collection in a directory. One process has it at a
+// time: another gets ErrHeld. A state that is not what was written is refused
+// with ErrDamaged.
+func Open(dir string, o *Options) (*Collection, error) {
+	c := &Collection{dir: dir, opts: o.withDefaults(), seen: newSeen(), origins: map[string]frontier.SiteID{}, naming: map[uint64]*snapshot{}}
+	if err := c.open(filepath.Join(dir, "state.db")); err != nil {
+		return nil, fmt.Errorf("open collection %s: %w", dir, err)
+	}
+	return c, nil
+}
+
+// Close ends the use of the collection. It waits for whoever reads or writes.
+func (c *Collection) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := errors.Join(c.closeContents(), c.closeFile())
+	if err != nil {
+		return fmt.Errorf("close collection %s: %w", c.dir, err)
+	}
+	return nil
+}
+
+// Len returns how many pages are known.
+func (c *Collection) Len() int {
+	c.mem.RLock()
+	defer c.mem.RUnlock()
+	return int(c.last)
+}
+
+// Memory returns about how many bytes the set of known URLs takes.
+func (c *Collection) Memory() int { return c.seen.bytes() }
+
+// Known returns the number of the page of a URL, quickly: it compares 64 bits
+// of a hash with a secret key and reads no disk. With five million pages, one
+// in 3,000 billion unknown URLs is taken for a known one.
+func (c *Collection) Known(url string) (frontier.PageID, bool) {
+	var buf [4]frontier.PageID
+	ids := c.seen.find(buf[:0], c.seen.hash(url))
+	if len(ids) == 0 {
+		return 0, false
+	}
+	return ids[0], true
+}
+
+// Page returns what is known of a URL, and false if it is not known.
+func (c *Collection) Page(url string) (p Page, ok bool, err error) {
+	var buf [4]frontier.PageID
+	ids := c.seen.find(buf[:0], c.seen.hash(url))
+	if len(ids) == 0 {
+		return Page{}, false, nil
+	}
+	err = c.reading(func(tx *bbolt.Tx) error {
+		v := c.view(tx)
+		for _, id := range ids {
+			if ok, _, err = v.page(id, &p); err != nil || ok && p.URL == url {
+				return err
+			}
+		}
+		p, ok = Page{}, false
+		return nil
+	})
+	if err != nil {
+		return Page{}, false, fmt.Errorf("read page %s: %w", url, err)
+	}
+	return p, ok, nil
+}
+
+// PageByID returns what is known of a page, and false if there is none.
+func (c *Collection) PageByID(id frontier.PageID) (p Page, ok bool, err error) {
+	err = c.reading(func(tx *bbolt.Tx) error {
+		ok, _, err = c.view(tx).page(id, &p)
+		return err
+	})
+	if err != nil {
+		return Page{}, false, fmt.Errorf("read page %d: %w", id, err)
+	}
+	return p, ok, nil
+}
+
+// PagesByID returns what is known of pages, in the order of their IDs as given.
+// An ID that is none leaves the zero Page.
+func (c *Collection) PagesByID(ids []frontier.PageID) ([]Page, error) {
+	list := make([]Page, len(ids))
+	err := c.reading(func(tx *bbolt.Tx) error {
+		v := c.view(tx)
+		for i, id := range ids {
+			if ok, _, err := v.page(id, &list[i]); err != nil {
+				return err
+			} else if !ok {
+				list[i] = Page{}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read pages: %w", err)
+	}
+	return list, nil
+}
+
+// Pages tells all pages in the order of their IDs, each as it is when its time
+// comes. The loop may use the collection, and takes as long as it likes.
+func (c *Collection) Pages(ctx context.Context) iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		list := make([]Page, 0, 8*blockLen)
+		for next := frontier.PageID(1); ; {
+			list = list[:0]
+			err := ctx.Err()
+			if err == nil {
+				err = c.reading(func(tx *bbolt.Tx) error {
+					list, err = c.view(tx).pagesFrom(list, next)
+					return err
+				})
+			}
+			if err != nil {
+				yield(Page{}, fmt.Errorf("read pages: %w", err))
+				return
+			}
+			for i := range list {
+				if !yield(list[i], nil) {
+					return
+				}
+			}
+			if len(list) < cap(list) {
+				return
+			}
+			next = list[len(list)-1].ID + 1
+		}
+	}
+}
+
+// pagesFrom appends pages from an ID on, as many as fit into list.
+func (v *view) pagesFrom(list []Page, id frontier.PageID) ([]Page, error) {
+	key := blockKey(id)
+	cur := v.urls.Cursor()
+	for k, raw := cur.Seek(key[:]); k != nil && len(list) < cap(list); k, raw = cur.Next() {
+		if err := v.block.open(k, raw); err != nil {
+			return list, err
+		}
+		for len(list) < cap(list) && v.block.next(&v.block.d) {
+			if v.block.id < id {
+				continue
+			}
+			list = append(list, Page{})
+			if _, _, err := v.rest(&list[len(list)-1]); err != nil {
+				return list, err
+			}
+		}
+		if v.block.d.bad {
+			return list, damaged(urlsBucket, k)
+		}
+	}
+	return list, nil
+}
+
+// Links returns to which pages a page leads, in the order of their IDs; none
+// if links are not kept.
+func (c *Collection) Links(id frontier.PageID) (list []frontier.PageID, err error) {
+	err = c.reading(func(tx *bbolt.Tx) error {
+		key := pageKey(id)
+		raw := tx.Bucket(linksBucket).Get(key[:])
+		if raw == nil {
+			return nil
+		}
+		var ok bool
+		if list, ok = parseLinks(raw); !ok {
+			return damaged(linksBucket, key[:])
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read links of page %d: %w", id, err)
+	}
+	return list, nil
+}

@@ -39,6 +39,14 @@ const (
 	Excluded              // robots.txt, a rule or a limit forbids to ask; see Why
 )
 
+// String returns the word by which people name the state, such as "held".
+func (s State) String() string {
+	if names := [...]string{"known", "held", "gone", "moved", "refused", "failing", "excluded"}; int(s) < len(names) {
+		return names[s]
+	}
+	return "unknown"
+}
+
 // A Page is what is known of one URL (V22).
 type Page struct {
 	ID    frontier.PageID
@@ -82,7 +90,25 @@ type Page struct {
 
 	At    time.Time // when it is to be asked for next; the zero time: at once; Never: not
 	Value float32   // what the policy says that gains
+
+	rank    float32         // of its Entry
+	claim   protocol.Digest // told last; kept when it was given up, so that the same claim again is no news
+	span    time.Duration   // how coarse the Modified told last was
+	said    time.Time       // the Modified told last, as it was told
+	claimed time.Time       // when it was told: answers asked for before prove nothing
+	missing time.Time       // the first 404 since there was anything else than an error
 }
+
+// Entry is the page's place in the queue, and false if it has none.
+func (p *Page) Entry() (frontier.Entry, bool) {
+	if p.At.Equal(Never) {
+		return frontier.Entry{}, false
+	}
+	return frontier.Entry{Page: p.ID, Site: p.Site, Rank: p.rank, At: toMilli(p.At)}, true
+}
+
+// has reports whether content of the page is held.
+func (p *Page) has() bool { return !p.Digest.IsZero() && p.State != Gone }
 
 // A Place is where a body stands.
 type Place struct {
@@ -138,9 +164,15 @@ type Source struct {
 	Status             int
 	Polled, Changed    time.Time
 	At                 time.Time // when it is due
+	Since              time.Time // when it began that it cannot be had; zero: it can
 	Fails              int
 	Fault              string
 	Pages              int // that it named last time
+
+	// Held is since when the deletion of most of its pages is held back; zero:
+	// nothing is. Doomed is how many pages that is about. See Collection.Release.
+	Held   time.Time
+	Doomed int
 }
 
 // A Find is a URL that was admitted, by a link, a source or a person.
@@ -162,6 +194,7 @@ type Visit struct {
 	Status        int
 	Fault         string    // no answer, or not a whole one; empty: there was one
 	Silent        bool      // Fault is the network's or the site's, not the page's: DNS, connect
+	DNS           bool      // Fault is that the name could not be resolved (P05)
 	Again         time.Time // the site wants to be asked no earlier (Retry-After)
 
 	Proto                      string // "HTTP/1.1"

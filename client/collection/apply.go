@@ -1,0 +1,470 @@
+package collection
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// ApplyOptions are whom Apply asks, in its transaction: they must not use the collection.
+type ApplyOptions struct {
+	// Admit is asked about URLs that are not known, or were excluded: exclusion
+	// wins over every hint (V19). A Find without a URL leaves the change out. Nil
+	// admits everything.
+	Admit func(url string) Find
+
+	// Take is asked about a page that was visited before and would owe another
+	// visit now: false means that whoever says so is not believed, and that it
+	// owes nothing. Nil believes everybody.
+	Take func(p *Page, item *protocol.Item) bool
+}
+
+// Apply takes in a step that a source told, and stores the step's cursor in the
+// transaction that holds the last of its effect. The effect is what is owed: a page
+// that is to be asked for, with the digest that the source names. A claim
+// that names the digest we hold owes nothing; changes that were applied
+// before, by their number, are passed over; URLs of another origin than the
+// source's are left out. Source 0 is whoever has no cursor and no site of its
+// own, such as a receiver of notices: whose URLs those are is for the caller to judge.
+//
+// At the end of a whole snapshot the pages are dropped that this source named
+// before and does not name any more, and no other source of the site names. If those are most
+// of what it named, nothing is dropped but held back, until a whole snapshot
+// a day later says the same, or Release is called.
+func (c *Collection) Apply(source uint64, step client.Step, by Signal, o ApplyOptions) (Applied, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.table.reset(len(step.Changes))
+	defer c.table.reset(0)
+	a := Applied{Foreign: step.Skipped}
+	if step.Reset && source != 0 {
+		c.naming[source] = &snapshot{}
+	}
+	err := c.update(func(u *update) error {
+		s := &applying{update: u, by: by, admit: o.Admit, take: o.Take, a: &a, step: &step}
+		return s.apply(source)
+	})
+	if err == nil && step.Whole && source != 0 {
+		err = c.endSnapshot(source, &step, &a)
+	}
+	if step.Whole || err != nil {
+		delete(c.naming, source)
+	}
+	if err != nil {
+		return Applied{}, fmt.Errorf("apply step of source %d: %w", source, err)
+	}
+	return a, nil
+}
+
+// An applying is a step that is being taken in.
+type applying struct {
+	*update
+	by     Signal
+	admit  func(url string) Find
+	take   func(p *Page, item *protocol.Item) bool
+	a      *Applied
+	step   *client.Step
+	source *Source   // nil for source 0
+	prefix string    // of the URLs of its site
+	names  *snapshot // what the snapshot that is arriving has named, nil if none is
+}
+
+// listing reports whether the step states what is offered, known or not,
+// rather than what has changed.
+func (s *applying) listing() bool {
+	return s.step.Door == client.Manifest || s.step.Reset || s.step.Whole || s.step.Door == "" && s.by.code() < ByIndexNow.code()
+}
+
+func (s *applying) apply(source uint64) error {
+	if source != 0 {
+		var err error
+		if s.source, err = s.readSource(source); err != nil {
+			return err
+		}
+		site, err := s.site(s.source.Site)
+		if err != nil {
+			return err
+		}
+		s.prefix = site.Origin + "/"
+		s.names = s.c.naming[source]
+	}
+	for i := range s.step.Changes {
+		if err := s.change(&s.step.Changes[i]); err != nil {
+			return err
+		}
+	}
+	s.finish = func() {
+		s.a.New = append(s.a.New, s.newPages()...)
+		s.a.Queue, s.a.Dropped = append(s.a.Queue, s.queue...), append(s.a.Dropped, s.dropped...)
+		s.a.Refused += s.out.Refused
+	}
+	if s.source == nil || s.step.Whole {
+		return nil
+	}
+	return s.stand(s.source, s.step)
+}
+
+// readSource returns a source that must be there.
+func (u *update) readSource(id uint64) (*Source, error) {
+	key := sourceKey(id)
+	raw := u.tx.Bucket(sourcesBucket).Get(key)
+	if raw == nil {
+		return nil, fmt.Errorf("source is not known")
+	}
+	s := &Source{}
+	if !parseSource(key, raw, s) {
+		return nil, damaged(sourcesBucket, key)
+	}
+	return s, nil
+}
+
+// stand stores where a source stands after a step. A step that is told again
+// does not move it back.
+func (u *update) stand(s *Source, step *client.Step) error {
+	whole := step.Door == client.Manifest || step.Reset || step.Whole
+	stale := !whole && step.Cursor.Epoch == s.Cursor.Epoch && step.Cursor.Seq < s.Cursor.Seq
+	old := *s
+	if step.Door != "" {
+		s.Door = string(step.Door)
+	}
+	if !step.Cursor.IsZero() && !stale {
+		s.Cursor = step.Cursor
+	}
+	if s.Door == old.Door && s.Cursor == old.Cursor && !step.Whole {
+		return nil
+	}
+	return u.tx.Bucket(sourcesBucket).Put(sourceKey(s.ID), appendSource(nil, s))
+}
+
+func (s *applying) change(ch *protocol.Change) error {
+	if src := s.source; src != nil && !s.listing() && ch.Seq != 0 && ch.Seq <= src.Cursor.Seq && s.step.Cursor.Epoch == src.Cursor.Epoch {
+		s.a.Known++
+		return nil
+	}
+	url := ch.Item.URL
+	if !s.own(url) {
+		s.a.Foreign++
+		return nil
+	}
+	switch ch.Op {
+	case protocol.Delete:
+		w, err := s.lookFor(url)
+		if err != nil {
+			return err
+		}
+		if w == nil || w.State == Gone {
+			s.a.Known++
+			return nil
+		}
+		s.a.Gone++
+		return s.drop(w)
+	case protocol.Move:
+		if s.own(ch.From) && ch.From != url {
+			return s.move(ch)
+		}
+	}
+	w, isNew, err := s.admitted(url)
+	if err != nil || w == nil {
+		return err
+	}
+	return s.offer(w, isNew, &ch.Item)
+}
+
+// own reports whether a URL is of the source's origin, and one to keep.
+func (s *applying) own(url string) bool {
+	_, _, ok := split(url)
+	return ok && strings.HasPrefix(url, s.prefix)
+}
+
+// lookFor returns the page of a URL, nil if it is not known.
+func (u *update) lookFor(url string) (*work, error) {
+	t := &u.c.table
+	hash := u.c.seen.hash(url)
+	row, slot := t.find(hash, url)
+	if row == nil {
+		var err error
+		if row, err = u.confirm(hash, url, slot); err != nil || row == nil {
+			return nil, err
+		}
+	}
+	if row.id == 0 {
+		return nil, nil
+	}
+	return u.get(row.id)
+}
+
+// admitted returns the page of a URL that a source offers, which it makes if
+// need be; nil if it is not to be asked for.
+func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
+	w, err = s.lookFor(url)
+	if err != nil || w != nil && w.State != Excluded {
+		return w, false, err
+	}
+	f := Find{URL: url, Depth: protocol.Depth(url)}
+	if s.admit != nil {
+		f = s.admit(url)
+	}
+	f.By = s.by
+	if f.URL == "" || !s.own(f.URL) {
+		s.a.Refused++
+		return nil, false, nil
+	}
+	if w != nil && f.URL == url {
+		if f.Exclude != "" || f.LogOnly {
+			s.a.Refused++
+			return nil, false, nil
+		}
+		w.readmit()
+		s.plan(w)
+		return w, false, nil
+	}
+	before := len(s.fresh)
+	id, err := s.find(&f)
+	if err != nil || id == 0 {
+		return nil, false, err // create has counted it
+	}
+	if w, err = s.get(id); err != nil {
+		return nil, false, err
+	}
+	if w.State == Excluded {
+		s.a.Refused++
+		return nil, false, nil
+	}
+	return w, len(s.fresh) > before, nil
+}
+
+// confirmEvery is how often what a source says about an unchanged page is
+// noted in the page's history: to write all pages whenever a manifest is read
+// would cost more than it tells.
+const confirmEvery = 24 * time.Hour
+
+// offer takes in that the site has an item now.
+func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
+	if err := s.name(w); err != nil {
+		return err
+	}
+	if item.Importance != 0 {
+		if i := share(item.Importance); i != w.Importance {
+			w.Importance, w.dirty = i, true
+			s.place(w)
+		}
+	}
+	told := w.Told && !isNew
+	switch s.judge(w, isNew, item) {
+	case nothing:
+		s.a.Known++
+	case confirmed:
+		s.a.Known++
+		s.confirmed(w, item)
+	case owed:
+		if s.take != nil && !isNew && w.Visits > 0 && !s.take(&w.Page, item) {
+			s.a.Ignored++
+			return nil
+		}
+		if !told || item.Digest != w.claim {
+			s.a.Owed++
+		} else {
+			s.a.Known++
+		}
+		s.owe(w, item)
+	}
+	return nil
+}
+
+// confirmed takes in that a page is what we hold of it.
+func (s *applying) confirmed(w *work, item *protocol.Item) {
+	replan := false
+	if item.Digest == w.Digest && (w.Told || w.claim != item.Digest) {
+		s.said(w, item)
+		w.settle()
+		w.planned, replan = false, true
+	}
+	if s.now.Sub(later(w.Confirmed, w.Last)) >= confirmEvery && !w.Told {
+		w.History.Told = false
+		w.History = w.History.Confirm(s.now)
+		replan = true
+	}
+	if replan {
+		s.plan(w)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// What an offer means for a page.
+type judgement int
+
+const (
+	nothing   judgement = iota
+	confirmed           // it is what we hold
+	owed                // it is to be asked for
+)
+
+func (s *applying) judge(w *work, isNew bool, item *protocol.Item) judgement {
+	if isNew {
+		return owed
+	}
+	modified, sane := protocol.SaneModified(item.Modified, s.now)
+	if !item.Digest.IsZero() {
+		switch {
+		case w.has() && w.Digest == item.Digest:
+			return confirmed
+		case w.claim == item.Digest && (w.Told || s.listing()):
+			return nothing // the same claim again: what was planned or given up stands
+		}
+		return owed
+	}
+	if w.State == Gone || w.Visits == 0 {
+		again := !w.claimed.IsZero() && keepable(item.Modified).Equal(w.said) && s.listing()
+		if w.Told && s.listing() || again && !(w.State == Gone && w.At.Equal(Never)) {
+			return nothing
+		}
+		return owed
+	}
+	// A claim that was made before, and looked into after it was made.
+	same := sane && keepable(item.Modified).Equal(w.said) && w.Last.After(w.claimed)
+	switch {
+	case same && !modified.Add(item.Span).After(w.Last):
+		return nothing
+	case same: // the day that was named is not over: once more when it is
+		s.sooner(w, modified.Add(item.Span))
+		return nothing
+	case sane && modified.After(w.Last):
+		return owed
+	case !s.listing():
+		return owed // its clock need not be ours
+	case sane && modified.Add(item.Span).After(w.Last):
+		s.said(w, item)
+		s.sooner(w, modified.Add(item.Span))
+		return nothing
+	case sane:
+		return confirmed
+	}
+	return nothing
+}
+
+// sooner asks for a page at a time, if that is before it would be asked for.
+func (u *update) sooner(w *work, at time.Time) {
+	if at = keepable(at); at.Before(w.At) && !w.Told {
+		w.At, w.dirty = at, true
+		u.place(w)
+	}
+}
+
+// said notes what was told of a page.
+func (u *update) said(w *work, item *protocol.Item) {
+	w.claim, w.claimed, w.said, w.span = item.Digest, u.now, keepable(item.Modified), item.Span
+	w.dirty = true
+}
+
+// owe makes a page owe what was told.
+func (s *applying) owe(w *work, item *protocol.Item) {
+	s.said(w, item)
+	if !w.Told || s.by.code() > w.Signal.code() {
+		w.Signal = s.by
+	}
+	w.Told, w.Debt, w.Missed, w.planned = true, item.Digest, 0, false
+	if m, ok := protocol.SaneModified(item.Modified, s.now); ok && m.After(w.Modified) {
+		w.Modified = keepable(m)
+	}
+	if w.State == Gone {
+		w.forget()
+		w.State = Known
+	}
+	s.plan(w)
+}
+
+// drop takes in the site's word that a page is gone.
+func (s *applying) drop(w *work) error { return s.dropped1(w, "") }
+
+func (u *update) dropped1(w *work, to string) error {
+	if w.has() && to == "" {
+		if err := u.tell(news{op: protocol.Delete, page: &w.Page, prev: w.Digest, text: w.Text, signal: w.Signal, changed: u.now}); err != nil {
+			return err
+		}
+	}
+	w.answered()
+	w.State, w.Target, w.Original = Gone, to, 0
+	w.settle()
+	w.claim, w.claimed, w.said, w.span = zeroDigest, u.now, time.Time{}, 0
+	w.At, w.planned = Never, true
+	u.plan(w)
+	if !w.Digest.IsZero() {
+		u.links[w.ID] = nil
+	}
+	return nil
+}
+
+// move takes in that the bytes of ch.From are offered at ch.Item.URL now. What
+// is held goes there, without a request.
+func (s *applying) move(ch *protocol.Change) error {
+	from, err := s.lookFor(ch.From)
+	if err != nil {
+		return err
+	}
+	to, isNew, err := s.admitted(ch.Item.URL)
+	if err != nil {
+		return err
+	}
+	if from == nil || from.State == Gone {
+		if to == nil {
+			return nil
+		}
+		return s.offer(to, isNew, &ch.Item)
+	}
+	item := ch.Item
+	if item.Digest.IsZero() && from.has() && !from.Told {
+		item.Digest = from.Digest // told without: the bytes are those of before
+	}
+	held := to != nil && from.has() && from.Digest == item.Digest && !(to.has() && to.Digest == item.Digest)
+	if !held {
+		s.a.Gone++
+		if err := s.drop(from); err != nil || to == nil {
+			return err
+		}
+		return s.offer(to, isNew, &item)
+	}
+	if err := s.name(to); err != nil {
+		return err
+	}
+	s.a.Moved++
+	return s.carry(from, to)
+}
+
+// carry gives what is held of one page to another.
+func (s *applying) carry(from, to *work) error {
+	to.answered()
+	to.State = Held
+	to.History = from.History
+	to.Digest, to.Parsed, to.Text, to.Length, to.Stored = from.Digest, from.Parsed, from.Text, from.Length, from.Stored
+	to.Type, to.Title, to.Language, to.Canonical, to.NoIndex = from.Type, from.Title, from.Language, from.Canonical, from.NoIndex
+	to.Status, to.Original = from.Status, from.Original
+	to.ETag, to.LastModified = "", "" // validators are of a URL
+	to.settle()
+	to.claim, to.claimed, to.said, to.span = zeroDigest, time.Time{}, time.Time{}, 0
+	to.planned = false
+	if !to.Parsed.IsZero() && to.Original == 0 {
+		s.firsts[digestKey(to.Parsed)] = to.ID
+	}
+	links, err := s.linksOf(from.ID)
+	if err != nil {
+		return err
+	}
+	s.links[to.ID] = links
+	if err := s.tell(news{op: protocol.Move, page: &to.Page, prev: from.Digest, text: from.Text, from: from.URL, signal: s.by, changed: s.now}); err != nil {
+		return err
+	}
+	if err := s.dropped1(from, to.URL); err != nil {
+		return err
+	}
+	s.plan(to)
+	return nil
+}

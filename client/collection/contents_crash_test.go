@@ -1,0 +1,225 @@
+package collection_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// crashDir names the directory for a process that is going to be killed.
+const crashDir = "PARLEY_TEST_COLLECTION"
+
+var crashStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func crashOptions(turn *int) *collection.Options {
+	return &collection.Options{Contents: collection.WARC | collection.Mirror, Coding: "gzip", MaxWARC: 20_000, Policy: daily{},
+		Now: func() time.Time { return crashStart.Add(time.Duration(*turn+1) * time.Minute) }}
+}
+
+// A scene is one visit of a turn.
+type scene struct {
+	path, body string
+	status     int
+}
+
+// scenes is what turn k brings: always the same, whoever plays it.
+func scenes(k int) []scene {
+	rnd := rand.New(rand.NewPCG(7, uint64(k)))
+	list := []scene{{"/turn.txt", strconv.Itoa(k), 200}}
+	for i := range 30 {
+		s := scene{path: fmt.Sprintf("/p%d.txt", i), status: 200, body: fmt.Sprint(strings.Repeat("x", i*20), rnd.IntN(3))}
+		switch rnd.IntN(8) {
+		case 0:
+			s.status, s.body = 410, ""
+		case 1:
+			s.status, s.body = 304, ""
+		case 2, 3, 4:
+			continue
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// played returns how many turns a collection has taken in.
+func played(t testing.TB, c *collection.Collection) int {
+	p, ok, err := c.Page(home + "/turn.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ok || p.Digest.IsZero() {
+		return 0
+	}
+	content, err := c.Content(&p)
+	k, err := strconv.Atoi(read(t, content, err))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k + 1
+}
+
+// play takes turns in until it is killed.
+func play(t testing.TB, dir string) {
+	turn := 0
+	c, err := collection.Open(dir, crashOptions(&turn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for turn = played(t, c); ; turn++ {
+		var first, second collection.Turn
+		list := scenes(turn)
+		for _, s := range list {
+			first.Finds = append(first.Finds, collection.Find{URL: home + s.path, By: collection.ByLink})
+		}
+		if _, err := c.Commit(&first); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range list {
+			p, _, err := c.Page(home + s.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.status == 304 && p.State != collection.Held {
+				continue
+			}
+			v := collection.Visit{Page: p.ID, Asked: crashStart.Add(time.Duration(turn) * time.Minute), Status: s.status}
+			if s.body != "" {
+				v.Body, v.Digest, v.Type = []byte(s.body), protocol.Sum([]byte(s.body)), "text/plain"
+			}
+			second.Visits = append(second.Visits, v)
+		}
+		if _, err := c.Commit(&second); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A stage is what there must be after some turns.
+type stage struct {
+	archive map[string][]string // by URL
+	files   map[string]string
+	last    map[string]string // by path: the body that was held last
+	events  []string
+}
+
+func (s *stage) play(k int) {
+	for _, v := range scenes(k) {
+		url, file := home+v.path, "a.example"+v.path
+		held, has := s.files[file]
+		op := ""
+		switch {
+		case v.status == 410 && has:
+			op = "delete"
+			delete(s.files, file)
+		case v.status == 304 && has:
+			s.archive[url] = append(s.archive[url], "=")
+		case v.status == 200:
+			if last, ok := s.last[v.path]; ok && last == v.body {
+				s.archive[url] = append(s.archive[url], "=")
+			} else {
+				s.archive[url] = append(s.archive[url], v.body)
+			}
+			if op = "update"; !has {
+				op = "create"
+			} else if held == v.body {
+				op = ""
+			}
+			s.files[file], s.last[v.path] = v.body, v.body
+		}
+		if op != "" {
+			s.events = append(s.events, op+" "+v.path)
+		}
+	}
+}
+
+// Killed at any instant, a collection goes on as if nothing had been: nothing
+// is archived twice, no file is lost, and whoever stores its cursor is told
+// each change once, in order.
+func TestKilled(t *testing.T) {
+	if dir := os.Getenv(crashDir); dir != "" {
+		play(t, dir)
+	}
+	rounds := 25
+	if testing.Short() {
+		rounds = 5
+	}
+	dir := t.TempDir()
+	want := stage{archive: map[string][]string{}, files: map[string]string{}, last: map[string]string{}}
+	turns, told, cursor := 0, []string(nil), protocol.Cursor{}
+	for round := range rounds {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+		cmd.Env = append(os.Environ(), crashDir+"="+dir)
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		kill := time.AfterFunc(time.Duration(10+rand.IntN(150))*time.Millisecond, func() { cmd.Process.Kill() })
+		cmd.Wait()
+		if kill.Stop() {
+			t.Fatalf("round %d ended by itself: %s", round, out.String())
+		}
+		turn := 100_000
+		c, err := collection.Open(dir, crashOptions(&turn))
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		for n := played(t, c); turns < n; turns++ {
+			want.play(turns)
+		}
+		for e, err := range c.Events(t.Context(), cursor, false) {
+			if err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			told, cursor = append(told, string(e.Op)+" "+strings.TrimPrefix(e.URL, home)), e.Cursor
+			if e.Signal == "" || e.Op != protocol.Delete && !strings.HasPrefix(e.Stored.File, "warc/") {
+				t.Errorf("round %d: nothing beside %+v", round, e)
+			}
+		}
+		if !slices.Equal(told, want.events) {
+			t.Fatalf("round %d: after %d turns told %d changes, want %d", round, turns, len(told), len(want.events))
+		}
+		for path, body := range want.last {
+			p, _, err := c.Page(home + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, err := c.Content(&p)
+			if got := read(t, content, err); got != body {
+				t.Fatalf("round %d: %s holds %q, want %q", round, path, got, body)
+			}
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := tree(t, dir); !maps.Equal(got, want.files) {
+			t.Fatalf("round %d: after %d turns there are files %v, want %v", round, turns, got, want.files)
+		}
+		if got := captures(t, dir); !maps.EqualFunc(got, want.archive, slices.Equal[[]string]) {
+			for url := range got {
+				if !slices.Equal(got[url], want.archive[url]) {
+					t.Errorf("%s: %q, want %q", url, got[url], want.archive[url])
+				}
+			}
+			t.Fatalf("round %d: after %d turns", round, turns)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "mirror/.parley/tmp/*")); len(left) > 0 {
+			t.Errorf("round %d: left %v", round, left)
+		}
+	}
+	if turns < 5 || len(told) < 50 {
+		t.Errorf("%d turns and %d changes are too few to prove anything", turns, len(told))
+	}
+	t.Logf("%d turns, %d changes", turns, len(told))
+}

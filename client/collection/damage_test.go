@@ -1,0 +1,141 @@
+package collection_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
+)
+
+func TestOneProcessAtATime(t *testing.T) {
+	r := newRig(t)
+	if _, err := collection.Open(r.dir, &r.o); !errors.Is(err, collection.ErrHeld) {
+		t.Errorf("opened twice: %v", err)
+	}
+	ro := r.o
+	ro.ReadOnly = true
+	if _, err := collection.Open(r.dir, &ro); !errors.Is(err, collection.ErrHeld) {
+		t.Errorf("opened for reading: %v", err)
+	}
+	r.find("/a")
+	r.c.Close()
+	one, two := open(t, r.dir, &ro), open(t, r.dir, &ro)
+	for _, c := range []*collection.Collection{one, two} {
+		if _, ok := c.Known(home + "/a"); !ok {
+			t.Error("a reader does not know the page")
+		}
+		if _, err := c.Commit(&collection.Turn{Finds: finds(1, "/b")}); err == nil {
+			t.Error("a reader has written")
+		}
+	}
+}
+
+func TestWhatIsNoCollection(t *testing.T) {
+	for _, b := range []string{"x", "\x00", string(make([]byte, 1<<16))} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "state.db"), []byte(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := collection.Open(dir, nil); err == nil {
+			c.Close()
+			t.Errorf("opened %.20q", b)
+		}
+	}
+}
+
+// Whatever becomes of the bytes of the file, the collection does not panic, nor
+// run for ever, and what it tells of a page is what it once was told, or that
+// it is damaged.
+func TestDamagedState(t *testing.T) {
+	r := newRig(t)
+	m := r.source(collection.ManifestRDF)
+	for i := range 300 {
+		r.find(fmt.Sprintf("/p%d", i))
+	}
+	was := map[frontier.PageID][]protocol.Digest{}
+	for i := range 250 {
+		p := r.visit(fmt.Sprintf("/p%d", i), 200, fmt.Sprint("body", i), fmt.Sprintf("/p%d", i*7%300), fmt.Sprintf("/q%d", i)).Page
+		was[p.ID] = append(was[p.ID], p.Digest)
+	}
+	r.apply(m, whole(1, create("/p1", "other"), create("/p2", "body2")), collection.ByManifest)
+	urls := map[frontier.PageID]string{}
+	for p, err := range r.c.Pages(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		urls[p.ID] = p.URL
+	}
+	r.c.Close()
+	whole, err := os.ReadFile(filepath.Join(r.dir, "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := len(whole)
+	for used > 0 && whole[used-1] == 0 {
+		used--
+	}
+	noticed := 0
+	for round := range 60 {
+		rnd := rand.New(rand.NewPCG(1, uint64(round))) // so that one round can be run again
+		b := slices.Clone(whole[:min(used+4096, len(whole))])
+		if round%10 == 9 {
+			b = b[:rnd.IntN(len(b))]
+		} else {
+			for range 1 + rnd.IntN(8) {
+				at, n := rnd.IntN(used), 1+rnd.IntN(1+rnd.IntN(200))
+				for i := at; i < min(at+n, used); i++ {
+					b[i] = byte(rnd.Uint32())
+				}
+			}
+		}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "state.db"), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		look := func(err error) bool {
+			if err != nil {
+				noticed++
+			}
+			return err == nil
+		}
+		c, err := collection.Open(dir, &r.o)
+		if !look(err) {
+			continue
+		}
+		for p, err := range c.Pages(t.Context()) {
+			if look(err) && (p.URL != urls[p.ID] || !p.Digest.IsZero() && !slices.Contains(was[p.ID], p.Digest)) {
+				t.Errorf("round %d: page %d is %s %s", round, p.ID, p.URL, p.Digest)
+			}
+			if err == nil {
+				_, err = c.Links(p.ID)
+				look(err)
+			}
+		}
+		_, err = c.Sources(0)
+		look(err)
+		list, err := c.Queue().Head(1, frontier.Entry{}, 50)
+		look(err)
+		_, err = c.Queue().Promote(r.now.AddDate(1, 0, 0).UnixMilli(), 50)
+		look(err)
+		turn := &collection.Turn{Finds: finds(0, "/new", "/p5", "/q9")}
+		for _, e := range list {
+			turn.Visits = append(turn.Visits, collection.Visit{Page: e.Page, Asked: r.now, Status: 200, Digest: protocol.Sum([]byte("x")), Links: finds(2, "/p3")})
+		}
+		_, err = c.Commit(turn)
+		look(err)
+		_, err = c.Apply(m.ID, told(9, create("/p3", "Q"), remove("/p4")), collection.ByStream, collection.ApplyOptions{})
+		look(err)
+		c.Close()
+	}
+	if noticed == 0 {
+		t.Error("no damage was ever noticed")
+	}
+	t.Logf("noticed %d times", noticed)
+}

@@ -1,0 +1,57 @@
+package collection
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// The digests bucket says which page had a parsed content first (P17). The key
+// is the start of the content's digest; the page's own record has all of it.
+
+func digestKey(d protocol.Digest) uint64 { return binary.BigEndian.Uint64(d[:]) }
+
+// original returns the page that holds a parsed content and had it before page
+// id; 0 if there is none. From then on, id has it first.
+func (u *update) original(parsed protocol.Digest, id frontier.PageID) (frontier.PageID, error) {
+	key := digestKey(parsed)
+	first, ok := u.firsts[key]
+	if !ok {
+		if raw := u.digests.Get(binary.BigEndian.AppendUint64(nil, key)); len(raw) == 4 {
+			first = keyPage(raw)
+		}
+	}
+	if first == id {
+		return 0, nil
+	}
+	if first != 0 {
+		w, err := u.get(first)
+		if err != nil {
+			return 0, err
+		}
+		if w != nil && w.has() && w.Parsed == parsed && w.Original == 0 {
+			return first, nil
+		}
+	}
+	u.firsts[key] = id
+	return 0, nil
+}
+
+// flushFirsts writes what original has changed. A page that has other content
+// by now is found out when it is asked for, and replaced then.
+func (u *update) flushFirsts() error {
+	keys := make([]uint64, 0, len(u.firsts))
+	for k := range u.firsts {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		id := pageKey(u.firsts[k])
+		if err := u.digests.Put(binary.BigEndian.AppendUint64(nil, k), clone(id[:])); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package collection
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// An Event is a change of what the collection holds, as one line of JSON for
+// whoever keeps something that is made of it, such as an index.
+type Event struct {
+	// Cursor is what the reader stores together with what it has made of the
+	// event, to go on after it. In a snapshot only the last event has one.
+	Cursor protocol.Cursor `json:"cursor,omitzero"`
+
+	At time.Time   `json:"at"` // when the collection took it in
+	Op protocol.Op `json:"op"` // create, update, delete or move
+
+	URL  string `json:"url"`
+	From string `json:"from,omitempty"` // of a move: the URL that the content had, and that is gone
+
+	Title     string `json:"title,omitempty"`
+	Language  string `json:"language,omitempty"`
+	Canonical string `json:"canonical,omitempty"`
+
+	Digest protocol.Digest `json:"digest,omitzero"` // of the body
+	Text   protocol.Digest `json:"text,omitzero"`   // of the main text, if that is extracted
+
+	// TextChanged is false if the main text is known to be what it was: then
+	// an indexer has nothing to do. After a delete it is true.
+	TextChanged bool `json:"text_changed"`
+
+	Signal   Signal    `json:"signal,omitempty"` // by what the page came to be asked for
+	Length   int64     `json:"length"`           // of the body; -1: none, or unknown
+	Type     string    `json:"type,omitempty"`
+	Modified time.Time `json:"modified,omitzero"`
+
+	// Stored is where the body lies that the change brought.
+	Stored Place `json:"stored,omitzero"`
+
+	// Snapshot says that this is no change, but what is held: the reader began
+	// with no cursor, and the collection does not remember all changes. What
+	// no event names between the first and the one with a cursor is not held.
+	Snapshot bool `json:"snapshot,omitempty"`
+}
+
+// Log returns the collection's journal: a Notifier serves it as it serves a
+// site's, and so a crawler can be a publisher. It is nil for a collection that
+// is only read and has never told anything.
+func (c *Collection) Log() protocol.Log {
+	if c.contents.journal == nil {
+		return nil
+	}
+	return c.contents.journal
+}
+
+// Events tells what has changed after a cursor, in order; with follow it waits
+// for more until ctx ends, and returns ctx's error then. After the zero Cursor
+// it tells all there ever was, or a snapshot if some of that is forgotten. A
+// reader that stores the cursor of each event with its effect has each exactly
+// once, however often it dies.
+//
+// A cursor that cannot be honoured is an error wrapping protocol.ErrEpoch or
+// protocol.ErrTooOld: the reader begins anew with the zero Cursor. The loop
+// may take as long as it likes, and use the collection.
+func (c *Collection) Events(ctx context.Context, after protocol.Cursor, follow bool) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if err := c.events(ctx, after, follow, yield); err != nil && err != errStopped {
+			yield(Event{}, fmt.Errorf("read events: %w", err))
+		}
+	}
+}
+
+// errStopped ends the reading where the loop does.
+var errStopped = fmt.Errorf("stopped")
+
+// eventsAtOnce is how many changes are read at once.
+const eventsAtOnce = 200
+
+func (c *Collection) events(ctx context.Context, after protocol.Cursor, follow bool, yield func(Event, error) bool) error {
+	j := c.contents.journal
+	if j == nil {
+		return nil
+	}
+	if after.IsZero() {
+		var err error
+		if after, err = c.beginning(ctx, yield); err != nil {
+			return err
+		}
+	}
+	for {
+		changes, err := j.Read(ctx, after, eventsAtOnce)
+		if err != nil {
+			return err
+		}
+		if len(changes) == 0 {
+			if !follow {
+				return nil
+			}
+			if err := j.Wait(ctx, after); err != nil {
+				return err
+			}
+			continue
+		}
+		asides, err := c.asides(changes[0].Seq, changes[len(changes)-1].Seq)
+		if err != nil {
+			return err
+		}
+		for i := range changes {
+			after.Seq = changes[i].Seq
+			if !yield(eventOf(&changes[i], after, asides[after.Seq]), nil) {
+				return errStopped
+			}
+		}
+	}
+}
+
+func eventOf(ch *protocol.Change, cursor protocol.Cursor, a aside) Event {
+	it := &ch.Item
+	return Event{Cursor: cursor, At: ch.At, Op: ch.Op, URL: it.URL, From: ch.From, Title: it.Title, Language: it.Language, Canonical: it.Canonical,
+		Digest: it.Digest, Text: it.Text, TextChanged: !a.same, Signal: a.signal, Length: it.Length, Type: it.Type, Modified: it.Modified, Stored: a.stored}
+}
+
+// asides returns what belongs to changes.
+func (c *Collection) asides(from, to uint64) (map[uint64]aside, error) {
+	list := map[uint64]aside{}
+	o := &c.contents.outlet
+	// The journal tells a change before it is known here: wait for that.
+	o.mu.RLock()
+	for seq := from; seq <= to; seq++ {
+		if a, ok := o.pending[seq]; ok {
+			list[seq] = a
+		}
+	}
+	o.mu.RUnlock()
+	err := c.reading(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(outboxBucket).Bucket(asidesBucket)
+		if b == nil {
+			return nil
+		}
+		cur := b.Cursor()
+		for k, v := cur.Seek(binary.BigEndian.AppendUint64(nil, from)); k != nil; k, v = cur.Next() {
+			seq := binary.BigEndian.Uint64(k)
+			if seq > to {
+				break
+			}
+			body, ok := unseal(k, v)
+			d := decoder{b: body}
+			a := d.aside()
+			if !ok || d.bad {
+				return damaged(asidesBucket, k)
+			}
+			list[seq] = a
+		}
+		return nil
+	})
+	return list, err
+}
+
+// beginning tells a reader that knows nothing what is held, and returns from
+// where on it is told changes.
+func (c *Collection) beginning(ctx context.Context, yield func(Event, error) bool) (protocol.Cursor, error) {
+	j := c.contents.journal
+	refilled, err := j.Note(refilledNote)
+	if err != nil {
+		return protocol.Cursor{}, err
+	}
+	if floor := j.Floor(); floor.Seq == 0 && refilled == nil {
+		return floor, nil
+	}
+	// What changes on the way is told again after it.
+	head := j.Head()
+	last, prev := "", Event{}
+	for {
+		entries, err := entriesAfter(j, last)
+		if err != nil {
+			return head, err
+		}
+		if err := ctx.Err(); err != nil {
+			return head, err
+		}
+		for i := range entries {
+			if prev.URL != "" && !yield(prev, nil) {
+				return head, errStopped
+			}
+			it := entries[i].Item
+			last = it.URL
+			prev = Event{At: it.Modified, Op: protocol.Create, URL: it.URL, Title: it.Title, Language: it.Language, Canonical: it.Canonical,
+				Digest: it.Digest, Text: it.Text, TextChanged: true, Length: it.Length, Type: it.Type, Modified: it.Modified, Snapshot: true}
+			p, ok, err := c.Page(it.URL)
+			if err != nil {
+				return head, err
+			}
+			if ok && p.Digest == it.Digest {
+				prev.Stored, prev.Signal, prev.At = p.Stored, p.Signal, p.Last
+			}
+		}
+		if len(entries) == 0 {
+			break
+		}
+	}
+	if prev.Cursor = head; prev.URL != "" && !yield(prev, nil) {
+		return head, errStopped
+	}
+	return head, nil
+}
+
+// entriesAfter reads some entries that come after a URL. It holds no view of
+// the journal any longer than that.
+func entriesAfter(j *journal.Journal, url string) ([]journal.Entry, error) {
+	v, err := j.View()
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	var list []journal.Entry
+	for r := v.Reader("", true, url); len(list) < eventsAtOnce; {
+		e, more, err := r.Next()
+		if err != nil || !more {
+			return list, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}

@@ -1,0 +1,574 @@
+package collection
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// What is told onward is told by the journal, which is a file of its own. So
+// that nothing is lost between the two, the transaction that takes a change in
+// puts it into an outbox; after it the journal takes it, and the next
+// transaction strikes it out. With it is stored where the journal then stood:
+// if a killed process left an outbox behind, the journal has taken it if and
+// only if it stands further.
+//
+// What belongs to a change and is not for crawlers (its signal, where the body
+// lies) is kept by the number that the journal gave it.
+
+// A news is a change of what is held, for whoever follows the collection.
+type news struct {
+	op      protocol.Op
+	page    *Page           // after it; tell may set Stored, it is written afterwards
+	prev    protocol.Digest // before it; zero if nothing was held
+	text    protocol.Digest // the main text's digest before it
+	from    string          // of a Move: the URL that the content had
+	signal  Signal
+	changed time.Time // when we learned of it
+}
+
+// An aside is what belongs to a change beside what the journal has of it.
+type aside struct {
+	signal Signal
+	same   bool // the main text is what it was
+	stored Place
+}
+
+// A posted change is one in the outbox.
+type posted struct {
+	step journal.Step
+	aside
+}
+
+// Buckets and keys within the outbox.
+var (
+	stepsBucket  = []byte("steps")  // number -> posted
+	asidesBucket = []byte("asides") // number of a change in the journal -> aside
+	toldKey      = []byte("told")   // the journal's head when all that is not in steps was told
+)
+
+// An outlet is the way from transactions to the journal.
+type outlet struct {
+	journal *journal.Journal
+
+	// For the writer.
+	tx     *bbolt.Tx // that box is in; nil: none
+	box    *bbolt.Bucket
+	steps  *bbolt.Bucket
+	batch  []posted        // of tx
+	struck bool            // tx strikes out what was passed before
+	passed bool            // there is something to strike out
+	told   protocol.Cursor // where the journal stood after that
+
+	mu      sync.RWMutex     // held while the journal takes something in
+	pending map[uint64]aside // of what was passed and not yet struck out
+}
+
+func (c *Collection) journalPath() string { return filepath.Join(c.dir, "journal.db") }
+
+// openJournal opens the journal, and makes a new one of the state if there is
+// none that goes on from what was told. It reports whether the state stands
+// before what the journal has taken in: then somebody put it back from a copy.
+func (c *Collection) openJournal() (setBack bool, err error) {
+	o := &c.contents.outlet
+	o.pending = map[uint64]aside{}
+	var left int
+	if o.told, left, err = c.readTold(); err != nil {
+		return false, err
+	}
+	open := func() error {
+		o.journal, err = journal.Open(c.journalPath(), &journal.Options{MaxChanges: c.opts.MaxEvents, ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Now: c.opts.Now})
+		return err
+	}
+	err = open()
+	if errors.Is(err, journal.ErrHeld) {
+		return false, ErrHeld
+	}
+	if c.opts.ReadOnly {
+		if err != nil && o.told.IsZero() {
+			err = nil // nothing was ever told
+		}
+		return false, err
+	}
+	switch {
+	case errors.Is(err, journal.ErrDamaged):
+	case err != nil:
+		return false, err
+	case o.told.IsZero() && o.journal.Len() == 0 && o.journal.Head().Seq == 0:
+		return false, c.beginJournal() // everything is new
+	case !o.journal.Whole(), o.told.IsZero(), o.journal.Head().Epoch != o.told.Epoch, o.journal.Head().Seq < o.told.Seq:
+	case o.journal.Head().Seq-o.told.Seq <= uint64(left):
+		return false, nil
+	default:
+		setBack = true
+	}
+	// What followers were told is not what the state says: a new epoch begins with what is held.
+	if o.journal != nil {
+		if err := o.journal.Close(); err != nil {
+			return false, err
+		}
+	}
+	if err := os.Rename(c.journalPath(), c.journalPath()+".lost"); err != nil {
+		return false, err
+	}
+	if err := open(); err != nil {
+		return false, err
+	}
+	if err := c.refill(); err != nil {
+		return false, err
+	}
+	return setBack, c.beginJournal()
+}
+
+// readTold reads where the journal stood, and how much is in the outbox.
+func (c *Collection) readTold() (told protocol.Cursor, left int, err error) {
+	err = c.reading(func(tx *bbolt.Tx) error {
+		box := tx.Bucket(outboxBucket)
+		if raw := box.Get(toldKey); raw != nil {
+			if told, err = protocol.ParseCursor(string(raw)); err != nil {
+				return damaged(outboxBucket, toldKey)
+			}
+		}
+		if steps := box.Bucket(stepsBucket); steps != nil {
+			left = steps.Stats().KeyN
+		}
+		return nil
+	})
+	return told, left, err
+}
+
+// beginJournal makes the journal whole, and notes where it stands. What is in
+// the outbox is in it, or will be.
+func (c *Collection) beginJournal() error {
+	o := &c.contents.outlet
+	if err := o.journal.Settle(); err != nil {
+		return err
+	}
+	o.told = o.journal.Head()
+	return guard(func() error {
+		return c.db.Update(func(tx *bbolt.Tx) error {
+			box := tx.Bucket(outboxBucket)
+			for _, name := range [][]byte{stepsBucket, asidesBucket} {
+				if box.Bucket(name) != nil {
+					if err := box.DeleteBucket(name); err != nil {
+						return err
+					}
+				}
+			}
+			return box.Put(toldKey, []byte(o.told.String()))
+		})
+	})
+}
+
+// refill describes what is held to a new journal.
+func (c *Collection) refill() error {
+	ctx := context.Background()
+	if err := c.contents.journal.SetNotes(map[string][]byte{refilledNote: []byte("1")}); err != nil {
+		return err
+	}
+	batch := make([]journal.Step, 0, protocol.MaxBatch)
+	for p, err := range c.Pages(ctx) {
+		if err != nil {
+			return err
+		}
+		if !p.has() {
+			continue
+		}
+		batch = append(batch, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: itemOf(&p, p.Last)}})
+		if len(batch) == cap(batch) {
+			if _, err := c.contents.journal.Append(ctx, batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	_, err := c.contents.journal.Append(ctx, batch)
+	return err
+}
+
+// refilledNote says that the journal began with items that no change told of.
+const refilledNote = "collection/refilled"
+
+func (c *Collection) closeJournal() error {
+	o := &c.contents.outlet
+	if o.journal == nil {
+		return nil
+	}
+	var err error
+	if o.passed && c.broken == nil {
+		err = c.strikeNow()
+	}
+	err = errors.Join(err, o.journal.Close())
+	return err
+}
+
+// itemOf is what is told of a page's content.
+func itemOf(p *Page, changed time.Time) protocol.Item {
+	it := protocol.Item{URL: p.URL, Title: p.Title, Modified: changed, Length: p.Length, Type: p.Type, Digest: p.Digest, Text: p.Text,
+		Language: p.Language, Canonical: p.Canonical, Importance: protocol.ImportanceOf(float64(p.Importance))}
+	if t, err := http.ParseTime(p.LastModified); err == nil {
+		if t, ok := protocol.SaneModified(t, changed); ok {
+			it.Modified = t
+		}
+	}
+	if it.Canonical == it.URL {
+		it.Canonical = ""
+	}
+	return it
+}
+
+// takeBack forgets what a transaction has posted and stored that was not committed.
+func (c *Collection) takeBack() {
+	o := &c.contents.outlet
+	o.tx, o.box, o.steps, o.batch, o.struck = nil, nil, nil, nil, false
+	if c.contents.mirror != nil {
+		c.contents.mirror.takeBack()
+	}
+	if c.contents.archive != nil {
+		if mark, ok := parseMark(c.committed); ok {
+			_ = c.contents.archive.Rewind(mark) // what then stands there is nobody's
+		}
+	}
+}
+
+// enter makes the outbox ready for a transaction.
+func (c *Collection) enter(tx *bbolt.Tx) error {
+	o := &c.contents.outlet
+	if o.tx == tx {
+		return nil
+	}
+	o.tx, o.batch, o.struck = tx, nil, false
+	o.box = tx.Bucket(outboxBucket)
+	if o.passed {
+		if err := o.strike(o.box); err != nil {
+			return err
+		}
+		o.struck = true
+	}
+	var err error
+	o.steps, err = o.box.CreateBucketIfNotExists(stepsBucket)
+	o.steps.FillPercent = 1
+	return err
+}
+
+// tell puts news into the outbox, in the transaction that holds its cause.
+func (c *Collection) tell(tx *bbolt.Tx, n news) error {
+	if err := c.enter(tx); err != nil {
+		return err
+	}
+	o := &c.contents.outlet
+	if m := c.contents.mirror; m != nil {
+		if err := c.tellMirror(m, &n); err != nil {
+			return err
+		}
+	}
+	p := posted{aside: aside{signal: n.signal, stored: n.page.Stored}}
+	p.step.Op, p.step.From = n.op, n.from
+	switch n.op {
+	case protocol.Delete:
+		p.step.Entry.Item = protocol.Item{URL: n.page.URL, Length: -1}
+		p.stored = Place{}
+	default:
+		p.step.Entry.Item = itemOf(n.page, n.changed)
+		if p.same = !n.text.IsZero() && n.text == n.page.Text || n.op == protocol.Move && n.prev == n.page.Digest; p.same {
+			p.step.Significance = protocol.SignificanceOf(0)
+		}
+	}
+	number, err := o.steps.NextSequence()
+	if err != nil {
+		return err
+	}
+	key := binary.BigEndian.AppendUint64(nil, number)
+	o.batch = append(o.batch, p)
+	return o.steps.Put(key, appendPosted(key, &p))
+}
+
+func (c *Collection) tellMirror(m *mirror, n *news) error {
+	g, err := m.in(c.contents.box)
+	if err != nil {
+		return err
+	}
+	var from frontier.PageID
+	if n.op == protocol.Move {
+		from, _ = c.Known(n.from)
+	}
+	name, err := g.tell(n, from)
+	if err != nil || c.contents.archive != nil {
+		return err
+	}
+	n.page.Stored = Place{}
+	if name != "" {
+		n.page.Stored.File = mirrorDir + "/" + name
+	}
+	return nil
+}
+
+// strike takes what was passed out of the outbox, and keeps what belongs to it.
+func (o *outlet) strike(box *bbolt.Bucket) error {
+	for _, name := range [][]byte{stepsBucket, opsBucket} {
+		if box.Bucket(name) != nil {
+			if err := empty(box, name); err != nil {
+				return err
+			}
+		}
+	}
+	asides, err := box.CreateBucketIfNotExists(asidesBucket)
+	if err != nil {
+		return err
+	}
+	asides.FillPercent = 0.9
+	for seq := range o.pending {
+		key := binary.BigEndian.AppendUint64(nil, seq)
+		a := o.pending[seq]
+		if err := asides.Put(key, seal(appendAside(nil, &a), key, 0)); err != nil {
+			return err
+		}
+	}
+	// What the journal has forgotten nobody asks for.
+	floor := o.journal.Floor()
+	cur := asides.Cursor()
+	for k, _ := cur.First(); k != nil && binary.BigEndian.Uint64(k) <= floor.Seq; k, _ = cur.First() {
+		if err := cur.Delete(); err != nil {
+			return err
+		}
+	}
+	return box.Put(toldKey, []byte(o.told.String()))
+}
+
+// empty empties a bucket, and keeps its sequence.
+func empty(box *bbolt.Bucket, name []byte) error {
+	b := box.Bucket(name)
+	if k, _ := b.Cursor().First(); k == nil {
+		return nil
+	}
+	seq := b.Sequence()
+	if err := box.DeleteBucket(name); err != nil {
+		return err
+	}
+	b, err := box.CreateBucket(name)
+	if err != nil {
+		return err
+	}
+	return b.SetSequence(seq)
+}
+
+// strikeNow strikes out in a transaction of its own.
+func (c *Collection) strikeNow() error {
+	o := &c.contents.outlet
+	err := guard(func() error {
+		return c.db.Update(func(tx *bbolt.Tx) error { return o.strike(tx.Bucket(outboxBucket)) })
+	})
+	if err == nil {
+		o.forget()
+	}
+	return err
+}
+
+// forget drops from memory what was struck out.
+func (o *outlet) forget() {
+	o.passed, o.struck = false, false
+	o.mu.Lock()
+	clear(o.pending)
+	o.mu.Unlock()
+}
+
+// pass hands the outbox on: to the journal, to the files of a mirror. It is
+// called after every commit with news and when the collection is opened, and does no harm when
+// it is done twice. What it could not pass on is passed on by the next Open.
+func (c *Collection) pass() error {
+	o := &c.contents.outlet
+	fresh := o.tx != nil // else the collection has just been opened
+	if o.struck {
+		o.forget()
+	}
+	batch := o.batch
+	o.tx, o.box, o.steps, o.batch = nil, nil, nil, nil
+	if !fresh {
+		var err error
+		if batch, err = c.readOutbox(); err != nil {
+			return err
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	if m := c.contents.mirror; m != nil {
+		ops, err := c.ops()
+		if err != nil {
+			return err
+		}
+		if err := m.do(ops); err != nil {
+			return err
+		}
+	}
+	for len(batch) > 0 {
+		n := min(len(batch), protocol.MaxBatch)
+		if err := c.passSome(batch[:n], !fresh); err != nil {
+			return err
+		}
+		batch = batch[n:]
+		if len(batch) > 0 {
+			// Where the journal stands must say how far in the outbox it is.
+			if err := c.strikeFirst(n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// passSome makes the journal take in a batch, unless, after a restart, it has.
+func (c *Collection) passSome(batch []posted, again bool) error {
+	o := &c.contents.outlet
+	ctx := context.Background()
+	steps := make([]journal.Step, len(batch))
+	for i := range batch {
+		steps[i] = batch[i].step
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := o.told
+	// One batch at a time is on its way, so that the journal has all of it or none.
+	if !again || o.journal.Head() == before {
+		if _, err := o.journal.Append(ctx, steps); err != nil {
+			return err
+		}
+	}
+	o.passed = true
+	o.told = o.journal.Head()
+	if o.told == before {
+		return nil
+	}
+	changes, err := o.journal.Read(ctx, before, protocol.MaxBatch)
+	if err != nil {
+		return err
+	}
+	// A step that says nothing new is no change: the changes are some of the steps, in order.
+	i := 0
+	for _, ch := range changes {
+		for i < len(batch) && !tells(&batch[i].step, &ch) {
+			i++
+		}
+		if i == len(batch) {
+			break
+		}
+		o.pending[ch.Seq] = batch[i].aside
+		i++
+	}
+	return nil
+}
+
+// tells reports whether a change may be what a step came to.
+func tells(s *journal.Step, ch *protocol.Change) bool {
+	return s.Entry.Item.URL == ch.Item.URL && (s.Op == protocol.Delete) == (ch.Op == protocol.Delete) && s.Entry.Item.Digest == ch.Item.Digest
+}
+
+// strikeFirst strikes the first n of the outbox out.
+func (c *Collection) strikeFirst(n int) error {
+	o := &c.contents.outlet
+	var rest [][2][]byte
+	err := guard(func() error {
+		return c.db.Update(func(tx *bbolt.Tx) error {
+			box := tx.Bucket(outboxBucket)
+			i := 0
+			err := box.Bucket(stepsBucket).ForEach(func(k, v []byte) error {
+				if i++; i > n {
+					rest = append(rest, [2][]byte{clone(k), clone(v)})
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if err := o.strike(box); err != nil {
+				return err
+			}
+			for _, r := range rest {
+				if err := box.Bucket(stepsBucket).Put(r[0], r[1]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	if err == nil {
+		o.forget()
+	}
+	return err
+}
+
+// readOutbox reads what a process that is gone has posted.
+func (c *Collection) readOutbox() (batch []posted, err error) {
+	err = c.reading(func(tx *bbolt.Tx) error {
+		steps := tx.Bucket(outboxBucket).Bucket(stepsBucket)
+		if steps == nil {
+			return nil
+		}
+		return steps.ForEach(func(k, v []byte) error {
+			p, ok := parsePosted(k, v)
+			if !ok {
+				return damaged(stepsBucket, k)
+			}
+			batch = append(batch, p)
+			return nil
+		})
+	})
+	return batch, err
+}
+
+func appendPosted(key []byte, p *posted) []byte {
+	it := &p.step.Entry.Item
+	b := make([]byte, 0, 256+len(it.URL)+len(it.Title))
+	b = appendAside(b, &p.aside)
+	b = appendString(appendString(b, string(p.step.Op)), p.step.From)
+	b = binary.AppendUvarint(b, uint64(p.step.Significance))
+	b = appendString(appendString(b, it.URL), it.Title)
+	b = appendTime(b, it.Modified)
+	b = binary.AppendVarint(b, it.Length)
+	b = appendString(b, it.Type)
+	b = append(append(b, it.Digest[:]...), it.Text[:]...)
+	b = appendString(appendString(b, it.Language), it.Canonical)
+	b = append(b, byte(it.Importance))
+	return seal(b, key, 0)
+}
+
+func parsePosted(key, raw []byte) (p posted, ok bool) {
+	body, ok := unseal(key, raw)
+	d := decoder{b: body}
+	p.aside = d.aside()
+	it := &p.step.Entry.Item
+	p.step.Op, p.step.From = protocol.Op(d.string()), d.string()
+	p.step.Significance = protocol.Significance(d.uint())
+	it.URL, it.Title, it.Modified, it.Length, it.Type = d.string(), d.string(), d.time(), d.int(), d.string()
+	d.digest(&it.Digest)
+	d.digest(&it.Text)
+	it.Language, it.Canonical, it.Importance = d.string(), d.string(), protocol.Importance(d.byte())
+	return p, ok && !d.bad && len(d.b) == 0
+}
+
+func appendAside(b []byte, a *aside) []byte {
+	same := byte(0)
+	if a.same {
+		same = 1
+	}
+	b = append(b, a.signal.code(), same)
+	b = appendString(b, a.stored.File)
+	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.stored.Offset)), uint64(a.stored.Length))
+}
+
+func (d *decoder) aside() (a aside) {
+	a.signal, a.same = signalOf(d.byte()), d.byte() != 0
+	a.stored = Place{d.string(), int64(d.uint()), int64(d.uint())}
+	return a
+}

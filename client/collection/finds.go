@@ -1,0 +1,224 @@
+package collection
+
+import (
+	"math/bits"
+
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// A findTable remembers the URLs that a turn has met: pages of a site lead to
+// the same pages again and again, and to make sure of a known URL costs a
+// look into the file. Its memory is used again for the next turn.
+type findTable struct {
+	slots []int32 // 1 + index into rows
+	rows  []findRow
+	shift int
+}
+
+type findRow struct {
+	hash uint64
+	url  string
+	id   frontier.PageID // 0: it was refused
+	seen known           // without its path; as it was when it was looked up
+	out  bool            // it was excluded
+}
+
+// reset empties the table and makes it ready for n URLs.
+func (t *findTable) reset(n int) {
+	clear(t.rows) // lets the URLs go
+	t.rows = t.rows[:0]
+	size := 1 << bits.Len(uint(2*n+64))
+	if size > len(t.slots) || size < len(t.slots)/16 {
+		t.slots = make([]int32, size)
+	} else {
+		clear(t.slots)
+	}
+	t.shift = 64 - bits.TrailingZeros(uint(len(t.slots)))
+}
+
+// find returns the row of a URL, nil if it has none, and where one would be put.
+func (t *findTable) find(hash uint64, url string) (*findRow, int) {
+	mask := len(t.slots) - 1
+	for i := int(hash >> t.shift); ; i++ {
+		n := t.slots[i&mask]
+		if n == 0 {
+			return nil, i & mask
+		}
+		if r := &t.rows[n-1]; r.hash == hash && r.url == url {
+			return r, 0
+		}
+	}
+}
+
+func (t *findTable) add(slot int, r findRow) *findRow {
+	if 2*len(t.rows) >= len(t.slots) { // a turn with more than it has said
+		t.slots = make([]int32, 2*len(t.slots))
+		t.shift--
+		for i := range t.rows {
+			_, at := t.find(t.rows[i].hash, t.rows[i].url)
+			t.slots[at] = int32(i + 1)
+		}
+		_, slot = t.find(r.hash, r.url)
+	}
+	t.rows = append(t.rows, r)
+	t.slots[slot] = int32(len(t.rows))
+	return &t.rows[len(t.rows)-1]
+}
+
+// lookup finds or makes the page of a URL. id is 0 if it was refused; w is nil
+// if the page was known and nothing more than k had to be read of it.
+func (u *update) lookup(f *Find) (row *findRow, w *work, err error) {
+	t := &u.c.table
+	hash := u.c.seen.hash(f.URL)
+	row, slot := t.find(hash, f.URL)
+	if row != nil {
+		return row, nil, nil
+	}
+	if row, err = u.confirm(hash, f.URL, slot); row != nil || err != nil {
+		return row, nil, err
+	}
+	r := findRow{hash: hash, url: f.URL}
+	if w = u.create(f); w != nil {
+		r.id, r.seen.depth, r.seen.site = w.ID, w.Depth, w.Site
+	}
+	return t.add(slot, r), w, nil
+}
+
+// confirm looks a URL up in the file, and returns nil if it is not known.
+func (u *update) confirm(hash uint64, url string, slot int) (*findRow, error) {
+	var buf [4]frontier.PageID
+	for _, id := range u.c.seen.find(buf[:0], hash) {
+		ok, err := u.block.seek(u.urls, id)
+		if err != nil {
+			return nil, err
+		}
+		k := &u.block.known
+		if !ok || k.site == 0 || int(k.site) > len(u.sites) {
+			continue
+		}
+		origin := u.sites[k.site-1].Origin
+		if len(url) != len(origin)+len(k.path) || url[:len(origin)] != origin || url[len(origin):] != string(k.path) {
+			continue
+		}
+		r := findRow{hash: hash, url: url, id: id, seen: *k}
+		r.seen.path = nil
+		key := pageKey(id)
+		if raw := u.pages.Get(key[:]); len(raw) > 0 {
+			r.out = State(raw[0]) == Excluded
+		}
+		return u.c.table.add(slot, r), nil
+	}
+	return nil, nil
+}
+
+// create makes a page, nil if it is refused.
+func (u *update) create(f *Find) *work {
+	origin, _, ok := split(f.URL)
+	if !ok || int(u.last) >= u.c.opts.MaxPages {
+		u.out.Refused++
+		return nil
+	}
+	s := u.siteOf(origin)
+	if s == nil {
+		u.out.Refused++
+		return nil
+	}
+	u.last++
+	w := u.alloc()
+	w.Page = Page{ID: u.last, Site: s.ID, URL: f.URL, Depth: max(0, f.Depth), Found: u.now, By: signalOf(f.By.code()),
+		Dynamic: f.Dynamic, Importance: unknown}
+	w.Signal = w.By
+	w.isNew, w.dirty = true, true
+	u.work[w.ID] = w
+	u.fresh = append(u.fresh, w)
+	return w
+}
+
+// find takes in a URL that was admitted, or known to be excluded, and returns
+// its page; 0 if it was refused.
+func (u *update) find(f *Find) (frontier.PageID, error) {
+	row, w, err := u.lookup(f)
+	if err != nil || row.id == 0 {
+		return 0, err
+	}
+	exclude := f.Exclude
+	if exclude == "" && f.LogOnly {
+		exclude = "only logged"
+	}
+	switch {
+	case w != nil: // new
+		if exclude != "" {
+			w.exclude(exclude)
+		} else if f.By.code() >= BySitemap.code() {
+			u.told(w, f.By)
+		}
+		u.plan(w)
+		return row.id, nil
+	case exclude == "" && f.Depth >= row.seen.depth && !again(f.By) && !row.out:
+		return row.id, nil // nothing new, as nearly always
+	}
+	if w, err = u.get(row.id); err != nil || w == nil {
+		return 0, err
+	}
+	switch {
+	case exclude != "":
+		// A way that a rule forbids says nothing of a page that a shorter way has
+		// admitted. What may be asked is judged again before it is.
+		if w.State == Known && f.Depth <= w.Depth && !w.Told {
+			w.exclude(exclude)
+			u.plan(w)
+		}
+		return row.id, nil
+	case w.State == Excluded:
+		w.readmit()
+		row.out = false
+		u.plan(w)
+	case f.Depth < w.Depth:
+	case !again(f.By):
+		return row.id, nil
+	}
+	w.Depth = min(w.Depth, max(0, f.Depth))
+	row.seen.depth = w.Depth
+	if again(f.By) {
+		u.told(w, f.By)
+		u.plan(w)
+	}
+	u.place(w)
+	return row.id, nil
+}
+
+// again reports whether a find asks for a visit even of what was visited.
+func again(by Signal) bool { return by == ByPerson || by == ByIndexNow }
+
+// told makes a page owe a visit, at once.
+func (u *update) told(w *work, by Signal) {
+	if !w.Told || by.code() > w.Signal.code() {
+		w.Signal = by
+	}
+	w.Told, w.claimed, w.Missed = true, u.now, 0
+	w.claim, w.Debt = zeroDigest, zeroDigest
+	w.planned, w.dirty = false, true
+}
+
+// exclude takes a page out of the queue.
+func (w *work) exclude(why string) {
+	if w.State == Gone {
+		w.forget()
+	}
+	w.State, w.Why, w.At, w.planned, w.dirty = Excluded, why, Never, true, true
+	w.Told, w.Debt = false, zeroDigest
+}
+
+// forget drops what was held of a page that is gone: it is about to be more
+// than that, and nothing is held of it.
+func (w *work) forget() {
+	w.Digest, w.Parsed, w.Text, w.Length, w.Stored, w.ETag, w.LastModified = zeroDigest, zeroDigest, zeroDigest, 0, Place{}, "", ""
+}
+
+// readmit puts a page back where it stood before it was excluded.
+func (w *work) readmit() {
+	w.State, w.Why, w.planned, w.dirty = Known, "", false, true
+	if !w.Digest.IsZero() {
+		w.State = Held
+	}
+}

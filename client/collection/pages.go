@@ -1,0 +1,332 @@
+package collection
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// The pages bucket has a record of each page of which more is known than that
+// it is there: what was visited, told, excluded or ranked anew. What is unknown
+// costs nothing: a word of flags says which parts there are.
+const (
+	pageTold     = 1 << iota
+	pageNoIndex  //
+	pageClaim    // what was told last
+	pageFailed   // Fails, Fault, Failed
+	pageWhy      // why it is excluded
+	pageHistory  // visits
+	pageContent  // what is held
+	pageParsed   // its digest after parsing
+	pageText     // that of its main text
+	pageNames    // Title, Language, Canonical
+	pageMarks    // ETag, LastModified
+	pagePlace    // where it stands
+	pageOriginal // of which it is a duplicate
+	pageTarget   // of a redirect
+	pageWeight   // Importance, if known
+	pageScore    // Rank
+	pageCash     // OPIC
+	pageAnswer   // Status, Latency, Took
+	pageMissed   // Missed
+	pageMissing  // the first 404
+	pageFresh    // Modified of the history
+	pageSaid     // Modified of the claim
+	pageValue    // Value
+	pageSure     // Confirmed of the history
+)
+
+// What is kept of strings that a site chooses, in bytes.
+const (
+	maxTitle = 300
+	maxMark  = 500 // of a validator; a longer one is left out
+	maxField = 200
+)
+
+func flag(is bool, f uint64) uint64 {
+	if is {
+		return f
+	}
+	return 0
+}
+
+// appendPage appends the record of p, whose key is not in it. What the urls
+// bucket has is not either.
+func appendPage(b []byte, p *Page) []byte {
+	from := len(b)
+	key := pageKey(p.ID)
+	h := &p.History
+	f := flag(p.Told, pageTold) | flag(p.NoIndex, pageNoIndex) | flag(!p.claimed.IsZero(), pageClaim) |
+		flag(p.Fails > 0, pageFailed) | flag(p.Why != "", pageWhy) | flag(h.Visits > 0, pageHistory) |
+		flag(!p.Digest.IsZero(), pageContent) | flag(!p.Parsed.IsZero(), pageParsed) | flag(!p.Text.IsZero(), pageText) |
+		flag(p.Title != "" || p.Language != "" || p.Canonical != "", pageNames) |
+		flag(p.ETag != "" || p.LastModified != "", pageMarks) | flag(p.Stored != Place{}, pagePlace) |
+		flag(p.Original != 0, pageOriginal) | flag(p.Target != "", pageTarget) |
+		flag(!math.IsNaN(float64(p.Importance)), pageWeight) | flag(p.Rank != 0, pageScore) | flag(p.Cash != 0, pageCash) |
+		flag(p.Status != 0 || p.Latency != 0 || p.Took != 0, pageAnswer) | flag(p.Missed > 0, pageMissed) |
+		flag(!p.missing.IsZero(), pageMissing) | flag(!h.Modified.IsZero(), pageFresh) | flag(!p.said.IsZero(), pageSaid) |
+		flag(p.Value != 0, pageValue) | flag(!h.Confirmed.IsZero(), pageSure)
+	b = append(b, byte(p.State), p.Signal.code())
+	b = binary.AppendUvarint(b, f)
+	b = binary.AppendUvarint(b, uint64(max(0, p.Depth)))
+	b = appendTime(b, p.At)
+	b = appendFloat(b, p.rank)
+	if f&pageValue != 0 {
+		b = appendFloat(b, p.Value)
+	}
+	if f&pageClaim != 0 {
+		b = append(appendTime(b, p.claimed), p.claim[:]...)
+	}
+	if f&pageSaid != 0 {
+		b = appendDuration(appendTime(b, p.said), p.span)
+	}
+	if f&pageMissed != 0 {
+		b = binary.AppendUvarint(b, uint64(p.Missed))
+	}
+	if f&pageMissing != 0 {
+		b = appendTime(b, p.missing)
+	}
+	if f&pageFailed != 0 {
+		b = binary.AppendUvarint(b, uint64(p.Fails))
+		b = appendTime(appendString(b, clip(p.Fault, maxField)), p.Failed)
+	}
+	if f&pageWhy != 0 {
+		b = appendString(b, clip(p.Why, maxField))
+	}
+	if f&pageHistory != 0 {
+		b = appendTime(appendTime(b, h.First), h.Last)
+		b = binary.AppendUvarint(b, uint64(h.Visits))
+		b = binary.AppendUvarint(b, uint64(h.Changes))
+		b = appendDuration(b, h.Unchanged)
+	}
+	if f&pageFresh != 0 {
+		b = appendTime(b, h.Modified)
+	}
+	if f&pageSure != 0 {
+		b = appendTime(b, h.Confirmed)
+	}
+	if f&pageContent != 0 {
+		b = append(b, p.Digest[:]...)
+		b = binary.AppendVarint(b, p.Length)
+		b = appendString(b, fit(p.Type, maxField))
+	}
+	if f&pageParsed != 0 {
+		b = append(b, p.Parsed[:]...)
+	}
+	if f&pageText != 0 {
+		b = append(b, p.Text[:]...)
+	}
+	if f&pageNames != 0 {
+		b = appendString(b, clip(p.Title, maxTitle))
+		b = appendString(b, fit(p.Language, maxField))
+		b = appendString(b, fit(p.Canonical, 8*maxTitle))
+	}
+	if f&pageMarks != 0 {
+		b = appendString(appendString(b, fit(p.ETag, maxMark)), fit(p.LastModified, maxMark))
+	}
+	if f&pagePlace != 0 {
+		b = appendString(b, p.Stored.File)
+		b = binary.AppendVarint(binary.AppendVarint(b, p.Stored.Offset), p.Stored.Length)
+	}
+	if f&pageOriginal != 0 {
+		b = binary.AppendUvarint(b, uint64(p.Original))
+	}
+	if f&pageTarget != 0 {
+		b = appendString(b, p.Target)
+	}
+	if f&pageWeight != 0 {
+		b = appendFloat(b, p.Importance)
+	}
+	if f&pageScore != 0 {
+		b = appendFloat(b, p.Rank)
+	}
+	if f&pageCash != 0 {
+		b = appendFloat(b, p.Cash)
+	}
+	if f&pageAnswer != 0 {
+		b = binary.AppendUvarint(b, uint64(max(0, p.Status)))
+		b = appendDuration(appendDuration(b, p.Latency), p.Took)
+	}
+	return seal(b, key[:], from)
+}
+
+// parsePage reads a record over p, which holds what the urls bucket has. The
+// strings of p are all of one piece of memory.
+func parsePage(raw []byte, p *Page) bool {
+	key := pageKey(p.ID)
+	body, ok := unseal(key[:], raw)
+	if !ok {
+		return false
+	}
+	d := decoder{b: body}
+	whole := ""
+	str := func() string {
+		s := d.bytes()
+		if len(s) == 0 {
+			return ""
+		}
+		if whole == "" {
+			whole = string(body)
+		}
+		end := len(body) - len(d.b)
+		return whole[end-len(s) : end]
+	}
+	p.State, p.Signal = State(d.byte()), signalOf(d.byte())
+	f := d.uint()
+	p.Depth = d.count()
+	p.At, p.rank = d.time(), d.float()
+	p.Told, p.NoIndex = f&pageTold != 0, f&pageNoIndex != 0
+	h := &p.History
+	h.Told = p.Told
+	p.Value = 0
+	if f&pageValue != 0 {
+		p.Value = d.float()
+	}
+	if f&pageClaim != 0 {
+		p.claimed = d.time()
+		d.digest(&p.claim)
+		if p.Told {
+			p.Debt = p.claim
+		}
+	}
+	if f&pageSaid != 0 {
+		p.said, p.span = d.time(), d.duration()
+	}
+	if f&pageMissed != 0 {
+		p.Missed = d.count()
+	}
+	if f&pageMissing != 0 {
+		p.missing = d.time()
+	}
+	if f&pageFailed != 0 {
+		p.Fails, p.Fault, p.Failed = d.count(), str(), d.time()
+	}
+	if f&pageWhy != 0 {
+		p.Why = str()
+	}
+	if f&pageHistory != 0 {
+		h.First, h.Last, h.Visits, h.Changes, h.Unchanged = d.time(), d.time(), d.count(), d.count(), d.duration()
+	}
+	if f&pageFresh != 0 {
+		h.Modified = d.time()
+	}
+	if f&pageSure != 0 {
+		h.Confirmed = d.time()
+	}
+	if f&pageContent != 0 {
+		d.digest(&p.Digest)
+		p.Length, p.Type = d.int(), str()
+	}
+	if f&pageParsed != 0 {
+		d.digest(&p.Parsed)
+	}
+	if f&pageText != 0 {
+		d.digest(&p.Text)
+	}
+	if f&pageNames != 0 {
+		p.Title, p.Language, p.Canonical = str(), str(), str()
+	}
+	if f&pageMarks != 0 {
+		p.ETag, p.LastModified = str(), str()
+	}
+	if f&pagePlace != 0 {
+		p.Stored = Place{File: str(), Offset: d.int(), Length: d.int()}
+	}
+	if f&pageOriginal != 0 {
+		p.Original = frontier.PageID(d.uint())
+	}
+	if f&pageTarget != 0 {
+		p.Target = str()
+	}
+	if f&pageWeight != 0 {
+		p.Importance = d.float()
+	}
+	if f&pageScore != 0 {
+		p.Rank = d.float()
+	}
+	if f&pageCash != 0 {
+		p.Cash = d.float()
+	}
+	if f&pageAnswer != 0 {
+		p.Status, p.Latency, p.Took = d.count(), d.duration(), d.duration()
+	}
+	return !d.bad && len(d.b) == 0
+}
+
+// clip cuts text for people to a length.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	s = s[:n]
+	for len(s) > 0 {
+		if r, size := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || size != 1 {
+			break
+		}
+		s = s[:len(s)-1]
+	}
+	return strings.Clone(s)
+}
+
+// fit returns what means nothing in part, or nothing.
+func fit(s string, n int) string {
+	if len(s) > n {
+		return ""
+	}
+	return s
+}
+
+// A view reads pages in one transaction. It is for one goroutine.
+type view struct {
+	c     *Collection
+	sites []*Site
+	urls  *bbolt.Bucket
+	pages *bbolt.Bucket
+	block block
+}
+
+func (c *Collection) view(tx *bbolt.Tx) *view {
+	return &view{c: c, sites: c.allSites(), urls: tx.Bucket(urlsBucket), pages: tx.Bucket(pagesBucket)}
+}
+
+// page reads a page into p, and reports whether there is one. stored says
+// whether it has a record of its own.
+func (v *view) page(id frontier.PageID, p *Page) (ok, stored bool, err error) {
+	if id == 0 || id > maxPages {
+		return false, false, nil
+	}
+	if ok, err := v.block.seek(v.urls, id); err != nil || !ok {
+		return false, false, err
+	}
+	return v.rest(p)
+}
+
+// rest reads the page of which the block has the known part.
+func (v *view) rest(p *Page) (ok, stored bool, err error) {
+	k := &v.block.known
+	if k.site == 0 || int(k.site) > len(v.sites) {
+		key := blockKey(k.id)
+		return false, false, damaged(urlsBucket, key[:])
+	}
+	*p = Page{ID: k.id, Site: k.site, URL: v.sites[k.site-1].Origin + string(k.path), Depth: k.depth,
+		Found: fromMilli(k.found), By: signalOf(k.by), Dynamic: k.dynamic, Importance: unknown, rank: k.rank}
+	p.Signal = p.By
+	key := pageKey(k.id)
+	raw := v.pages.Get(key[:])
+	if raw == nil {
+		p.Value = v.c.worth(p, v.sites[k.site-1], p.Found)
+		return true, false, nil
+	}
+	if !parsePage(raw, p) {
+		return false, false, damaged(pagesBucket, key[:])
+	}
+	return true, true, nil
+}
+
+// unknown is the Importance of a page of which none was stated.
+var unknown = float32(math.NaN())

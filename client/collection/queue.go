@@ -1,0 +1,332 @@
+package collection
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// The queue stands in two buckets: ready, by site, rank from high to low, and
+// page; and waiting, by time and page. A page's own record, or that of its
+// URL, says which entry it has.
+
+const (
+	readyLen   = 12
+	waitingLen = 12
+)
+
+// rankKey orders ranks from high to low.
+func rankKey(f float32) uint32 {
+	v := math.Float32bits(f)
+	if v>>31 != 0 {
+		return v // below zero: the greater the bits, the lower
+	}
+	return ^(v | 1<<31)
+}
+
+func keyRank(k uint32) float32 {
+	if k>>31 != 0 {
+		return math.Float32frombits(k)
+	}
+	return math.Float32frombits(^k &^ (1 << 31))
+}
+
+// sane makes a rank one that can be ordered.
+func sane(f float32) float32 {
+	if f != f || f == 0 { // not a number, or the zero below zero
+		return 0
+	}
+	return f
+}
+
+func appendReady(b []byte, e frontier.Entry) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(e.Site))
+	b = binary.BigEndian.AppendUint32(b, rankKey(e.Rank))
+	return binary.BigEndian.AppendUint32(b, uint32(e.Page))
+}
+
+func parseReady(k, v []byte) (e frontier.Entry, ok bool) {
+	if len(k) != readyLen || len(v) != 0 && len(v) != 8 {
+		return e, false
+	}
+	e.Site = frontier.SiteID(binary.BigEndian.Uint32(k))
+	e.Rank = keyRank(binary.BigEndian.Uint32(k[4:]))
+	e.Page = frontier.PageID(binary.BigEndian.Uint32(k[8:]))
+	if len(v) == 8 {
+		e.At = int64(binary.BigEndian.Uint64(v))
+	}
+	return e, true
+}
+
+func appendWaiting(b []byte, e frontier.Entry) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(e.At))
+	return binary.BigEndian.AppendUint32(b, uint32(e.Page))
+}
+
+func parseWaiting(k, v []byte) (e frontier.Entry, ok bool) {
+	if len(k) != waitingLen || len(v) != 8 {
+		return e, false
+	}
+	e.At = int64(binary.BigEndian.Uint64(k))
+	e.Page = frontier.PageID(binary.BigEndian.Uint32(k[8:]))
+	e.Site = frontier.SiteID(binary.BigEndian.Uint32(v))
+	e.Rank = math.Float32frombits(binary.BigEndian.Uint32(v[4:]))
+	return e, true
+}
+
+// A queueOp puts an entry into one of the buckets, or takes it out.
+type queueOp struct {
+	key  [12]byte
+	e    frontier.Entry
+	gone bool
+}
+
+// sortOps orders operations by their keys: an entry that only its time or rank
+// changes has one key, and goes before it comes.
+func sortOps(ops []queueOp) {
+	slices.SortFunc(ops, func(a, b queueOp) int {
+		if c := bytes.Compare(a.key[:], b.key[:]); c != 0 || a.gone == b.gone {
+			return c
+		}
+		if a.gone {
+			return -1
+		}
+		return 1
+	})
+}
+
+// enqueue moves a page from one entry to another; zero is none. now decides
+// between ready and waiting.
+func (u *update) enqueue(old, e frontier.Entry, visited bool) error {
+	if old == e {
+		return nil
+	}
+	if old.Page != 0 {
+		op := queueOp{e: old, gone: true}
+		appendWaiting(op.key[:0], old)
+		if old.At > 0 && u.waiting.Get(op.key[:]) != nil {
+			u.waits = append(u.waits, op)
+		} else {
+			appendReady(op.key[:0], old)
+			u.readies = append(u.readies, op)
+			if err := u.ready1(old.Site, -1); err != nil {
+				return err
+			}
+			if !visited && (e.Page == 0 || e.At > u.nowMilli) {
+				u.dropped = append(u.dropped, old)
+			}
+		}
+	}
+	if e.Page == 0 {
+		return nil
+	}
+	op := queueOp{e: e}
+	if e.At <= u.nowMilli {
+		appendReady(op.key[:0], e)
+		u.readies = append(u.readies, op)
+		u.queue = append(u.queue, e)
+		return u.ready1(e.Site, 1)
+	}
+	appendWaiting(op.key[:0], e)
+	u.waits = append(u.waits, op)
+	return nil
+}
+
+func (u *update) ready1(id frontier.SiteID, by int) error {
+	s, err := u.site(id)
+	if err != nil {
+		return err
+	}
+	s.Ready += by
+	return nil
+}
+
+// flushQueue does what enqueue has collected, in the order of the keys.
+func (u *update) flushQueue() error {
+	sortOps(u.readies)
+	sortOps(u.waits)
+	for i := range u.readies {
+		op := &u.readies[i]
+		if op.gone {
+			if err := u.ready.Delete(op.key[:]); err != nil {
+				return err
+			}
+			continue
+		}
+		var value []byte
+		if op.e.At > 0 {
+			value = binary.BigEndian.AppendUint64(nil, uint64(op.e.At))
+		}
+		if err := u.ready.Put(op.key[:], value); err != nil {
+			return err
+		}
+	}
+	for i := range u.waits {
+		op := &u.waits[i]
+		if op.gone {
+			if err := u.waiting.Delete(op.key[:]); err != nil {
+				return err
+			}
+			continue
+		}
+		value := make([]byte, 8)
+		binary.BigEndian.PutUint32(value, uint32(op.e.Site))
+		binary.BigEndian.PutUint32(value[4:], math.Float32bits(op.e.Rank))
+		if err := u.waiting.Put(op.key[:], value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Queue returns the queue of pages that may be asked for. Entries are changed
+// by Commit and Apply.
+func (c *Collection) Queue() frontier.Store { return (*queue)(c) }
+
+type queue Collection
+
+func (q *queue) Sites(f func(frontier.SiteID, int) error) error {
+	for _, s := range (*Collection)(q).allSites() {
+		if s.Ready > 0 {
+			if err := f(s.ID, s.Ready); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (q *queue) Head(site frontier.SiteID, after frontier.Entry, n int) ([]frontier.Entry, error) {
+	var list []frontier.Entry
+	err := (*Collection)(q).reading(func(tx *bbolt.Tx) error {
+		var buf [readyLen]byte
+		from := siteKey(site)
+		if after.Page != 0 {
+			after.Site = site
+			from = appendReady(buf[:0], after)
+		}
+		cur := tx.Bucket(readyBucket).Cursor()
+		for k, v := cur.Seek(from); k != nil && len(list) < n; k, v = cur.Next() {
+			e, ok := parseReady(k, v)
+			if !ok {
+				return damaged(readyBucket, k)
+			}
+			if e.Site != site {
+				break
+			}
+			if e.Page == after.Page && e.Rank == after.Rank {
+				continue
+			}
+			list = append(list, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read queue of site %d: %w", site, err)
+	}
+	return list, nil
+}
+
+func (q *queue) Promote(now int64, n int) ([]frontier.Entry, error) {
+	c := (*Collection)(q)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []frontier.Entry
+	err := c.reading(func(tx *bbolt.Tx) error {
+		cur := tx.Bucket(waitingBucket).Cursor()
+		for k, v := cur.First(); k != nil && len(list) < n; k, v = cur.Next() {
+			e, ok := parseWaiting(k, v)
+			if !ok {
+				return damaged(waitingBucket, k)
+			}
+			if e.At > now {
+				break
+			}
+			list = append(list, e)
+		}
+		return nil
+	})
+	if err == nil && len(list) > 0 {
+		err = c.update(func(u *update) error {
+			for _, e := range list {
+				out := queueOp{e: e, gone: true}
+				appendWaiting(out.key[:0], e)
+				in := queueOp{e: e}
+				appendReady(in.key[:0], e)
+				u.waits, u.readies = append(u.waits, out), append(u.readies, in)
+				if err := u.ready1(e.Site, 1); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("promote queue: %w", err)
+	}
+	return list, nil
+}
+
+func (q *queue) Next() (at int64, err error) {
+	err = (*Collection)(q).reading(func(tx *bbolt.Tx) error {
+		if k, v := tx.Bucket(waitingBucket).Cursor().First(); k != nil {
+			e, ok := parseWaiting(k, v)
+			if !ok {
+				return damaged(waitingBucket, k)
+			}
+			at = e.At
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read queue: %w", err)
+	}
+	return at, nil
+}
+
+func (q *queue) Rerank(old, new []frontier.Entry) error {
+	c := (*Collection)(q)
+	if len(old) != len(new) {
+		return fmt.Errorf("rerank queue: %d entries for %d", len(new), len(old))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.update(func(u *update) error {
+		var key [readyLen]byte
+		for i, o := range old {
+			e := new[i]
+			rank := sane(e.Rank)
+			if o.Page != e.Page || o.Site != e.Site || o.Rank == rank {
+				continue
+			}
+			appendReady(key[:0], o)
+			k, v := u.ready.Cursor().Seek(key[:])
+			if !bytes.Equal(k, key[:]) {
+				continue
+			}
+			is, ok := parseReady(k, v)
+			if !ok {
+				return damaged(readyBucket, k)
+			}
+			w, err := u.get(o.Page)
+			if err != nil {
+				return err
+			}
+			if own, ok := w.Entry(); !ok || own != is {
+				continue
+			}
+			w.rank, w.dirty = rank, true
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("rerank queue: %w", err)
+	}
+	return nil
+}

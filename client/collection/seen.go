@@ -1,0 +1,126 @@
+package collection
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"sync"
+
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// A seen is the set of known URLs in memory: 64 bits of a keyed hash and a
+// page number each, 14 to 17 bytes. The key is another one in every process,
+// so that nobody can make URLs that collide. It is made anew whenever the
+// collection is opened. It is safe for use by many goroutines.
+//
+// Each shard is an open table whose slots follow the order of the hashes
+// (ordered linear probing): a table can be filled to seven eighths, since the search for
+// what is not there ends at the first greater hash, and grown by a fifth in one sweep.
+type seen struct {
+	seed   maphash.Seed
+	shards [seenShards]seenShard
+}
+
+const (
+	seenShards = 256
+	seenSlack  = 32 // slots behind the last home, and a thirty-second more
+)
+
+type seenShard struct {
+	mu     sync.RWMutex
+	hashes []uint64
+	ids    []uint32 // 0: the slot is free
+	n      int
+	homes  int
+}
+
+func newSeen() *seen { return &seen{seed: maphash.MakeSeed()} }
+
+func (s *seen) hash(url string) uint64      { return maphash.String(s.seed, url) }
+func (s *seen) hashBytes(url []byte) uint64 { return maphash.Bytes(s.seed, url) }
+
+// home is the slot where a hash would stand in an empty table. It never falls
+// as the hash grows.
+func (t *seenShard) home(h uint64) int {
+	hi, _ := bits.Mul64(h<<8, uint64(t.homes))
+	return int(hi)
+}
+
+// find appends the pages whose URLs have a hash: nearly always one or none.
+func (s *seen) find(dst []frontier.PageID, h uint64) []frontier.PageID {
+	t := &s.shards[h>>56]
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.homes == 0 {
+		return dst
+	}
+	for i := t.home(h); i < len(t.ids) && t.ids[i] != 0 && t.hashes[i] <= h; i++ {
+		if t.hashes[i] == h {
+			dst = append(dst, frontier.PageID(t.ids[i]))
+		}
+	}
+	return dst
+}
+
+func (s *seen) add(h uint64, id frontier.PageID) {
+	t := &s.shards[h>>56]
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for t.n*8 >= t.homes*7 || !t.insert(h, uint32(id)) {
+		t.grow()
+	}
+	t.n++
+}
+
+// insert reports whether there was room behind the last home.
+func (t *seenShard) insert(h uint64, id uint32) bool {
+	i := t.home(h)
+	for i < len(t.ids) && t.ids[i] != 0 && t.hashes[i] <= h {
+		i++
+	}
+	end := i
+	for end < len(t.ids) && t.ids[end] != 0 {
+		end++
+	}
+	if end == len(t.ids) {
+		return false
+	}
+	copy(t.hashes[i+1:end+1], t.hashes[i:end])
+	copy(t.ids[i+1:end+1], t.ids[i:end])
+	t.hashes[i], t.ids[i] = h, id
+	return true
+}
+
+func (t *seenShard) grow() {
+	hashes, ids := t.hashes, t.ids
+	for fits := false; !fits; {
+		t.homes += t.homes/5 + 16
+		size := t.homes + t.homes/32 + seenSlack
+		t.hashes, t.ids = make([]uint64, size), make([]uint32, size)
+		next := 0
+		fits = true
+		for i, id := range ids {
+			if id == 0 {
+				continue
+			}
+			next = max(next, t.home(hashes[i]))
+			if next == size {
+				fits = false
+				break
+			}
+			t.hashes[next], t.ids[next] = hashes[i], id
+			next++
+		}
+	}
+}
+
+// bytes is what the tables take.
+func (s *seen) bytes() (n int) {
+	for i := range s.shards {
+		t := &s.shards[i]
+		t.mu.RLock()
+		n += 8*cap(t.hashes) + 4*cap(t.ids)
+		t.mu.RUnlock()
+	}
+	return n
+}

@@ -1,0 +1,165 @@
+package collection
+
+import (
+	"encoding/binary"
+	"iter"
+	"strings"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Sites stand in two records: what seldom changes, and what is counted, which
+// changes with every visit. All are held in memory as well; a Site there is
+// replaced, never changed, so that readers need no lock for more than the pointer.
+
+const maxFault = 300
+
+func appendSite(b []byte, s *Site) []byte {
+	from := len(b)
+	b = appendTime(appendString(b, s.Origin), s.Found)
+	b = appendString(b, string(s.IP.AsSlice()))
+	b = appendDuration(appendTime(b, s.Resolved), s.Delay)
+	soft := byte(0)
+	if s.Soft404 {
+		soft = 1
+	}
+	b = append(b, soft)
+	b = appendTime(appendTime(appendString(b, clip(s.Fault, maxFault)), s.FaultAt), s.Quiet)
+	b = appendString(appendString(b, string(s.Trust)), string(s.Shape))
+	return seal(b, siteKey(s.ID), from)
+}
+
+func parseSite(raw []byte, s *Site) bool {
+	body, ok := unseal(siteKey(s.ID), raw)
+	if !ok {
+		return false
+	}
+	d := decoder{b: body}
+	s.Origin, s.Found, s.IP, s.Resolved, s.Delay = d.string(), d.time(), d.addr(), d.time(), d.duration()
+	s.Soft404 = d.byte() != 0
+	s.Fault, s.FaultAt, s.Quiet = d.string(), d.time(), d.time()
+	s.Trust, s.Shape = clone(d.bytes()), clone(d.bytes())
+	return !d.bad && len(d.b) == 0 && s.Origin != ""
+}
+
+func clone(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return append([]byte(nil), b...)
+}
+
+func (s *Site) counts() [7]*int {
+	return [...]*int{&s.Pages, &s.Held, &s.Gone, &s.Ready, &s.Dynamic, &s.Errors, &s.Duplicates}
+}
+
+func appendCounts(b []byte, s *Site) []byte {
+	from := len(b)
+	for _, n := range s.counts() {
+		b = binary.AppendVarint(b, int64(*n))
+	}
+	b = binary.AppendVarint(binary.AppendVarint(b, s.Requests), s.Bytes)
+	return seal(b, siteKey(s.ID), from)
+}
+
+func parseCounts(raw []byte, s *Site) bool {
+	body, ok := unseal(siteKey(s.ID), raw)
+	if !ok {
+		return false
+	}
+	d := decoder{b: body}
+	for _, n := range s.counts() {
+		*n = int(d.int())
+	}
+	s.Requests, s.Bytes = d.int(), d.int()
+	return !d.bad && len(d.b) == 0
+}
+
+// count counts a page in or out.
+func (s *Site) count(p *Page, by int) {
+	s.Pages += by
+	if p.Dynamic {
+		s.Dynamic += by
+	}
+	switch {
+	case p.has():
+		s.Held += by
+	case p.State == Gone:
+		s.Gone += by
+	}
+	if p.State == Failing || p.State == Refused {
+		s.Errors += by
+	}
+	if p.Original != 0 {
+		s.Duplicates += by
+	}
+}
+
+func (c *Collection) loadSites(tx *bbolt.Tx) error {
+	counts := tx.Bucket(countsBucket)
+	return tx.Bucket(sitesBucket).ForEach(func(k, v []byte) error {
+		s := &Site{ID: frontier.SiteID(len(c.sites) + 1)}
+		if string(k) != string(siteKey(s.ID)) || !parseSite(v, s) {
+			return damaged(sitesBucket, k)
+		}
+		if raw := counts.Get(k); raw != nil && !parseCounts(raw, s) {
+			return damaged(countsBucket, k)
+		}
+		c.sites = append(c.sites, s)
+		c.origins[s.Origin] = s.ID
+		return nil
+	})
+}
+
+// allSites returns what is not to be changed.
+func (c *Collection) allSites() []*Site {
+	c.mem.RLock()
+	defer c.mem.RUnlock()
+	return c.sites[:len(c.sites):len(c.sites)]
+}
+
+// Site returns what is known of an origin, such as "https://example.org".
+// Trust and Shape are shared: they are not to be changed.
+func (c *Collection) Site(origin string) (Site, bool) {
+	c.mem.RLock()
+	defer c.mem.RUnlock()
+	if id := c.origins[origin]; id != 0 {
+		return *c.sites[id-1], true
+	}
+	return Site{}, false
+}
+
+// SiteByID is as Site.
+func (c *Collection) SiteByID(id frontier.SiteID) (Site, bool) {
+	c.mem.RLock()
+	defer c.mem.RUnlock()
+	if id == 0 || int(id) > len(c.sites) {
+		return Site{}, false
+	}
+	return *c.sites[id-1], true
+}
+
+// Sites tells all sites in the order of their IDs.
+func (c *Collection) Sites() iter.Seq[Site] {
+	return func(yield func(Site) bool) {
+		for id := frontier.SiteID(1); ; id++ {
+			if s, ok := c.SiteByID(id); !ok || !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// split divides a URL into its origin and what follows, and reports whether it
+// can be one of a page: absolute, of http, with a path, and not too long.
+func split(url string) (origin, path string, ok bool) {
+	if len(url) > protocol.MaxURL || !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
+		return "", "", false
+	}
+	origin = protocol.Origin(url)
+	path = url[len(origin):]
+	return origin, path, path != "" && path[0] == '/' && origin[len(origin)-1] != '/'
+}

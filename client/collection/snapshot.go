@@ -1,0 +1,263 @@
+package collection
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// The named bucket says which pages a manifest has named, so that it can be
+// told what it does not name any more. Its key is source and page, its value
+// whether the page's deletion is held back.
+
+var (
+	isNamed  = []byte{0}
+	isDoomed = []byte{1}
+)
+
+func namedKey(source uint64, page frontier.PageID) []byte {
+	return binary.BigEndian.AppendUint32(sourceKey(source), uint32(page))
+}
+
+// A snapshot is the set of pages that one which is arriving has named: a few
+// bits a page. It need not outlive the process, whose next one begins it again.
+type snapshot struct {
+	chunks map[frontier.PageID]*[chunkLen / 64]uint64
+}
+
+const chunkLen = 4096
+
+func (s *snapshot) add(id frontier.PageID) {
+	if s.chunks == nil {
+		s.chunks = map[frontier.PageID]*[chunkLen / 64]uint64{}
+	}
+	c := s.chunks[id/chunkLen]
+	if c == nil {
+		c = new([chunkLen / 64]uint64)
+		s.chunks[id/chunkLen] = c
+	}
+	c[id%chunkLen/64] |= 1 << (id % 64)
+}
+
+func (s *snapshot) has(id frontier.PageID) bool {
+	c := s.chunks[id/chunkLen]
+	return c != nil && c[id%chunkLen/64]&(1<<(id%64)) != 0
+}
+
+// name notes that the source names a page.
+func (s *applying) name(w *work) error {
+	if s.source == nil || s.source.Kind != ManifestRDF {
+		return nil
+	}
+	if s.names != nil {
+		s.names.add(w.ID)
+	}
+	b := s.tx.Bucket(namedBucket)
+	key := namedKey(s.source.ID, w.ID)
+	if bytes.Equal(b.Get(key), isNamed) {
+		return nil
+	}
+	return b.Put(key, isNamed)
+}
+
+const (
+	dropAtOnce = 1000           // pages in a transaction
+	mostFrom   = 20             // so many are never most of a site
+	holdFor    = 24 * time.Hour // until a second snapshot is believed
+)
+
+// endSnapshot drops what a whole snapshot did not name, unless that is too
+// much to be believed, and stores the cursor with the last of it.
+func (c *Collection) endSnapshot(source uint64, step *client.Step, a *Applied) error {
+	names := c.naming[source]
+	if names == nil { // its beginning was told to another process: absence says nothing
+		return c.update(func(u *update) error {
+			s, err := u.readSource(source)
+			if err != nil {
+				return err
+			}
+			return u.stand(s, step)
+		})
+	}
+	var src *Source
+	var gone, elsewhere []frontier.PageID // elsewhere: another manifest names it
+	total := 0
+	err := c.reading(func(tx *bbolt.Tx) error {
+		u := &update{tx: tx}
+		var err error
+		if src, err = u.readSource(source); err != nil {
+			return err
+		}
+		others, err := u.otherManifests(src)
+		if err != nil {
+			return err
+		}
+		named := tx.Bucket(namedBucket)
+		return eachNamed(named, source, func(id frontier.PageID, _ bool) error {
+			total++
+			if names.has(id) {
+				return nil
+			}
+			for _, o := range others {
+				if named.Get(namedKey(o, id)) != nil {
+					elsewhere = append(elsewhere, id)
+					return nil
+				}
+			}
+			gone = append(gone, id)
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	now := c.opts.Now()
+	if many := len(gone) > mostFrom && 2*len(gone) > total; many && (src.Held.IsZero() || now.Sub(src.Held) < holdFor) {
+		return c.hold(source, gone, step, a)
+	}
+	if len(elsewhere) > 0 {
+		err := c.inParts(elsewhere, func(u *update, part []frontier.PageID, _ bool) error { return u.unname(source, part) })
+		if err != nil {
+			return err
+		}
+	}
+	return c.drop(source, gone, step, a)
+}
+
+// otherManifests returns the sources that tell of the same site.
+func (u *update) otherManifests(s *Source) (list []uint64, err error) {
+	err = eachSource(u.tx.Bucket(sourcesBucket), s.Site, func(o *Source) {
+		if o.ID != s.ID && o.Kind == ManifestRDF {
+			list = append(list, o.ID)
+		}
+	})
+	return list, err
+}
+
+func eachNamed(b *bbolt.Bucket, source uint64, f func(id frontier.PageID, doomed bool) error) error {
+	prefix := sourceKey(source)
+	cur := b.Cursor()
+	last := frontier.PageID(0)
+	for k, v := cur.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = cur.Next() {
+		if len(k) != 12 || len(v) != 1 || keyPage(k[8:]) <= last {
+			return damaged(namedBucket, k)
+		}
+		last = keyPage(k[8:])
+		if err := f(last, v[0] != 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hold marks pages whose deletion is not believed yet.
+func (c *Collection) hold(source uint64, doomed []frontier.PageID, step *client.Step, a *Applied) error {
+	a.Held = len(doomed)
+	return c.inParts(doomed, func(u *update, part []frontier.PageID, last bool) error {
+		b := u.tx.Bucket(namedBucket)
+		for _, id := range part {
+			if err := b.Put(namedKey(source, id), isDoomed); err != nil {
+				return err
+			}
+		}
+		if !last {
+			return nil
+		}
+		s, err := u.readSource(source)
+		if err != nil {
+			return err
+		}
+		if s.Held.IsZero() {
+			s.Held = u.now
+		}
+		s.Doomed = len(doomed)
+		return u.stand(s, step)
+	})
+}
+
+// drop drops pages that a source does not name any more.
+func (c *Collection) drop(source uint64, gone []frontier.PageID, step *client.Step, a *Applied) error {
+	return c.inParts(gone, func(u *update, part []frontier.PageID, last bool) error {
+		if err := u.unname(source, part); err != nil {
+			return err
+		}
+		for _, id := range part {
+			w, err := u.get(id)
+			if err != nil {
+				return err
+			}
+			if w == nil || w.State == Gone {
+				continue
+			}
+			if err := u.dropped1(w, ""); err != nil {
+				return err
+			}
+			a.Gone++
+		}
+		u.finish = func() { a.Dropped = append(a.Dropped, u.dropped...) }
+		if !last {
+			return nil
+		}
+		s, err := u.readSource(source)
+		if err != nil {
+			return err
+		}
+		s.Held, s.Doomed = time.Time{}, 0
+		return u.stand(s, step)
+	})
+}
+
+// unname forgets that a source has named pages.
+func (u *update) unname(source uint64, pages []frontier.PageID) error {
+	b := u.tx.Bucket(namedBucket)
+	for _, id := range pages {
+		if err := b.Delete(namedKey(source, id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inParts runs f in transactions of bounded size, at least one.
+func (c *Collection) inParts(ids []frontier.PageID, f func(u *update, part []frontier.PageID, last bool) error) error {
+	for {
+		part := ids[:min(len(ids), dropAtOnce)]
+		ids = ids[len(part):]
+		if err := c.update(func(u *update) error { return f(u, part, len(ids) == 0) }); err != nil {
+			return err
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+	}
+}
+
+// Release drops the pages of a source whose deletion was held back, and
+// returns how many those were and which entries are not ready any more.
+func (c *Collection) Release(source uint64) (Applied, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var a Applied
+	var doomed []frontier.PageID
+	err := c.reading(func(tx *bbolt.Tx) error {
+		return eachNamed(tx.Bucket(namedBucket), source, func(id frontier.PageID, is bool) error {
+			if is {
+				doomed = append(doomed, id)
+			}
+			return nil
+		})
+	})
+	if err == nil {
+		err = c.drop(source, doomed, &client.Step{Whole: true}, &a)
+	}
+	if err != nil {
+		return Applied{}, fmt.Errorf("release deletions of source %d: %w", source, err)
+	}
+	return a, nil
+}

@@ -1,0 +1,161 @@
+package collection
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A source's ID begins with that of its site, so that the sources of a site stand together.
+const sourceBits = 24
+
+// maxBody bounds what is kept of a source (RFC 9309 wants 500 KiB of a robots.txt).
+const maxBody = 500 << 10
+
+func sourceKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
+
+func appendSource(b []byte, s *Source) []byte {
+	from := len(b)
+	b = appendString(appendString(b, string(s.Kind)), s.URL)
+	b = binary.AppendUvarint(b, s.Parent)
+	b = binary.AppendUvarint(appendString(b, s.Cursor.Epoch), s.Cursor.Seq)
+	b = appendString(b, s.Door)
+	b = appendString(appendString(b, fit(s.ETag, maxMark)), fit(s.LastModified, maxMark))
+	b = append(b, s.Digest[:]...)
+	b = appendString(b, string(s.Body[:min(len(s.Body), maxBody)]))
+	b = binary.AppendUvarint(b, uint64(max(0, s.Status)))
+	b = appendTime(appendTime(appendTime(b, s.Polled), s.Changed), s.At)
+	b = binary.AppendUvarint(b, uint64(max(0, s.Fails)))
+	b = appendString(b, clip(s.Fault, maxFault))
+	b = binary.AppendUvarint(b, uint64(max(0, s.Pages)))
+	b = binary.AppendUvarint(appendTime(b, s.Held), uint64(max(0, s.Doomed)))
+	b = appendTime(b, s.Since)
+	return seal(b, sourceKey(s.ID), from)
+}
+
+func parseSource(key, raw []byte, s *Source) bool {
+	body, ok := unseal(key, raw)
+	if !ok || len(key) != 8 {
+		return false
+	}
+	d := decoder{b: body}
+	*s = Source{ID: binary.BigEndian.Uint64(key)}
+	s.Site = frontier.SiteID(s.ID >> sourceBits)
+	s.Kind, s.URL, s.Parent = SourceKind(d.string()), d.string(), d.uint()
+	s.Cursor = protocol.Cursor{Epoch: d.string(), Seq: d.uint()}
+	s.Door, s.ETag, s.LastModified = d.string(), d.string(), d.string()
+	d.digest(&s.Digest)
+	s.Body, s.Status = clone(d.bytes()), d.count()
+	s.Polled, s.Changed, s.At = d.time(), d.time(), d.time()
+	s.Fails, s.Fault, s.Pages = d.count(), d.string(), d.count()
+	s.Held, s.Doomed = d.time(), d.count()
+	s.Since = d.time()
+	return !d.bad && len(d.b) == 0
+}
+
+// Sources returns the sources of a site, or of all sites for 0.
+func (c *Collection) Sources(site frontier.SiteID) ([]Source, error) {
+	var list []Source
+	err := c.reading(func(tx *bbolt.Tx) error {
+		return eachSource(tx.Bucket(sourcesBucket), site, func(s *Source) { list = append(list, *s) })
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read sources: %w", err)
+	}
+	return list, nil
+}
+
+func eachSource(b *bbolt.Bucket, site frontier.SiteID, f func(*Source)) error {
+	cur := b.Cursor()
+	last := uint64(0)
+	for k, v := cur.Seek(sourceKey(uint64(site) << sourceBits)); k != nil; k, v = cur.Next() {
+		var s Source
+		if !parseSource(k, v, &s) || s.ID <= last {
+			return damaged(sourcesBucket, k)
+		}
+		if site != 0 && s.Site != site {
+			return nil
+		}
+		last = s.ID
+		f(&s)
+	}
+	return nil
+}
+
+// source takes in a source of a turn. One that is there already, by its ID or
+// by kind and URL, keeps its cursor: that is Apply's.
+func (u *update) source(s Source) error {
+	if s.ID == 0 {
+		id, err := u.sourceID(&s)
+		if err != nil || s.Site == 0 {
+			return err
+		}
+		s.ID = id
+	}
+	b := u.tx.Bucket(sourcesBucket)
+	key := sourceKey(s.ID)
+	var old Source
+	if raw := b.Get(key); raw != nil {
+		if !parseSource(key, raw, &old) {
+			return damaged(sourcesBucket, key)
+		}
+		s.Site, s.Kind, s.URL, s.Cursor, s.Door, s.Held, s.Doomed = old.Site, old.Kind, old.URL, old.Cursor, old.Door, old.Held, old.Doomed
+	} else if _, ok := u.named[sourceName{s.Site, s.Kind, s.URL}]; !ok {
+		return fmt.Errorf("source %d is not known", s.ID)
+	} else {
+		u.out.Sources = append(u.out.Sources, s)
+	}
+	return b.Put(key, appendSource(nil, &s))
+}
+
+// A sourceName is by what a source is known that has no ID.
+type sourceName struct {
+	site frontier.SiteID
+	kind SourceKind
+	url  string
+}
+
+// sourceID finds or makes the ID of a source that comes without. It sets its
+// site, which stays 0 if there may be no more sites.
+func (u *update) sourceID(s *Source) (uint64, error) {
+	if s.Site == 0 {
+		origin, _, ok := split(s.URL)
+		if !ok {
+			return 0, nil
+		}
+		site := u.siteOf(origin)
+		if site == nil {
+			u.out.Refused++
+			return 0, nil
+		}
+		s.Site = site.ID
+	}
+	if u.sourcesOf == nil {
+		u.sourcesOf, u.named = map[frontier.SiteID]uint64{}, map[sourceName]uint64{}
+	}
+	last, ok := u.sourcesOf[s.Site]
+	if !ok {
+		last = uint64(s.Site) << sourceBits
+		err := eachSource(u.tx.Bucket(sourcesBucket), s.Site, func(t *Source) {
+			u.named[sourceName{t.Site, t.Kind, t.URL}] = t.ID
+			last = t.ID
+		})
+		if err != nil {
+			return 0, err
+		}
+		u.sourcesOf[s.Site] = last
+	}
+	name := sourceName{s.Site, s.Kind, s.URL}
+	if id := u.named[name]; id != 0 {
+		return id, nil
+	}
+	if last++; last>>sourceBits != uint64(s.Site) {
+		return 0, fmt.Errorf("site %d has too many sources", s.Site)
+	}
+	u.sourcesOf[s.Site], u.named[name] = last, last
+	return last, nil
+}

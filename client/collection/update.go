@@ -1,0 +1,372 @@
+package collection
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// An update is one transaction: pages and sites that it has read and changed,
+// and what will be written when all is known, in the order of the keys.
+type update struct {
+	*view
+	tx       *bbolt.Tx
+	now      time.Time // to the millisecond
+	nowMilli int64
+
+	ready, waiting, digests *bbolt.Bucket
+
+	work  map[frontier.PageID]*work
+	spare []work // memory for the next
+	dirty map[frontier.SiteID]*Site
+	added []*Site // sites that are new
+	ids   map[string]frontier.SiteID
+	last  frontier.PageID
+	fresh []*work // pages that are new, in the order of their IDs
+
+	readies, waits []queueOp
+	queue          []frontier.Entry                      // that became ready
+	dropped        []frontier.Entry                      // that are not ready any more, though nobody visited them
+	firsts         map[uint64]frontier.PageID            // changes of the digests bucket; 0 takes one out
+	links          map[frontier.PageID][]frontier.PageID // where they have changed
+	numbers        []frontier.PageID                     // memory for links
+	news           int
+
+	finish    func() // after flush: what is reported
+	out       *Committed
+	sourcesOf map[frontier.SiteID]uint64
+	named     map[sourceName]uint64
+}
+
+// A work is a page in an update.
+type work struct {
+	Page
+	was     Page           // as far as it is counted
+	entry   frontier.Entry // its place in the queue before; zero: none
+	stored  bool           // it has a record
+	isNew   bool
+	dirty   bool
+	planned bool // At is decided
+	visited bool
+}
+
+// update runs f in one durable transaction, and takes over into memory what it
+// has changed. The caller has the turn.
+func (c *Collection) update(f func(u *update) error) error {
+	if c.broken != nil {
+		return c.broken
+	}
+	news := 0
+	err := guard(func() error {
+		tx, err := c.db.Begin(true)
+		if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+			return fs.ErrClosed
+		} else if err != nil {
+			return err
+		}
+		defer c.rollback(tx)
+		u := c.newUpdate(tx)
+		if err := f(u); err != nil {
+			return err
+		}
+		if err := u.flush(); err != nil {
+			return err
+		}
+		if u.finish != nil {
+			u.finish()
+		}
+		if err := c.syncContents(); err != nil {
+			return err
+		}
+		if state := c.stateOfContents(); string(state) != string(c.committed) {
+			c.committed = clone(state)
+			if err := c.writeMeta(tx); err != nil {
+				return err
+			}
+		}
+		if err := tx.Commit(); err != nil {
+			// Nobody knows whether the disk has it.
+			c.broken = fmt.Errorf("the collection must be opened again, since a transaction may have been lost or not: %w", err)
+			return err
+		}
+		u.publish()
+		news = u.news
+		return nil
+	})
+	if errors.Is(err, ErrDamaged) {
+		c.broken = err // what bbolt remembers of the file may be wrong as well
+	}
+	if err != nil {
+		c.takeBack()
+		return err
+	}
+	if news > 0 {
+		if err = c.pass(); err != nil {
+			c.broken = fmt.Errorf("the collection must be opened again, since what was committed could not be passed on: %w", err)
+			return c.broken
+		}
+	}
+	return nil
+}
+
+// rollback ends a writing transaction that was not committed; of one that was
+// there is nothing to do. bbolt reads the file for it, and may fail.
+func (c *Collection) rollback(tx *bbolt.Tx) {
+	c.stuck = true
+	tx.Rollback() // says ErrTxClosed after a Commit
+	c.stuck = false
+}
+
+func (c *Collection) newUpdate(tx *bbolt.Tx) *update {
+	now := c.opts.Now()
+	u := &update{view: c.view(tx), tx: tx, nowMilli: toMilli(now), ready: tx.Bucket(readyBucket), waiting: tx.Bucket(waitingBucket), digests: tx.Bucket(digestsBucket),
+		work: map[frontier.PageID]*work{}, dirty: map[frontier.SiteID]*Site{}, ids: map[string]frontier.SiteID{},
+		last: c.last, firsts: map[uint64]frontier.PageID{}, links: map[frontier.PageID][]frontier.PageID{}, out: &Committed{}}
+	u.now = fromMilli(u.nowMilli)
+	return u
+}
+
+// alloc gives memory for a page.
+func (u *update) alloc() *work {
+	if len(u.spare) == 0 {
+		u.spare = make([]work, 32)
+	}
+	w := &u.spare[0]
+	u.spare = u.spare[1:]
+	return w
+}
+
+// get returns a page, nil if there is none.
+func (u *update) get(id frontier.PageID) (*work, error) {
+	if w := u.work[id]; w != nil {
+		return w, nil
+	}
+	w := u.alloc()
+	ok, stored, err := u.page(id, &w.Page)
+	if err != nil || !ok {
+		return nil, err
+	}
+	w.stored, w.was = stored, w.Page
+	w.entry, _ = w.Page.Entry()
+	u.work[id] = w
+	return w, nil
+}
+
+// site returns a site that may be changed.
+func (u *update) site(id frontier.SiteID) (*Site, error) {
+	if s := u.dirty[id]; s != nil {
+		return s, nil
+	}
+	if id == 0 || int(id) > len(u.sites) {
+		return nil, fmt.Errorf("site %d is not known", id)
+	}
+	s := *u.sites[id-1]
+	u.dirty[id] = &s
+	return &s, nil
+}
+
+// siteOf returns the site of an origin, which it makes if need be; nil if
+// there may be no more.
+func (u *update) siteOf(origin string) *Site {
+	id := u.c.origins[origin]
+	if id == 0 {
+		id = u.ids[origin]
+	}
+	if id != 0 {
+		s, _ := u.site(id)
+		return s
+	}
+	if len(u.sites) >= u.c.opts.MaxSites {
+		return nil
+	}
+	s := &Site{ID: frontier.SiteID(len(u.sites) + 1), Origin: origin, Found: u.now}
+	u.added = append(u.added, s)
+	u.sites = append(u.sites, s) // not c.sites: that slice has no room
+	u.ids[origin], u.dirty[s.ID] = s.ID, s
+	return s
+}
+
+// flush writes what has changed, in the order of the keys.
+func (u *update) flush() error {
+	ids := make([]frontier.PageID, 0, len(u.work))
+	for id, w := range u.work {
+		if w.dirty {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	u.pages.FillPercent = ascending
+	for _, id := range ids {
+		if err := u.put(u.work[id]); err != nil {
+			return err
+		}
+	}
+	if err := u.appendURLs(); err != nil {
+		return err
+	}
+	if err := u.flushQueue(); err != nil {
+		return err
+	}
+	if err := u.flushLinks(); err != nil {
+		return err
+	}
+	if err := u.flushFirsts(); err != nil {
+		return err
+	}
+	return u.flushSites()
+}
+
+// ascending is how full pages are left where keys come in order. bbolt's half
+// is for keys that come from anywhere.
+const ascending = 0.9
+
+// put writes a page, and moves it in the queue and the counts.
+func (u *update) put(w *work) error {
+	w.rank = sane(w.rank)
+	w.History.Told = w.Told
+	e, _ := w.Page.Entry()
+	if err := u.enqueue(w.entry, e, w.visited); err != nil {
+		return err
+	}
+	s, err := u.site(w.Site)
+	if err != nil {
+		return err
+	}
+	if !w.isNew {
+		s.count(&w.was, -1)
+	}
+	s.count(&w.Page, 1)
+	if w.isNew && w.plain() {
+		return nil
+	}
+	key := pageKey(w.ID)
+	return u.pages.Put(key[:], appendPage(make([]byte, 0, 256), &w.Page))
+}
+
+// plain reports whether a new page is all that its URL's record says.
+func (w *work) plain() bool { return w.State == Known && !w.Told && w.At.IsZero() }
+
+// idsFor gives memory for page numbers.
+func (u *update) idsFor(n int) []frontier.PageID {
+	if len(u.numbers) < n {
+		u.numbers = make([]frontier.PageID, max(n, 4096))
+	}
+	list := u.numbers[:0:n]
+	u.numbers = u.numbers[n:]
+	return list
+}
+
+// appendURLs writes the URLs of new pages behind those that are there.
+func (u *update) appendURLs() error {
+	if len(u.fresh) == 0 {
+		return nil
+	}
+	u.urls.FillPercent = 1
+	var prev known
+	var b []byte
+	key := blockKey(u.fresh[0].ID)
+	if raw := u.urls.Get(key[:]); raw != nil {
+		if err := u.block.open(key[:], raw); err != nil {
+			return err
+		}
+		for u.block.next(&u.block.d) {
+		}
+		if u.block.d.bad || u.block.id != u.fresh[0].ID-1 {
+			return damaged(urlsBucket, key[:])
+		}
+		prev = u.block.known
+		prev.path = slices.Clone(prev.path)
+		body, _ := unseal(key[:], raw)
+		b = append(make([]byte, 0, 2048), body...)
+	}
+	for _, w := range u.fresh {
+		if k := blockKey(w.ID); k != key {
+			if err := u.urls.Put(key[:], seal(b, key[:], 0)); err != nil {
+				return err
+			}
+			b, prev, key = make([]byte, 0, 2048), known{path: prev.path[:0]}, k
+		}
+		k := known{id: w.ID, site: w.Site, depth: w.Depth, by: w.By.code(), dynamic: w.Dynamic, found: toMilli(w.Found), rank: w.rank,
+			path: []byte(w.URL[len(u.sites[w.Site-1].Origin):])}
+		b = appendKnown(b, &prev, &k)
+		prev = k
+	}
+	return u.urls.Put(key[:], seal(b, key[:], 0))
+}
+
+func (u *update) flushSites() error {
+	ids := make([]frontier.SiteID, 0, len(u.dirty))
+	for id := range u.dirty {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	sites, counts := u.tx.Bucket(sitesBucket), u.tx.Bucket(countsBucket)
+	sites.FillPercent, counts.FillPercent = ascending, ascending
+	old := u.c.allSites()
+	for _, id := range ids {
+		s := u.dirty[id]
+		var was Site
+		if int(id) <= len(old) {
+			was = *old[id-1]
+		}
+		if !sameSlow(s, &was) {
+			if err := sites.Put(siteKey(id), appendSite(nil, s)); err != nil {
+				return err
+			}
+		}
+		if !sameCounts(s, &was) {
+			if err := counts.Put(siteKey(id), appendCounts(nil, s)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func sameSlow(a, b *Site) bool {
+	return a.Origin == b.Origin && a.IP == b.IP && a.Resolved.Equal(b.Resolved) && a.Delay == b.Delay && a.Soft404 == b.Soft404 &&
+		a.Fault == b.Fault && a.FaultAt.Equal(b.FaultAt) && a.Quiet.Equal(b.Quiet) &&
+		string(a.Trust) == string(b.Trust) && string(a.Shape) == string(b.Shape)
+}
+
+func sameCounts(a, b *Site) bool {
+	as, bs := a.counts(), b.counts()
+	for i := range as {
+		if *as[i] != *bs[i] {
+			return false
+		}
+	}
+	return a.Requests == b.Requests && a.Bytes == b.Bytes
+}
+
+// publish takes over into memory what was committed.
+func (u *update) publish() {
+	c := u.c
+	c.mem.Lock()
+	if len(u.dirty) > 0 {
+		// Whoever reads may hold the slice: it is replaced as its sites are.
+		sites := u.sites
+		if len(u.added) == 0 {
+			sites = slices.Clone(u.sites)
+		}
+		for id, s := range u.dirty {
+			sites[id-1] = s
+		}
+		c.sites = sites
+	}
+	for _, s := range u.added {
+		c.origins[s.Origin] = s.ID
+	}
+	c.last = u.last
+	c.mem.Unlock()
+	for _, w := range u.fresh {
+		c.seen.add(c.seen.hash(w.URL), w.ID)
+	}
+}

@@ -1,0 +1,319 @@
+package collection
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// visit takes in what asking for a page came to.
+func (u *update) visit(v *Visit, out *Visited) (*work, error) {
+	w, err := u.get(v.Page)
+	if err != nil {
+		return nil, err
+	}
+	if w == nil {
+		return nil, fmt.Errorf("not known")
+	}
+	if v.Exclude != "" {
+		w.exclude(v.Exclude)
+		u.plan(w)
+		return w, nil
+	}
+	asked := keepable(v.Asked)
+	if asked.IsZero() || asked.After(u.now) {
+		asked = u.now
+	}
+	if err := u.account(w, v); err != nil {
+		return nil, err
+	}
+	w.visited = true
+	if w.State == Gone && w.At.Equal(Never) && asked.Before(w.claimed) {
+		out.Gone = true // the site has said so since we asked
+		return w, nil
+	}
+	w.dirty, w.planned = true, false
+	w.Status, w.Latency, w.Took = v.Status, v.Latency, v.Took
+	before := w.Page
+	out.Before = before.History
+	place := Place{}
+	if v.Status != 0 {
+		if place, err = u.c.keep(v, &before); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case v.Fault != "" && !v.Cut:
+		u.failed(w, v, v.Fault)
+	case v.Status == http.StatusOK, v.Status == http.StatusNonAuthoritativeInfo, v.Status == http.StatusPartialContent:
+		if v.Soft404 && w.has() {
+			u.failed(w, v, soft404)
+			break
+		} else if v.Soft404 {
+			u.refused(w, v, soft404)
+			break
+		}
+		if err := u.content(w, v, asked, place, out); err != nil {
+			return nil, err
+		}
+	case v.Status == http.StatusNotModified && !w.Digest.IsZero():
+		u.unchanged(w, v, asked, out)
+	case v.Target != nil && v.Status >= 300 && v.Status <= 399:
+		if err := u.moved(w, v); err != nil {
+			return nil, err
+		}
+	case v.Status == http.StatusGone:
+		err = u.gone(w, "410", out)
+	case v.Status == http.StatusNotFound:
+		err = u.notFound(w, asked, out)
+	case v.Status >= 500, v.Status == 0, v.Status == http.StatusRequestTimeout, v.Status == http.StatusTooEarly, v.Status == http.StatusTooManyRequests:
+		u.failed(w, v, answer(v.Status))
+	default:
+		u.refused(w, v, answer(v.Status))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := u.report(w, &before); err != nil {
+		return nil, err
+	}
+	u.plan(w)
+	return w, nil
+}
+
+const soft404 = "soft 404"
+
+func answer(status int) string {
+	if s := http.StatusText(status); s != "" {
+		return s
+	}
+	return fmt.Sprintf("status %d", status)
+}
+
+// account counts a request of a site.
+func (u *update) account(w *work, v *Visit) error {
+	s, err := u.site(w.Site)
+	if err != nil {
+		return err
+	}
+	s.Requests++
+	s.Bytes += int64(len(v.Body))
+	const often = time.Hour // the record need not be written for less
+	if v.IP.IsValid() && (v.IP != s.IP || u.now.Sub(s.Resolved) > often) {
+		s.IP, s.Resolved = v.IP, u.now
+	}
+	return nil
+}
+
+// answered forgets that there were failures.
+func (w *work) answered() {
+	w.Fails, w.Fault, w.Failed, w.missing, w.Why, w.Target = 0, "", time.Time{}, time.Time{}, "", ""
+}
+
+// content takes in a page.
+func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *Visited) error {
+	had := w.has()
+	out.Changed = !had || w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
+	changed := w.Visits > 0 && !w.Digest.IsZero() && w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
+	w.History = w.History.Visit(asked, changed, keepable(v.Modified))
+	w.answered()
+	w.State = Held
+	w.Digest, w.Parsed, w.Text, w.Length, w.Stored = v.Digest, v.Parsed, v.Text, int64(len(v.Body)), place
+	w.Type, w.ETag, w.LastModified = v.Type, v.ETag, v.LastModified
+	w.Title, w.Language, w.Canonical, w.NoIndex = clip(v.Title, maxTitle), v.Language, v.Canonical, v.NoIndex
+	w.Original = 0
+	if !v.Parsed.IsZero() {
+		var err error
+		if w.Original, err = u.original(v.Parsed, w.ID); err != nil {
+			return err
+		}
+		out.Duplicate = w.Original != 0
+	}
+	u.pay(w, asked, out)
+	return u.follow(w, v)
+}
+
+// follow admits what a page leads to, unless it is a duplicate.
+func (u *update) follow(w *work, v *Visit) error {
+	var to []frontier.PageID
+	if w.Original == 0 {
+		to = u.idsFor(len(v.Links))
+		for i := range v.Links {
+			id, err := u.find(&v.Links[i])
+			if err != nil {
+				return err
+			}
+			if id != 0 {
+				to = append(to, id)
+			}
+		}
+	}
+	u.links[w.ID] = to
+	return nil
+}
+
+// unchanged takes in a 304.
+func (u *update) unchanged(w *work, v *Visit, asked time.Time, out *Visited) {
+	w.History = w.History.Visit(asked, false, keepable(v.Modified))
+	w.answered()
+	w.State = Held
+	if v.ETag != "" {
+		w.ETag = v.ETag
+	}
+	if v.LastModified != "" {
+		w.LastModified = v.LastModified
+	}
+	u.pay(w, asked, out)
+}
+
+// pay strikes out the debt of a page that was answered, if the answer is what
+// was told, or will not become that: a body that is not counts as a newer
+// change, and is asked for again a few times.
+func (u *update) pay(w *work, asked time.Time, out *Visited) {
+	if !w.Told {
+		return
+	}
+	if !w.claim.IsZero() {
+		if w.claim == w.Digest {
+			out.Matched = true
+			w.settle()
+			return
+		}
+		if asked.Before(w.claimed) { // told after we had asked
+			return
+		}
+		out.Mismatched = true
+		if w.Missed < len(u.c.opts.Again.Missed) {
+			w.At, w.planned = keepable(u.now.Add(u.c.opts.Again.Missed[w.Missed])), true
+			w.Missed++
+			return
+		}
+	} else if asked.Before(w.claimed) {
+		return
+	}
+	w.settle()
+}
+
+// settle says that nothing is owed.
+func (w *work) settle() {
+	w.Told, w.Debt, w.Missed = false, zeroDigest, 0
+}
+
+// moved takes in a redirect.
+func (u *update) moved(w *work, v *Visit) error {
+	id, err := u.find(v.Target)
+	if err != nil {
+		return err
+	}
+	w.answered()
+	w.State, w.Target = Moved, v.Target.URL
+	if id == 0 {
+		w.Fault = "redirect to what may not be known"
+	}
+	w.settle()
+	u.later(w, v, u.c.opts.Again.Moved)
+	return nil
+}
+
+// failed takes in that there was no answer, or one that will pass: what is
+// held stays held, and the page is asked for again (P01), first soon, then
+// seldom.
+func (u *update) failed(w *work, v *Visit, fault string) {
+	a := &u.c.opts.Again
+	wait := a.Lost
+	if w.Fails < len(a.Failing) && !v.DNS {
+		wait = a.Failing[w.Fails]
+	}
+	w.fail(fault, u.now)
+	w.State = Failing
+	u.later(w, v, wait)
+}
+
+func (w *work) fail(fault string, now time.Time) {
+	if w.Fails == 0 {
+		w.Failed = now
+	}
+	w.Fails++
+	w.Fault = clip(fault, maxField)
+}
+
+// refused takes in an answer that will not pass soon.
+func (u *update) refused(w *work, v *Visit, fault string) {
+	w.fail(fault, u.now)
+	w.State = Refused
+	w.settle()
+	u.later(w, v, u.c.opts.Again.Refused)
+}
+
+// longestAgain bounds what a site may ask for.
+const longestAgain = 30 * 24 * time.Hour
+
+// later plans the next visit, no sooner than the site wants.
+func (u *update) later(w *work, v *Visit, wait time.Duration) {
+	w.At, w.planned = u.now.Add(wait), true
+	if again := v.Again; again.After(w.At) {
+		if most := u.now.Add(longestAgain); again.After(most) {
+			again = most
+		}
+		w.At = again
+	}
+	w.At = keepable(w.At)
+}
+
+// notFound takes in a 404. One proves nothing: it may be a deployment. A
+// second one, hours later, does.
+func (u *update) notFound(w *work, asked time.Time, out *Visited) error {
+	a := &u.c.opts.Again
+	if w.missing.IsZero() || asked.Before(w.missing) {
+		w.missing = asked
+	}
+	if w.State == Gone || asked.Sub(w.missing) >= a.Missing {
+		return u.gone(w, answer(http.StatusNotFound), out)
+	}
+	w.fail(answer(http.StatusNotFound), u.now)
+	if w.State = Refused; w.has() {
+		w.State = Failing
+	}
+	w.At, w.planned = keepable(w.missing.Add(a.Missing)), true
+	return nil
+}
+
+// gone takes in that a page does not exist any more. What was held is kept,
+// for whoever asks for the past.
+func (u *update) gone(w *work, fault string, out *Visited) error {
+	out.Gone = true
+	w.answered()
+	w.State, w.Fault = Gone, fault
+	w.Original = 0
+	w.settle()
+	w.At, w.planned = keepable(u.now.Add(u.c.opts.Again.Gone)), true
+	u.links[w.ID] = nil
+	return nil
+}
+
+// report tells what became of a page's content.
+func (u *update) report(w *work, before *Page) error {
+	n := news{page: &w.Page, prev: before.Digest, text: before.Text, signal: before.Signal, changed: u.now}
+	if before.Visits > 0 && !before.Told {
+		n.signal = ByAge
+	}
+	switch had, has := before.has(), w.has(); {
+	case has && !had:
+		n.op, n.prev, n.text = protocol.Create, zeroDigest, zeroDigest
+	case has && before.Digest != w.Digest:
+		n.op = protocol.Update
+	case had && !has:
+		n.op = protocol.Delete
+	default:
+		return nil
+	}
+	return u.tell(n)
+}
+
+func (u *update) tell(n news) error {
+	u.news++
+	return u.c.tell(u.tx, n)
+}

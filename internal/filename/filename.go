@@ -1,0 +1,130 @@
+// Package filename says under which name below a directory a URL's content is
+// kept as a file: the host, and below it the path as a person would expect it.
+package filename
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// Own is the directory that no URL has a natural name in. Names that begin
+// with it are free for whoever keeps the files, and Other's.
+const Own = ".parley"
+
+// Longer names are refused, in bytes.
+const (
+	maxSegment = 240
+	maxName    = 3000
+)
+
+// Natural returns the file of a canonical URL with a host, and false if it can
+// have no name of its own. The path is taken apart at its slashes and decoded;
+// the home of a directory is index.html; a page of HTML without an extension
+// gets .html, so that /a and /a/b do not fight for one name. Two URLs may still
+// have one name: the scheme does not count, and pages choose their types.
+//
+// What a file cannot be called stays percent-encoded: slashes, control
+// characters, a leading dot, the question mark before a query; with portable
+// also what Windows refuses.
+func Natural(rawURL, mediaType string, portable bool) (string, bool) {
+	_, rest, ok := strings.Cut(rawURL, "://")
+	rest, _, _ = strings.Cut(rest, "#")
+	rest, query, hasQuery := strings.Cut(rest, "?")
+	host, rest, slash := strings.Cut(rest, "/")
+	if !ok || host == "" || !slash && rest != "" {
+		return "", false
+	}
+	segments := strings.Split(rest, "/")
+	last := len(segments) - 1
+	for i, s := range segments {
+		name, err := url.PathUnescape(s)
+		if err != nil {
+			return "", false
+		}
+		switch {
+		case i == last && name == "":
+			name = "index.html"
+		case name == "", name == ".", name == "..":
+			return "", false
+		case i == last && path.Ext(name) == "" && (mediaType == "text/html" || mediaType == "application/xhtml+xml"):
+			name += ".html"
+		}
+		if name = escape(name, portable); i == last && hasQuery {
+			name += escape("%3F"+query, portable)
+		}
+		if len(name) > maxSegment {
+			return "", false
+		}
+		segments[i] = name
+	}
+	host = escape(host, portable)
+	name := host + "/" + strings.Join(segments, "/")
+	return name, len(host) <= maxSegment && len(name) <= maxName
+}
+
+// Other returns the name of a URL that cannot have its natural one. Every URL
+// has its own.
+func Other(rawURL string) string {
+	sum := sha256.Sum256([]byte(rawURL))
+	p, _, _ := strings.Cut(rawURL, "?")
+	ext := path.Ext(p)
+	if len(ext) < 2 || len(ext) > 9 || strings.Trim(strings.ToLower(ext[1:]), "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+		ext = ""
+	}
+	return Own + "/other/" + hex.EncodeToString(sum[:]) + ext
+}
+
+// Fold returns what two names have in common if a file system that does not
+// tell upper from lower case takes them for one.
+func Fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
+
+func escape(name string, portable bool) string {
+	var b strings.Builder
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if !escaped(name, i, portable) {
+			b.WriteByte(c)
+			continue
+		}
+		const digits = "0123456789ABCDEF"
+		b.WriteByte('%')
+		b.WriteByte(digits[c>>4])
+		b.WriteByte(digits[c&15])
+	}
+	return b.String()
+}
+
+func escaped(name string, i int, portable bool) bool {
+	switch c := name[i]; {
+	case c < ' ', c == 0x7f, c == '/', c == '.' && i == 0:
+		return true
+	case !portable:
+		return false
+	case c == '.' || c == ' ':
+		return i == len(name)-1
+	case i == 0 && reserved(name):
+		return true
+	default:
+		return strings.IndexByte(`\:*?"<>|`, c) >= 0
+	}
+}
+
+// reserved reports whether Windows takes the name for a device, with any extension.
+func reserved(name string) bool {
+	stem, _, _ := strings.Cut(strings.ToUpper(name), ".")
+	switch stem = strings.TrimRight(stem, " "); stem {
+	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
+		return true
+	}
+	if len(stem) < 4 || stem[:3] != "COM" && stem[:3] != "LPT" {
+		return false
+	}
+	switch stem[3:] {
+	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "\u00b9", "\u00b2", "\u00b3":
+		return true
+	}
+	return false
+}
