@@ -85,9 +85,9 @@ type Answer struct {
 
 	Location string // of a redirect, absolute; empty if there is none
 	IP       netip.Addr
-	Asked    time.Time
+	Asked    time.Time     // zero if the site was not asked at all for this task
 	Latency  time.Duration // until the first byte of the header
-	Took     time.Duration // until the last of the body
+	Took     time.Duration // until the last of the body; both from Asked on
 
 	release func()
 }

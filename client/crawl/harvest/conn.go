@@ -1,0 +1,251 @@
+package harvest
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	errLongHeader = errors.New("the header is too long")
+	errSilent     = errors.New("nothing came for too long")
+	errLong       = errors.New("it took too long in all")
+	errSlow       = errors.New("slower than the least speed")
+	errStopped    = errors.New("given up, since the cycle has ended")
+)
+
+// A conn is a connection to a site. One goroutine uses it at a time; cut may
+// be called by any.
+type conn struct {
+	nc    net.Conn
+	ip    netip.Addr
+	buf   *bufio.Reader   // nil where h2 is not
+	pool  *sync.Pool      // of buf
+	h2    *http.Transport // that has this connection only, if the site speaks HTTP/2
+	pages int             // asked for
+	used  time.Time       // when the last answer ended
+
+	ended atomic.Bool // cut was called
+
+	// Of the answer that is read. A deadline is set once in a window, not at
+	// every read.
+	left     int64 // bytes that may still come
+	minimum  int64 // bytes a window; 0 means any number over 0
+	window   time.Duration
+	begun    time.Time // of the window
+	got      int64     // bytes in it
+	end      time.Time // of all
+	inHeader bool
+	wire     int64
+}
+
+// dial connects to a site at the first of its addresses that answers.
+func (h *Harvester) dial(ctx context.Context, s *site, ips []netip.Addr) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, positive(h.ConnectTimeout, DefaultConnect))
+	defer cancel()
+	nc, ip, err := h.connect(ctx, ips, s.port)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{nc: nc, ip: ip, pool: &h.readers}
+	if s.tls {
+		t := tls.Client(nc, h.tlsConfig(s.host))
+		if err := t.HandshakeContext(ctx); err != nil {
+			nc.Close()
+			return nil, fmt.Errorf("TLS: %w", err)
+		}
+		c.nc = t
+		if t.ConnectionState().NegotiatedProtocol == "h2" {
+			c.h2 = h.newH2(t)
+			return c, nil
+		}
+	}
+	// Most pages and their headers fit in, and so come by one call of the system.
+	var ok bool
+	if c.buf, ok = h.readers.Get().(*bufio.Reader); !ok {
+		c.buf = bufio.NewReaderSize(nil, 16<<10)
+	}
+	c.buf.Reset(c)
+	return c, nil
+}
+
+func (h *Harvester) tlsConfig(host string) *tls.Config {
+	config := cmp.Or(h.TLS, new(tls.Config)).Clone()
+	if config.ServerName == "" {
+		config.ServerName = host
+	}
+	if config.NextProtos == nil {
+		config.NextProtos = []string{"h2", "http/1.1"}
+	}
+	return config
+}
+
+// connect tries addresses one after the other, each of which must have been allowed.
+func (h *Harvester) connect(ctx context.Context, ips []netip.Addr, port string) (net.Conn, netip.Addr, error) {
+	dial := h.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	var first error
+	for i, ip := range ips {
+		if err := h.allowed(ip); err != nil {
+			return nil, ip, err
+		}
+		limited, cancel := ctx, context.CancelFunc(func() {})
+		if end, ok := ctx.Deadline(); ok && i < len(ips)-1 {
+			limited, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(ips)-i))
+		}
+		nc, err := dial(limited, "tcp", net.JoinHostPort(ip.String(), port))
+		cancel()
+		if err == nil {
+			return nc, ip, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil || i >= 3 {
+			break
+		}
+	}
+	return nil, netip.Addr{}, first
+}
+
+// newH2 returns a transport over one connection, which speaks HTTP/2.
+func (h *Harvester) newH2(t *tls.Conn) *http.Transport {
+	var taken atomic.Bool
+	return &http.Transport{
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
+		DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
+			if taken.Swap(true) {
+				return nil, errors.New("the connection has ended")
+			}
+			return t, nil
+		},
+	}
+}
+
+// cut ends whatever goes on.
+func (c *conn) cut() {
+	c.ended.Store(true)
+	c.nc.Close()
+}
+
+func (c *conn) close() {
+	if c.h2 != nil {
+		c.h2.CloseIdleConnections()
+	}
+	c.nc.Close()
+	if c.buf != nil {
+		c.buf.Reset(nil)
+		c.pool.Put(c.buf)
+		c.buf = nil
+	}
+}
+
+// ask sends a request of HTTP/1 and reads the header of the answer.
+func (c *conn) ask(request []byte, patience time.Duration) (*http.Response, error) {
+	c.pages++
+	c.inHeader, c.left, c.wire = true, maxHeader, 0
+	if err := c.nc.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	if _, err := c.nc.Write(request); err != nil {
+		// It may have answered before it closed, which tells more.
+		if c.buf.Buffered() == 0 && !errors.Is(err, net.ErrClosed) {
+			if _, peek := c.buf.Peek(1); peek != nil {
+				return nil, err
+			}
+		}
+	}
+	for range 6 {
+		resp, err := http.ReadResponse(c.buf, nil)
+		if err != nil {
+			if c.left <= 0 {
+				err = errLongHeader
+			}
+			return nil, err
+		}
+		if resp.StatusCode >= 200 {
+			return resp, nil
+		}
+		if resp.StatusCode == http.StatusSwitchingProtocols {
+			break
+		}
+	}
+	return nil, errors.New("no answer, but others that come before it")
+}
+
+// expect says how the body is to come: within a time, at a speed.
+func (c *conn) expect(most int64, whole, window time.Duration, minSpeed int) {
+	now := time.Now()
+	c.inHeader, c.left = false, most
+	c.begun, c.got, c.end, c.window = now, 0, now.Add(whole), window
+	c.minimum = int64(float64(minSpeed) * window.Seconds())
+	c.deadline()
+}
+
+func (c *conn) deadline() {
+	if c.h2 != nil {
+		return // see paced
+	}
+	c.nc.SetReadDeadline(earlier(c.begun.Add(c.window), c.end))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Read is for buf.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errLongHeader
+	}
+	for {
+		n, err := c.nc.Read(p[:min(int64(len(p)), c.left)])
+		c.left -= int64(n)
+		c.got += int64(n)
+		c.wire += int64(n)
+		var timeout net.Error
+		switch {
+		case n > 0:
+			return n, nil
+		case err == nil || err == io.EOF || !errors.As(err, &timeout) || !timeout.Timeout():
+			return n, err
+		case c.inHeader:
+			return 0, errSilent
+		}
+		if err := c.windowEnds(time.Now()); err != nil {
+			return 0, err
+		}
+		c.deadline()
+	}
+}
+
+// windowEnds judges what came in a window, and begins the next.
+func (c *conn) windowEnds(now time.Time) error {
+	switch {
+	case !now.Before(c.end):
+		return errLong
+	case c.got == 0:
+		return errSilent
+	case c.got < c.minimum:
+		return errSlow
+	}
+	c.begun, c.got = now, 0
+	return nil
+}

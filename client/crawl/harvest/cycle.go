@@ -1,0 +1,497 @@
+package harvest
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// A cycle is one Run. The harvester's lock guards it.
+type cycle struct {
+	h     *Harvester
+	ctx   context.Context
+	sink  func(*Answer)
+	news  chan struct{} // holds one token: look again
+	tasks int           // that wait for their turn
+	sites int           // that have such
+	doing int           // goroutines that ask, or give back
+
+	stopping bool
+	broken   bool    // nearly no name can be looked up
+	doubtful []doubt // what could not be, while it is not known whose fault that is
+
+	lastSites, lastTasks int // of the last batch
+	batches              []*open
+	owned                sync.WaitGroup
+}
+
+// Run harvests until there are no more batches, or ctx ends, and returns nil then.
+//
+// It calls next, from one goroutine of its own at a time, when few of the
+// sites or tasks that it has are left, so that another batch is at hand when
+// they run out (S08). Next may wait for as long as there is nothing to do; it
+// returns nil for the end, or an error, which ends Run.
+//
+// Every task gets exactly one Answer, also when Run ends, then with
+// FaultStopped. Sink is called from many goroutines. While it has not
+// returned, the site of the answer is asked for nothing else; so it may wait,
+// and is then pressed no further. Answers that are kept hold memory: when as
+// much as Memory is not released, nothing more is read.
+func (h *Harvester) Run(ctx context.Context, next func(context.Context) (*Batch, error), sink func(*Answer)) error {
+	h.start()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := &cycle{h: h, ctx: ctx, sink: sink, news: make(chan struct{}, 1)}
+	h.mu.Lock()
+	if h.cycle != nil {
+		h.mu.Unlock()
+		return errRunning
+	}
+	h.cycle = c
+	for _, s := range h.sites { // what was inserted before
+		if len(s.parts) == 0 {
+			continue
+		}
+		c.sites++
+		for _, p := range s.parts {
+			c.tasks += len(p.tasks)
+		}
+		if !s.busy {
+			h.enqueue(s)
+		}
+	}
+	h.names.reset()
+	h.mu.Unlock()
+	err := c.run(next)
+	cancel()
+	c.stop()
+	return err
+}
+
+type offer struct {
+	batch *Batch
+	err   error
+}
+
+func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
+	offers, asking, end := make(chan offer, 1), false, false
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		c.h.mu.Lock()
+		wait := c.dispatch()
+		few, idle, broken := c.few(), c.tasks == 0 && c.doing == 0, c.broken
+		if idle && len(c.doubtful) > 0 && !broken {
+			c.believe() // there is nothing left that could tell more
+			idle = false
+		}
+		c.h.mu.Unlock()
+		switch {
+		case broken:
+			return ErrResolver
+		case end && idle:
+			return nil
+		case few && !asking && !end:
+			asking = true
+			c.owned.Add(1)
+			go func() {
+				defer c.owned.Done()
+				b, err := next(c.ctx)
+				offers <- offer{b, err}
+			}()
+		}
+		if wait >= 0 {
+			timer.Reset(wait)
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-c.ctx.Done():
+			return nil
+		case <-timer.C:
+		case <-c.news:
+		case o := <-offers:
+			asking = false
+			if o.err != nil && c.ctx.Err() == nil {
+				return fmt.Errorf("harvest: next batch: %w", o.err)
+			}
+			if end = o.batch == nil; !end {
+				c.begin(o.batch)
+			}
+		}
+	}
+}
+
+// few reports whether another batch is wanted.
+func (c *cycle) few() bool {
+	return c.sites < max(1, min(c.h.most(), c.lastSites/2)) || c.tasks*4 <= c.lastTasks
+}
+
+func (c *cycle) wake() {
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
+// dispatch begins to ask the sites whose time has come, and returns how long
+// nothing more of that can happen by itself; negative means for ever.
+func (c *cycle) dispatch() time.Duration {
+	h := c.h
+	now := time.Now()
+	for len(h.due) > 0 && c.doing < h.most() && !c.broken {
+		s := h.due[0]
+		if wait := s.next.Sub(now); wait > 0 {
+			return h.sweepWithin(wait)
+		}
+		heap.Pop(&h.due)
+		if s.busy || len(s.parts) == 0 {
+			continue // who has the turn will put it back
+		}
+		s.busy = true
+		c.spawn(func() { c.work(s) })
+	}
+	return h.sweepWithin(-1)
+}
+
+// spawn runs f in a goroutine that the cycle waits for. The lock is held.
+func (c *cycle) spawn(f func()) {
+	c.doing++
+	c.owned.Add(1)
+	c.h.count.inFlight.Add(1)
+	go func() {
+		defer c.owned.Done()
+		f()
+		c.h.mu.Lock()
+		c.doing--
+		c.h.count.inFlight.Add(-1)
+		c.h.mu.Unlock()
+		c.wake()
+	}()
+}
+
+// take removes the first task of a site. The lock is held.
+func (c *cycle) take(s *site) Task {
+	p := &s.parts[0]
+	t := p.tasks[0]
+	if p.tasks = p.tasks[1:]; len(p.tasks) == 0 {
+		c.drop(s)
+	}
+	c.tasks--
+	return t
+}
+
+// drop removes the first part of a site, which has no tasks any more.
+func (c *cycle) drop(s *site) {
+	if b := s.parts[0].batch; b != nil {
+		b.left--
+	}
+	s.parts[0] = part{}
+	if s.parts = s.parts[1:]; len(s.parts) == 0 {
+		s.parts = nil
+		c.sites--
+	}
+}
+
+// untake puts a task back, to be the first again. The lock is held.
+func (c *cycle) untake(s *site, t Task) {
+	if len(s.parts) == 0 {
+		c.sites++
+	}
+	s.parts = append([]part{{tasks: []Task{t}}}, s.parts...)
+	c.tasks++
+}
+
+// clear takes all tasks from a site. The lock is held.
+func (c *cycle) clear(s *site) (tasks []Task) {
+	for len(s.parts) > 0 {
+		tasks = append(tasks, s.parts[0].tasks...)
+		c.tasks -= len(s.parts[0].tasks)
+		c.drop(s)
+	}
+	return tasks
+}
+
+// giveBack answers tasks that are not asked for. The lock is held.
+func (c *cycle) giveBack(id frontier.SiteID, tasks []Task, fault Fault, err error) {
+	if len(tasks) > 0 {
+		c.spawn(func() { c.answer(id, tasks, fault, err) })
+	}
+}
+
+func (c *cycle) answer(id frontier.SiteID, tasks []Task, fault Fault, err error) {
+	for _, t := range tasks {
+		c.sink(&Answer{Task: t, Site: id, Fault: fault, Err: err})
+	}
+}
+
+// begin takes a batch in.
+func (c *cycle) begin(b *Batch) {
+	h := c.h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	o := &open{number: b.Number}
+	c.lastSites, c.lastTasks = len(b.Sites), 0
+	for _, sb := range b.Sites {
+		c.lastTasks += len(sb.Tasks)
+		c.add(sb, o, false)
+	}
+	o.began = o.left
+	h.log.Debug("batch begun", "batch", b.Number, "sites", o.began, "tasks", c.lastTasks)
+	h.forget()
+
+	// The few sites that are left of a cycle end it: what they have is given
+	// back, to be weighed against what is new. That happens once in a batch,
+	// and only where many sites come in their place.
+	few, kept := h.minSites(), c.batches[:0]
+	for _, old := range c.batches {
+		if old.began >= few && old.left > 0 && old.left < few && o.began >= few {
+			c.end(old)
+		}
+		if old.left > 0 {
+			kept = append(kept, old)
+		}
+	}
+	clear(c.batches[len(kept):])
+	c.batches = append(kept, o)
+	c.wake()
+}
+
+// end gives back what is left of a batch. The lock is held.
+func (c *cycle) end(o *open) {
+	c.h.log.Debug("batch ended early", "batch", o.number, "sites", o.left)
+	for _, s := range c.h.sites {
+		var back []Task
+		kept := s.parts[:0]
+		for _, p := range s.parts {
+			if p.batch == o {
+				back = append(back, p.tasks...)
+				o.left--
+			} else {
+				kept = append(kept, p)
+			}
+		}
+		if len(back) == 0 {
+			continue
+		}
+		clear(s.parts[len(kept):])
+		if s.parts = kept; len(kept) == 0 {
+			s.parts = nil
+			c.sites--
+		}
+		c.tasks -= len(back)
+		c.giveBack(s.id, back, FaultStopped, errCycle)
+	}
+}
+
+// add gives a site tasks, at the front if they are on demand. The lock is held.
+func (c *cycle) add(sb SiteBatch, o *open, first bool) {
+	if len(sb.Tasks) == 0 {
+		return
+	}
+	s, err := c.h.site(sb.Origin)
+	if err != nil {
+		c.giveBack(sb.Site, sb.Tasks, FaultProtocol, fmt.Errorf("site %d: %w", sb.Site, err))
+		return
+	}
+	s.id, s.pages, s.delay = sb.Site, sb.Pages, sb.Delay
+	if len(s.parts) == 0 {
+		c.sites++
+	}
+	c.tasks += len(sb.Tasks)
+	p := part{batch: o, tasks: sb.Tasks}
+	if o != nil {
+		o.left++
+	}
+	if first {
+		s.parts = append([]part{p}, s.parts...)
+	} else {
+		s.parts = append(s.parts, p)
+	}
+	if !s.busy {
+		c.h.enqueue(s)
+	}
+}
+
+// Insert puts tasks before all others of their site, in the cycle that runs, or
+// else in the next one. The site need not be in any batch. An error means that
+// Origin is none, and that there will be no answers.
+func (h *Harvester) Insert(sb SiteBatch) error {
+	h.start()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, err := h.site(sb.Origin)
+	if err != nil {
+		return fmt.Errorf("insert tasks: %w", err)
+	}
+	if c := h.cycle; c != nil && !c.stopping {
+		c.add(sb, nil, true)
+	} else if len(sb.Tasks) > 0 {
+		s.id, s.pages, s.delay = sb.Site, sb.Pages, sb.Delay
+		s.parts = append([]part{{tasks: sb.Tasks}}, s.parts...)
+	}
+	return nil
+}
+
+// stop ends the cycle: what is asked is cut short, and all that is left is given back.
+func (c *cycle) stop() {
+	h := c.h
+	h.mu.Lock()
+	c.stopping = true
+	h.due = nil
+	left := c.doubtful
+	for _, s := range h.sites {
+		s.place = -1
+		if len(s.parts) > 0 {
+			left = append(left, doubt{s, c.clear(s), nil})
+		}
+		if s.asking != nil {
+			s.asking.cut()
+		}
+	}
+	for _, a := range h.addresses {
+		a.waiting = nil
+	}
+	h.mu.Unlock()
+	c.owned.Wait()
+
+	h.mu.Lock()
+	h.cycle = nil
+	for s := range h.idle {
+		h.hangUp(s)
+	}
+	h.mu.Unlock()
+	err := errCycle
+	if c.broken {
+		err = ErrResolver
+	}
+	for _, d := range left {
+		c.answer(d.site.id, d.tasks, FaultStopped, err)
+	}
+	h.inner.CloseIdleConnections()
+}
+
+// errCycle is why a task comes back that was not asked for.
+var errCycle = errors.New("the cycle has ended")
+
+// A doubt is what a site had when its name could not be looked up.
+type doubt struct {
+	site  *site
+	tasks []Task
+	err   error
+}
+
+// believe takes doubts for what they are: the fault of the sites.
+func (c *cycle) believe() {
+	for _, d := range c.doubtful {
+		c.giveBack(d.site.id, d.tasks, FaultDNS, d.err)
+	}
+	c.doubtful = nil
+}
+
+// work asks a site whose turn it has, for one task, or for as many as come
+// without a gap.
+func (c *cycle) work(s *site) {
+	h := c.h
+	h.mu.Lock()
+	kept := s.conn != nil
+	h.mu.Unlock()
+	for {
+		var ips []netip.Addr
+		var err error
+		if !kept || h.PerAddress {
+			ips, err = h.locate(c.ctx, s.host)
+		}
+		h.mu.Lock()
+		if err != nil {
+			c.lost(s, err)
+		}
+		may := len(s.parts) > 0 && !c.stopping
+		if may {
+			may, s.parked = h.enter(s, ips, func() { h.unpark(s) })
+		}
+		if !may {
+			h.release(s)
+			h.mu.Unlock()
+			return
+		}
+		t := c.take(s)
+		h.mu.Unlock()
+
+		a, again := h.fetch(c.ctx, s, t, ips)
+
+		h.mu.Lock()
+		h.leave(s, a)
+		if again = again && !c.stopping; again {
+			c.untake(s, t)
+		} else {
+			c.judge(s, a)
+		}
+		h.mu.Unlock()
+		if again {
+			a.Release()
+		} else {
+			c.sink(a)
+		}
+
+		h.mu.Lock()
+		if len(s.waiters) > 0 || len(s.parts) == 0 || c.stopping || h.PerAddress || time.Now().Before(s.next) {
+			h.release(s)
+			h.mu.Unlock()
+			return
+		}
+		kept = s.conn != nil
+		h.mu.Unlock()
+	}
+}
+
+// unpark puts a site back whose address is free again. The lock is held.
+func (h *Harvester) unpark(s *site) {
+	s.parked = false
+	if !s.busy && len(s.parts) > 0 && h.cycle != nil {
+		h.enqueue(s)
+	}
+}
+
+// judge gives a site up for this cycle that does not answer at all: to ask it
+// for hundreds of pages, one after the other, would help nobody. The lock is held.
+func (c *cycle) judge(s *site, a *Answer) {
+	if a.Asked.IsZero() {
+		return
+	}
+	if a.Status > 0 || a.Fault == FaultStopped {
+		s.silent = 0
+		return
+	}
+	if s.silent++; s.silent >= maxSilent {
+		s.silent = 0
+		c.giveBack(s.id, c.clear(s), a.Fault, fmt.Errorf("the site was silent %d times in a row, at last: %w", maxSilent, a.Err))
+	}
+}
+
+// lost answers all tasks of a site that cannot be reached, since its name
+// cannot be looked up or leads where nothing is to be asked. The lock is held.
+func (c *cycle) lost(s *site, err error) {
+	if c.ctx.Err() != nil {
+		return // all is given back
+	}
+	tasks := c.clear(s)
+	var refused *addressError
+	if errors.As(err, &refused) {
+		c.giveBack(s.id, tasks, FaultAddress, err)
+		return
+	}
+	c.doubtful = append(c.doubtful, doubt{s, tasks, err})
+	switch c.h.names.verdict() {
+	case broken:
+		c.broken = true
+	case sound:
+		c.believe()
+	}
+}

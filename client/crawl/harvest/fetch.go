@@ -1,0 +1,399 @@
+package harvest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+)
+
+// An outcome is an error that knows its Fault.
+type outcome struct {
+	fault Fault
+	err   error
+}
+
+func (o *outcome) Error() string { return o.err.Error() }
+func (o *outcome) Unwrap() error { return o.err }
+
+func fail(f Fault, err error) error { return &outcome{f, err} }
+
+// faultOf says what an error means that does not say it itself.
+func faultOf(err error) Fault {
+	var o *outcome
+	switch {
+	case errors.As(err, &o):
+		return o.fault
+	case errors.Is(err, errSlow):
+		return FaultSlow
+	case errors.Is(err, errSilent), errors.Is(err, errLong), errors.Is(err, context.DeadlineExceeded):
+		return FaultTimeout
+	}
+	return FaultProtocol
+}
+
+// fetch asks a site, whose turn the caller has, for a task. It asks for a
+// repetition where a connection that was kept turned out to be closed.
+func (h *Harvester) fetch(ctx context.Context, s *site, t Task, ips []netip.Addr) (a *Answer, again bool) {
+	a = &Answer{Task: t, Site: s.id, Asked: time.Now()}
+	if len(ips) > 0 {
+		a.IP = ips[0]
+	}
+	request, err := h.request(s, t)
+	if err != nil {
+		a.Asked, a.Fault, a.Err = time.Time{}, FaultProtocol, fmt.Errorf("ask for %.200q: %w", t.URL, err)
+		return a, false
+	}
+	h.count.requests.Add(1)
+	c, kept, err := h.connection(ctx, s, ips)
+	reusable := false
+	if err == nil {
+		a.IP = c.ip
+		reusable, err = h.exchange(ctx, c, s, t, request, a)
+	}
+	now := time.Now()
+	a.Took = now.Sub(a.Asked)
+	if err != nil {
+		a.Fault, a.Err = faultOf(err), fmt.Errorf("ask for %.200q: %w", t.URL, err)
+		if ctx.Err() != nil {
+			a.Fault, a.Err = FaultStopped, errStopped
+		}
+	}
+	if a.Status == http.StatusRequestedRangeNotSatisfiable && h.ranges(s, t) {
+		s.noRange, again = true, true
+	}
+	if c != nil {
+		c.used = now
+		h.keep(s, c, reusable && ctx.Err() == nil)
+		if kept > 0 && a.Status == 0 && c.wire == 0 && a.Fault == FaultProtocol {
+			s.closes, again = kept, true
+		}
+	}
+	h.outcome(a)
+	return a, again
+}
+
+// outcome counts.
+func (h *Harvester) outcome(a *Answer) {
+	const weight = 50 // about as many requests are remembered
+	failed := int64(0)
+	if a.Fault != "" && a.Fault != FaultSize && a.Fault != FaultStopped {
+		failed = 1_000_000
+		h.count.faults.Add(1)
+	}
+	old := h.count.failing.Load()
+	h.count.failing.Store(old + (failed-old)/weight) // that one of two is lost does not matter
+	h.count.bytes.Add(a.Wire)
+}
+
+// connection returns the connection that was kept, and for how long, or a new one.
+func (h *Harvester) connection(ctx context.Context, s *site, ips []netip.Addr) (*conn, time.Duration, error) {
+	if h.PerAddress {
+		ips = []netip.Addr{s.at}
+	}
+	h.mu.Lock()
+	if s.conn != nil && h.PerAddress && s.conn.ip != s.at {
+		h.hangUp(s)
+	}
+	c := s.conn
+	s.conn, s.asking = nil, c
+	delete(h.idle, s)
+	h.mu.Unlock()
+	if c != nil {
+		return c, max(time.Since(c.used), 1), nil
+	}
+	if len(ips) == 0 {
+		var err error
+		if ips, err = h.locate(ctx, s.host); err != nil {
+			return nil, 0, fail(FaultDNS, err)
+		}
+	}
+	c, err := h.dial(ctx, s, ips)
+	if err != nil {
+		return nil, 0, fail(FaultConnect, err)
+	}
+	h.mu.Lock()
+	s.asking = c
+	stopped := h.cycle == nil || h.cycle.stopping
+	h.mu.Unlock()
+	if stopped {
+		c.cut()
+	}
+	return c, 0, nil
+}
+
+// keep keeps a connection for the next task, if it can be used for that.
+func (h *Harvester) keep(s *site, c *conn, reusable bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.asking = nil
+	gap := h.gap(s, 0)
+	if !reusable || c.ended.Load() || c.pages >= h.perConn() || gap >= keepIdle || s.closes > 0 && gap >= s.closes {
+		c.close()
+		return
+	}
+	s.conn = c
+	h.idle[s] = struct{}{}
+}
+
+// exchange sends a request, and fills in what the answer is. It reports whether
+// the connection can be used for another.
+func (h *Harvester) exchange(ctx context.Context, c *conn, s *site, t Task, request []byte, a *Answer) (reusable bool, err error) {
+	if c.h2 != nil {
+		return h.exchange2(ctx, c, s, t, a)
+	}
+	resp, err := c.ask(request, positive(h.HeaderTimeout, DefaultHeader))
+	if err != nil {
+		return false, err
+	}
+	h.head(a, resp)
+	limit := h.limit(t)
+	c.expect(limit+limit/8+maxHeader, h.patience(limit), positive(h.Window, DefaultWindow), h.speed())
+	whole, err := h.body(ctx, a, s, resp, limit)
+	return (err == nil || faultOf(err) == FaultSize || faultOf(err) == FaultCoding) && whole && !resp.Close && c.buf.Buffered() == 0, err
+}
+
+// head takes in the header of an answer.
+func (h *Harvester) head(a *Answer, resp *http.Response) {
+	a.Latency = time.Since(a.Asked)
+	a.Status, a.Proto, a.Header = resp.StatusCode, resp.Proto, resp.Header
+}
+
+func (h *Harvester) limit(t Task) int64 {
+	if t.MaxBytes > 0 {
+		return t.MaxBytes
+	}
+	return positive(h.MaxBytes, DefaultMaxBytes)
+}
+
+// patience is how long a body of so many bytes may take.
+func (h *Harvester) patience(limit int64) time.Duration {
+	d := positive(h.Timeout, DefaultWhole)
+	return d * time.Duration(max(1, min(limit/DefaultMaxBytes, 24)))
+}
+
+func (h *Harvester) speed() int {
+	if h.MinSpeed < 0 {
+		return 0
+	}
+	return positive(h.MinSpeed, DefaultMinSpeed)
+}
+
+// body takes in the body of an answer, and reports whether it was read to its end.
+func (h *Harvester) body(ctx context.Context, a *Answer, s *site, resp *http.Response, limit int64) (whole bool, err error) {
+	part := false
+	switch a.Status {
+	case http.StatusNotModified, http.StatusNoContent:
+		return true, nil
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		if a.Location, err = location(a.URL, resp.Header.Get("Location")); err != nil {
+			return false, err
+		}
+		limit = min(limit, maxOther)
+	case http.StatusOK:
+	case http.StatusPartialContent:
+		if part, err = partial(resp.Header.Get("Content-Range")); err != nil {
+			return false, err
+		}
+		a.Status = http.StatusOK
+	default:
+		limit = min(limit, maxOther)
+	}
+	names := codings(resp.Header["Content-Encoding"])
+	expect := limit
+	if len(names) == 0 && resp.ContentLength >= 0 {
+		expect = min(expect, resp.ContentLength)
+	} else if len(names) > 0 {
+		expect *= 2
+	}
+	taken, err := h.memory.take(ctx, expect)
+	if err != nil {
+		return false, err
+	}
+	defer func() { h.hold(a, taken) }()
+	limit = min(limit, max(taken, 1))
+	var over bool
+	a.Body, over, err = h.buffers.slurp(resp.Body, resp.ContentLength, limit)
+	a.Wire = int64(len(a.Body))
+	if len(names) > 0 && len(a.Body) > 0 {
+		a.Coding = strings.Join(names, ", ")
+		wire := a.Body
+		var undone error
+		a.Body, undone = h.decode(wire, names, limit)
+		h.buffers.free(wire)
+		switch {
+		case errors.Is(undone, errTooLarge):
+			over = true
+		case undone != nil && err == nil && !over:
+			err = fail(FaultCoding, undone)
+		}
+	}
+	switch {
+	case err != nil:
+		return false, err
+	case (over || part) && a.Status/100 == 2:
+		return !over, fail(FaultSize, fmt.Errorf("more than %d bytes", limit))
+	}
+	return !over, nil
+}
+
+// partial reads Content-Range, which must begin where the page does, and
+// reports whether there is more of that.
+func partial(header string) (more bool, err error) {
+	rest, ok := strings.CutPrefix(header, "bytes 0-")
+	last, total, both := strings.Cut(rest, "/")
+	n, err := strconv.ParseInt(last, 10, 64)
+	if !ok || !both || err != nil {
+		return false, fmt.Errorf("a part of the page that was not asked for: %.50q", header)
+	}
+	all, err := strconv.ParseInt(total, 10, 64)
+	return err != nil || all > n+1, nil
+}
+
+// hold keeps as much of the memory that was taken as the body needs, until Release.
+func (h *Harvester) hold(a *Answer, taken int64) {
+	body := a.Body
+	held := min(taken, int64(cap(body)))
+	if taken > held {
+		h.memory.give(taken - held)
+	}
+	a.release = func() {
+		h.buffers.free(body)
+		h.memory.give(held)
+	}
+}
+
+// maxOther bounds the body of an answer that is not the page.
+const maxOther = 64 << 10
+
+var errTooLarge = errors.New("too large")
+
+// codings lists the content codings of an answer, in the order in which they were applied.
+func codings(header []string) (names []string) {
+	for _, line := range header {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = strings.ToLower(strings.TrimSpace(name)); name != "" && name != "identity" {
+				names = append(names, strings.TrimPrefix(name, "x-"))
+			}
+		}
+	}
+	return names
+}
+
+// decode undoes content codings; what came before an error is returned with it.
+// A body that is not coded, whatever the header says, comes as it is.
+func (h *Harvester) decode(b []byte, names []string, limit int64) ([]byte, error) {
+	if len(names) > 1 {
+		return nil, fmt.Errorf("%d content codings", len(names))
+	}
+	d, ok := h.decoders.Get().(*coding.Body)
+	if !ok {
+		d = new(coding.Body)
+	}
+	defer h.decoders.Put(d)
+	if err := d.Open(names[0], b); err != nil {
+		return nil, err
+	}
+	out, over, err := h.buffers.slurp(d, int64(len(b))*4, limit)
+	if over {
+		err = errTooLarge
+	}
+	return out, err
+}
+
+// location resolves where a redirect leads.
+func location(from, to string) (string, error) {
+	if to == "" {
+		return "", errors.New("a redirect that leads nowhere")
+	}
+	base, err := url.Parse(from)
+	if err != nil {
+		return "", err
+	}
+	u, err := base.Parse(to)
+	if err != nil {
+		return "", fmt.Errorf("a redirect to what is no URL: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", fmt.Errorf("a redirect to %.100q", to)
+	}
+	return u.String(), nil
+}
+
+// ranges reports whether a part of the page is asked for (P10).
+func (h *Harvester) ranges(s *site, t Task) bool { return h.Range && !s.noRange && t.Source == 0 }
+
+// headers gives f what a request says beside what names us.
+func (h *Harvester) headers(s *site, t Task, f func(name, value string)) {
+	if t.Source != 0 {
+		f("Accept", "*/*")
+	} else {
+		f("Accept", "text/html, application/xhtml+xml, text/plain;q=0.9, */*;q=0.1") // P09
+	}
+	if h.ranges(s, t) {
+		f("Range", "bytes=0-"+strconv.FormatInt(h.limit(t)-1, 10)) // E29; of what the coding yields, it would be of no use
+	} else {
+		f("Accept-Encoding", "gzip, zstd")
+	}
+	if t.IfNoneMatch != "" {
+		f("If-None-Match", headerValue(t.IfNoneMatch))
+	}
+	if t.IfModifiedSince != "" {
+		f("If-Modified-Since", headerValue(t.IfModifiedSince))
+	}
+}
+
+// header is what a request by HTTP/2 says.
+func (h *Harvester) header(s *site, t Task) http.Header {
+	header := http.Header{"User-Agent": {headerValue(cmp.Or(h.Agent, defaultAgent))}}
+	if from := headerValue(h.From); from != "" {
+		header.Set("From", from)
+	}
+	h.headers(s, t, header.Set)
+	return header
+}
+
+// request is what is sent by HTTP/1.
+func (h *Harvester) request(s *site, t Task) ([]byte, error) {
+	path, err := pathOf(s.origin, t.URL)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, 512)
+	b = append(b, "GET "...)
+	b = append(b, path...)
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(b, s.header...)
+	b = append(b, "\r\n"...)
+	b = append(b, h.fixed...)
+	h.headers(s, t, func(name, value string) {
+		b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
+	})
+	return append(b, "\r\n"...), nil
+}
+
+// pathOf returns path and query of a URL of an origin, as they stand in a request.
+func pathOf(origin, u string) (string, error) {
+	path, ok := strings.CutPrefix(u, origin)
+	path, _, _ = strings.Cut(path, "#")
+	if path == "" || path[0] == '?' {
+		path = "/" + path
+	}
+	if !ok || path[0] != '/' {
+		return "", fmt.Errorf("it is not of %s", origin)
+	}
+	for i := range len(path) {
+		if c := path[i]; c <= ' ' || c >= 0x7f {
+			return "", errors.New("a character that must be encoded")
+		}
+	}
+	return path, nil
+}

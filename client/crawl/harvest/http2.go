@@ -1,0 +1,93 @@
+package harvest
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// exchange2 is exchange by HTTP/2, whose connection reads by itself: what the
+// deadlines of a connection do there, a timer does here.
+func (h *Harvester) exchange2(ctx context.Context, c *conn, s *site, t Task, a *Answer) (reusable bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(positive(h.HeaderTimeout, DefaultHeader), func() { cancel(errSilent) })
+	defer silence.Stop()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.URL, nil)
+	if err != nil {
+		return true, err
+	}
+	r.Header = h.header(s, t)
+	c.pages++
+	c.wire = 0
+	resp, err := c.h2.RoundTrip(r)
+	if err != nil {
+		return false, cause(ctx, err)
+	}
+	defer resp.Body.Close()
+	silence.Stop()
+	c.wire++
+	h.head(a, resp)
+	limit := h.limit(t)
+	c.expect(limit, h.patience(limit), positive(h.Window, DefaultWindow), h.speed())
+	p := &paced{r: resp.Body, c: c, cancel: cancel}
+	p.mu.Lock()
+	p.timer = time.AfterFunc(time.Until(earlier(c.begun.Add(c.window), c.end)), p.tick)
+	p.mu.Unlock()
+	defer p.stop()
+	resp.Body = p
+	_, err = h.body(ctx, a, s, resp, limit)
+	return faultOf(err) == FaultSize || err == nil, cause(ctx, err)
+}
+
+// cause is why ctx ended, if that is what err comes of.
+func cause(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// A paced body counts what comes, and is given up by its own clock.
+type paced struct {
+	r      io.ReadCloser
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex // guards the rest
+	c     *conn
+	timer *time.Timer
+	ended bool
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	p.mu.Lock()
+	p.c.got += int64(n)
+	p.c.wire += int64(n)
+	p.mu.Unlock()
+	return n, err
+}
+
+func (p *paced) Close() error { return p.r.Close() }
+
+func (p *paced) tick() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return
+	}
+	if err := p.c.windowEnds(time.Now()); err != nil {
+		p.cancel(err)
+		return
+	}
+	p.timer.Reset(time.Until(earlier(p.c.begun.Add(p.c.window), p.c.end)))
+}
+
+func (p *paced) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	p.timer.Stop()
+}

@@ -1,0 +1,165 @@
+package harvest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	lookupTime = 30 * time.Second // the longest that a look-up may take
+	badName    = 5 * time.Minute  // how long a failure is remembered
+	maxNames   = 100_000          // that are remembered
+	window     = 50               // outcomes by which the resolver is judged
+	enough     = 20               // of them, until it is
+)
+
+// names finds addresses, and remembers them. It tells a resolver that does
+// not work from names that do not exist.
+type names struct {
+	resolver Resolver
+	age      time.Duration
+	turn     chan struct{} // holds a token for everybody who looks up
+	count    *counters
+
+	mu    sync.Mutex // guards the rest
+	known map[string]*name
+	last  [window]bool // outcomes; true is a failure
+	seen  int
+}
+
+// A name is what was found, once done is closed.
+type name struct {
+	done  chan struct{}
+	addrs []netip.Addr
+	err   error
+	until time.Time
+}
+
+// lookup returns the addresses of a host, of which there is at least one.
+func (n *names) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{ip.Unmap()}, nil
+	}
+	for {
+		n.mu.Lock()
+		e := n.known[host]
+		if e != nil {
+			select {
+			case <-e.done:
+				if time.Now().Before(e.until) {
+					n.mu.Unlock()
+					return e.addrs, e.err
+				}
+			default:
+				n.mu.Unlock()
+				select {
+				case <-e.done:
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+				if e.until.IsZero() {
+					continue // who asked went away
+				}
+				return e.addrs, e.err
+			}
+		}
+		e = &name{done: make(chan struct{})}
+		n.known[host] = e
+		n.mu.Unlock()
+		n.ask(ctx, host, e)
+		return e.addrs, e.err
+	}
+}
+
+func (n *names) ask(ctx context.Context, host string, e *name) {
+	defer close(e.done)
+	select {
+	case n.turn <- struct{}{}:
+		defer func() { <-n.turn }()
+	case <-ctx.Done():
+		e.err = ctx.Err()
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	addrs, err := n.resolver.LookupNetIP(limited, "ip", host)
+	if err == nil && len(addrs) == 0 {
+		err = errors.New("it has no address")
+	}
+	if err != nil && ctx.Err() != nil {
+		e.err = ctx.Err()
+		return
+	}
+	n.count.lookups.Add(1)
+	e.until = time.Now().Add(n.age)
+	if err != nil {
+		n.count.unresolved.Add(1)
+		e.err, e.until = fmt.Errorf("look up %.100q: %w", host, err), time.Now().Add(badName)
+	}
+	for _, a := range addrs {
+		e.addrs = append(e.addrs, a.Unmap().WithZone(""))
+	}
+	// That a name does not exist is an answer of a resolver that works.
+	var dns *net.DNSError
+	failed := err != nil && !(errors.As(err, &dns) && dns.IsNotFound)
+
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.last[n.seen%window] = failed
+	n.seen++
+	if len(n.known) > maxNames {
+		now := time.Now()
+		for host, e := range n.known {
+			if now.After(e.until) && !e.until.IsZero() || len(n.known) > maxNames {
+				delete(n.known, host)
+			}
+		}
+	}
+}
+
+// reset forgets failures, and what they say of the resolver.
+func (n *names) reset() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.seen = 0
+	for host, e := range n.known {
+		if e.err != nil {
+			delete(n.known, host)
+		}
+	}
+}
+
+// A verdict on the resolver.
+type verdict int
+
+const (
+	unknown verdict = iota
+	sound
+	broken
+)
+
+// verdict judges the last look-ups (P04, G33).
+func (n *names) verdict() verdict {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all, failed := min(n.seen, window), 0
+	for _, f := range n.last[:all] {
+		if f {
+			failed++
+		}
+	}
+	switch {
+	case all < enough:
+		return unknown
+	case failed*10 > all*9:
+		return broken
+	case failed*2 > all:
+		return unknown // it may become clear; until then nobody is blamed
+	}
+	return sound
+}

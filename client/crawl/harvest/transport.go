@@ -1,0 +1,239 @@
+package harvest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	lease    = 5 * time.Minute // the longest that a caller may leave a body unread while it has the site's turn
+	maxAwait = 5 * time.Minute // the longest long poll that is believed
+)
+
+// Transport returns a way to ask an origin by net/http with all that holds for
+// tasks: the turn of the site, from before the request until the body is closed
+// or at its end, and the gaps; the addresses that are allowed; the headers that
+// name us. A long poll, which is a request whose query has wait=, and a
+// WebSocket wait for the turn but do not keep it: while they wait for news,
+// pages are fetched. Other origins are refused. There are no cookies and no
+// proxy; redirects are the http.Client's.
+//
+// It is an *http.Transport so that what takes from one how to dial, as
+// WebSockets do, dials by these rules too. Harvester.Close closes its
+// connections, and so does the end of Run.
+func (h *Harvester) Transport(origin string) *http.Transport {
+	h.start()
+	v := &visitor{h, origin}
+	t := &http.Transport{DialContext: v.dial}
+	if h.TLS != nil {
+		t.TLSClientConfig = h.TLS.Clone()
+	}
+	t.RegisterProtocol("http", v)
+	t.RegisterProtocol("https", v)
+	return t
+}
+
+// Close closes the connections of all Transports that are not in use.
+func (h *Harvester) Close() {
+	h.start()
+	h.inner.CloseIdleConnections()
+}
+
+// newInner returns what asks, once it is the site's turn.
+func (h *Harvester) newInner() *http.Transport {
+	t := &http.Transport{
+		DialContext:            h.dialHost,
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    positive(h.ConnectTimeout, DefaultConnect),
+		MaxResponseHeaderBytes: maxHeader,
+		MaxIdleConnsPerHost:    1,
+		IdleConnTimeout:        keepIdle,
+	}
+	if h.TLS != nil {
+		t.TLSClientConfig = h.TLS.Clone()
+	}
+	return t
+}
+
+// dialHost connects to a host, if that is allowed.
+func (h *Harvester) dialHost(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, positive(h.ConnectTimeout, DefaultConnect))
+	defer cancel()
+	ips, err := h.locate(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	nc, _, err := h.connect(ctx, ips, port)
+	return nc, err
+}
+
+// A visitor asks one origin by net/http.
+type visitor struct {
+	h      *Harvester
+	origin string
+}
+
+// dial is for WebSockets only: all else goes by RoundTrip.
+func (v *visitor) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if s, err := newSite(v.origin); err != nil || address != net.JoinHostPort(s.host, s.port) {
+		return nil, fmt.Errorf("dial %.100q: it is not of %s", address, v.origin)
+	}
+	s, err := v.h.acquire(ctx, v.origin)
+	if err != nil {
+		return nil, err
+	}
+	v.h.finish(s, 0, nil)
+	return v.h.dialHost(ctx, network, address)
+}
+
+// finish gives the turn of a site back after an access, in which the site took
+// so long.
+func (h *Harvester) finish(s *site, took time.Duration, resp *http.Response) {
+	a := Answer{Asked: time.Now(), Took: took}
+	if resp != nil {
+		a.Status, a.Header = resp.StatusCode, resp.Header
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leave(s, &a)
+	h.release(s)
+}
+
+// RoundTrip is for net/http.
+func (v *visitor) RoundTrip(r *http.Request) (*http.Response, error) {
+	h := v.h
+	resp, err := v.ask(r)
+	if err != nil && r.Body != nil {
+		r.Body.Close()
+	}
+	h.count.requests.Add(1)
+	if err != nil {
+		h.count.faults.Add(1)
+	}
+	return resp, err
+}
+
+func (v *visitor) ask(r *http.Request) (*http.Response, error) {
+	h := v.h
+	if protocol.Origin(r.URL.String()) != v.origin {
+		return nil, fmt.Errorf("%.200s is not of %s", r.URL, v.origin)
+	}
+	s, err := h.acquire(r.Context(), v.origin)
+	if err != nil {
+		return nil, err
+	}
+	begun, patience := time.Now(), positive(h.HeaderTimeout, DefaultHeader)
+	await, polls := longPoll(r.URL)
+	if polls {
+		h.finish(s, 0, nil)
+		patience += await
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	w := &watch{}
+	w.end = sync.OnceFunc(func() {
+		w.timer.Stop()
+		cancel(nil)
+		if !polls {
+			h.finish(s, time.Duration(w.took.Load()), w.resp.Load())
+		}
+	})
+	w.mu.Lock()
+	w.timer = time.AfterFunc(patience, func() {
+		cancel(errSilent)
+		w.mu.Lock() // it is set by now
+		defer w.mu.Unlock()
+		if w.resp.Load() != nil {
+			w.end() // the body may never be closed
+		}
+	})
+	w.mu.Unlock()
+	r2 := r.Clone(ctx)
+	if r2.Header.Get("User-Agent") == "" || h.Agent != "" {
+		r2.Header.Set("User-Agent", headerValue(cmp.Or(h.Agent, defaultAgent)))
+	}
+	if from := headerValue(h.From); from != "" {
+		r2.Header.Set("From", from)
+	}
+	resp, err := h.inner.RoundTrip(r2)
+	w.took.Store(int64(time.Since(begun)))
+	if err != nil {
+		err = w.explain(ctx, err)
+		w.end()
+		return nil, err
+	}
+	w.resp.Store(resp)
+	w.timer.Reset(lease)
+	resp.Body = &watchedBody{ReadCloser: resp.Body, watch: w, ctx: ctx}
+	return resp, nil
+}
+
+// longPoll reports whether a URL asks to wait for news, and how long.
+func longPoll(u *url.URL) (time.Duration, bool) {
+	if !strings.Contains(u.RawQuery, "wait=") {
+		return 0, false
+	}
+	v := u.Query().Get("wait")
+	n, err := strconv.ParseUint(v, 10, 16)
+	return min(time.Duration(n)*time.Second, maxAwait), err == nil && n > 0
+}
+
+// A watch ends a request that goes on for too long without anything.
+type watch struct {
+	end  func() // gives the turn back, once
+	took atomic.Int64
+	resp atomic.Pointer[http.Response]
+
+	mu    sync.Mutex // until timer is set
+	timer *time.Timer
+}
+
+func (w *watch) explain(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+		return cause
+	}
+	return err
+}
+
+type watchedBody struct {
+	io.ReadCloser
+	*watch
+	ctx context.Context // of the request, for its cause
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	b.timer.Reset(lease)
+	begun := time.Now()
+	n, err := b.ReadCloser.Read(p)
+	b.took.Add(int64(time.Since(begun)))
+	b.timer.Reset(lease)
+	if err != nil {
+		if err != io.EOF {
+			err = b.explain(b.ctx, err)
+		}
+		b.end()
+	}
+	return n, err
+}
+
+func (b *watchedBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.end()
+	return err
+}
