@@ -1,0 +1,232 @@
+// Package crawl is the crawler's engine: WIRE's four roles (V12), in cycles.
+//
+//	Manager    chooses what to ask for, and makes closed batches of it
+//	Harvester  asks, politely (package harvest)
+//	Gatherer   reads what was answered (package gather)
+//	Seeder     admits what was found (package seed)
+//
+// and beside them the sources: whatever tells of a site's pages, such as its
+// manifest and stream, sitemaps, feeds and notices. All of them meet in the
+// collection, which remembers: each role can be killed at any point, and the
+// next run goes on from what was committed.
+//
+// Data goes round one way. The Manager takes entries from the frontier and hands
+// a batch to the Harvester; answers are read on all cores; what was read is
+// collected into turns, each one transaction; and what a turn made ready goes to the
+// frontier.
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/gather"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/trust"
+)
+
+// A Crawler is an engine. Set its fields, then Run it, once; they are not to be
+// changed while it runs.
+type Crawler struct {
+	Collection *collection.Collection // open for writing. Required
+	Harvester  *harvest.Harvester     // required
+	Seeder     *seed.Seeder           // nil means one with the rules' defaults
+	Gatherer   gather.Gatherer        // a copy of it serves every reading goroutine
+
+	// Strategy orders the frontier; it must be the collection's own.
+	Strategy frontier.Strategy
+	Policy   fresh.Policy // the collection's own, too
+	Quality  Quality      // the same
+	Batch    frontier.BatchOptions
+	Memory   frontier.Options
+
+	// Trust are the numbers of the trust rule; the zero value is its default.
+	Trust trust.Rules
+
+	// Start are URLs to begin with; those known already are passed over.
+	Start []string
+
+	// Once ends Run when nothing is left to ask for, or a Stop says so. Else
+	// Run goes on until it is told to end.
+	Once bool
+	Stop Stop
+
+	// Patience is how long a crawl that is to end waits for pages that are to
+	// be asked again. Zero means a minute.
+	Patience time.Duration
+
+	// What not to use. Pages are read for their links even where a manifest
+	// names all pages, unless NoParse says otherwise.
+	NoParse, NoManifests, NoSitemaps, NoFeeds, NoStreams bool
+
+	// How often sources are asked that do not tell by themselves.
+	RobotsEvery   time.Duration // zero means 24 hours (RFC 9309)
+	SitemapEvery  time.Duration // zero means 24 hours
+	FeedEvery     time.Duration // zero means an hour
+	ManifestEvery time.Duration // where a site has no other door; zero means 10 minutes
+	SourceAgain   time.Duration // after a source was not there; zero means 7 days
+
+	Log *slog.Logger
+
+	run  atomic.Pointer[run]
+	last atomic.Pointer[Status] // of a run that has ended
+}
+
+// A Stop says when a crawl has had enough (V30). Zero values do not stop.
+type Stop struct {
+	Pages int           // answers with a page
+	Bytes int64         // of bodies
+	After time.Duration // since Run began
+	Value float32       // of the best page left: less than this is not worth a request
+}
+
+// ErrRunning is returned by what needs a running crawler.
+var ErrRunning = errors.New("the crawler is not running")
+
+// Run crawls until ctx ends or, with Once, until it is done, and returns nil
+// then. What was asked for when ctx ends is still taken in. It returns an error
+// if it cannot go on: the collection cannot be written.
+func (c *Crawler) Run(ctx context.Context) error {
+	if err := c.crawl(ctx); err != nil {
+		return fmt.Errorf("crawl: %w", err)
+	}
+	return nil
+}
+
+// A run is a Crawler at work.
+type run struct {
+	*Crawler
+	ctx   context.Context // ends when there is to be no more asking
+	log   *slog.Logger
+	began time.Time
+
+	answers chan *harvest.Answer // to be read
+	reads   chan read            // to be committed
+	hurry   chan struct{}        // somebody waits for the commit
+	news    chan struct{}        // the frontier or a source has something new
+
+	mu           sync.Mutex // guards what follows
+	front        *frontier.Frontier
+	sites        map[frontier.SiteID]*site
+	origins      map[string]*site
+	due          sourceHeap
+	closed       bool                      // reads is; guarded by callers
+	judging      sync.Mutex                // guards claims and what sites are trusted with; nothing else is locked under it
+	dirty        map[*site]struct{}        // sites whose record is to be stored
+	dirtySources map[*source]struct{}      // followed ones whose record is to be stored
+	flushed      time.Time                 // when they were
+	claims       map[frontier.PageID]claim // notices that were taken and are not judged
+	busy         int                       // tasks given to the harvester and not committed, and other work that may find pages
+	batches      uint64
+	enough       string // why the crawl is to end; empty: it is not
+
+	count   counters
+	callers sync.RWMutex   // held for reading by who sends to reads from outside
+	group   sync.WaitGroup // followers
+	fail    context.CancelCauseFunc
+}
+
+func (c *Crawler) crawl(ctx context.Context) (err error) {
+	r := &run{Crawler: c, log: c.Log, began: time.Now(),
+		answers: make(chan *harvest.Answer, 64), reads: make(chan read, 256),
+		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	if c.Seeder == nil {
+		c.Seeder = &seed.Seeder{}
+	}
+	if r.front, err = frontier.New(c.Strategy, c.Collection.Queue(), &c.Memory); err != nil {
+		return err
+	}
+	if err := r.load(); err != nil {
+		return err
+	}
+	// Whoever works asks work whether to end; what was asked for is committed whatever happens.
+	work, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	r.ctx, r.fail = work, fail
+	c.run.Store(r)
+	defer func() {
+		s := c.Status()
+		s.Running, s.InFlight, s.Busy = false, 0, 0
+		c.last.Store(&s)
+		c.run.Store(nil)
+	}()
+	if err := r.begin(); err != nil {
+		return err
+	}
+	var readers, keeper sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		g := c.Gatherer
+		readers.Go(func() { r.readAll(&g) })
+	}
+	keeper.Go(func() {
+		if err := r.keep(); err != nil {
+			fail(&failure{err})
+		}
+	})
+	if err := r.harvest(work); err != nil && ctx.Err() == nil {
+		fail(&failure{err})
+	}
+	fail(nil) // followers end
+	r.group.Wait()
+	close(r.answers)
+	readers.Wait()
+	r.callers.Lock() // whoever asked from outside has been answered, or will be told that it is too late
+	defer r.callers.Unlock()
+	close(r.reads)
+	r.closed = true
+	keeper.Wait()
+	var f *failure
+	if errors.As(context.Cause(work), &f) {
+		return f.err
+	}
+	return nil
+}
+
+// blindTime is how long a crawler waits that can look up no names any more.
+const blindTime = 5 * time.Minute
+
+// harvest runs the Harvester, and again after a pause where names cannot be
+// looked up (P04): that is no fault of the sites, and passes.
+func (r *run) harvest(ctx context.Context) error {
+	for {
+		err := r.Harvester.Run(ctx, r.next, func(a *harvest.Answer) { r.answers <- a })
+		if !errors.Is(err, harvest.ErrResolver) || r.Once {
+			return err
+		}
+		r.log.Error("no names can be looked up: the crawl pauses; look at the name server, or name another with --resolver", "err", err, "pause", blindTime)
+		t := time.NewTimer(blindTime)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		}
+	}
+}
+
+// A failure is why a run cannot go on, as opposed to being told to stop.
+type failure struct{ err error }
+
+func (f *failure) Error() string { return f.err.Error() }
+
+// rouse wakes whoever waits for something to do.
+func (r *run) rouse() {
+	select {
+	case r.news <- struct{}{}:
+	default:
+	}
+}

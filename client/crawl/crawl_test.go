@@ -1,0 +1,125 @@
+package crawl_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// A web is a server of pages that counts what it is asked.
+type web struct {
+	*httptest.Server
+	mu    sync.Mutex
+	pages map[string]string
+	asked map[string]int
+}
+
+func newWeb(t *testing.T, pages map[string]string) *web {
+	w := &web{pages: pages, asked: map[string]int{}}
+	w.Server = httptest.NewServer(w)
+	t.Cleanup(w.Close)
+	return w
+}
+
+func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked[req.URL.Path]++
+	body, ok := w.pages[req.URL.Path]
+	if !ok {
+		http.NotFound(rw, req)
+		return
+	}
+	etag := fmt.Sprintf(`"%x"`, len(body)*31+len(req.URL.Path))
+	rw.Header().Set("ETag", etag)
+	if req.Header.Get("If-None-Match") == etag {
+		rw.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if strings.HasSuffix(req.URL.Path, ".txt") {
+		rw.Header().Set("Content-Type", "text/plain")
+	} else {
+		rw.Header().Set("Content-Type", "text/html")
+	}
+	fmt.Fprint(rw, body)
+}
+
+// counts returns how often each path was asked for, special files apart.
+func (w *web) counts() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := map[string]int{}
+	for p, c := range w.asked {
+		if p != "/robots.txt" && p != "/robots.rdf" && p != "/sitemap.xml" {
+			n[p] = c
+		}
+	}
+	return n
+}
+
+func page(title string, links ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "<!doctype html><title>%s</title><p>This is %s.", title, title)
+	for _, l := range links {
+		fmt.Fprintf(&b, " <a href=%q>%s</a>", l, l)
+	}
+	return b.String()
+}
+
+func open(t *testing.T, dir string) *collection.Collection {
+	t.Helper()
+	col, err := collection.Open(dir, &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality.Of, Contents: collection.WARC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return col
+}
+
+func crawler(col *collection.Collection, start ...string) *crawl.Crawler {
+	return &crawl.Crawler{Collection: col, Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality,
+		Harvester: &harvest.Harvester{Wait: -1, Slow: -1, Private: true, Agent: "parley-test/1"}, Start: start, Once: true}
+}
+
+func TestSilentSite(t *testing.T) {
+	w := newWeb(t, map[string]string{
+		"/":            page("home", "a.html", "/b.html", "secret/x.html", "#top"),
+		"/a.html":      page("a", "b.html", "c.html"),
+		"/b.html":      page("b", "/"),
+		"/c.html":      page("c", "gone.html"),
+		"/orphan.html": page("orphan"),
+		"/robots.txt":  "User-agent: *\nDisallow: /secret/\n",
+	})
+	dir := filepath.Join(t.TempDir(), "crawl")
+	col := open(t, dir)
+	if err := crawler(col, w.URL+"/").Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{"/": 1, "/a.html": 1, "/b.html": 1, "/c.html": 1, "/gone.html": 1}
+	if got := w.counts(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("asked for %v, want %v", got, want)
+	}
+	states := map[string]string{}
+	for p, err := range col.Pages(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		states[strings.TrimPrefix(p.URL, w.URL)] = p.State.String()
+	}
+	if want := map[string]string{"/": "held", "/a.html": "held", "/b.html": "held", "/c.html": "held", "/gone.html": "refused", "/secret/x.html": "excluded"}; fmt.Sprint(states) != fmt.Sprint(want) {
+		t.Errorf("pages are %v, want %v", states, want)
+	}
+	if err := col.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

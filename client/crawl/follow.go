@@ -1,0 +1,136 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// follow begins to follow a site that may tell of itself. The run's lock is
+// held. Its pages wait until it has told something for the first time.
+func (r *run) follow(src *source) {
+	st := src.site
+	st.first = src.Polled.IsZero() || r.Once
+	r.busy++
+	r.group.Go(func() {
+		s := r.followed(src)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !src.heard {
+			r.busy--
+		}
+		src.Source, src.heard, st.first = s, false, false
+		if !r.Once || s.Status != http.StatusOK {
+			r.plan(src, s.At)
+		}
+		r.dirtySources[src] = struct{}{}
+		r.rouse()
+	})
+}
+
+// heard says that a site that is followed has told something, or does not: it
+// need not be waited for any longer.
+func (r *run) heard(src *source) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !src.heard {
+		src.heard, src.site.first = true, false
+		r.busy--
+		r.rouse()
+	}
+}
+
+// errOnce ends the following of a site in a crawl that ends: its manifest was read.
+var errOnce = errors.New("read once")
+
+// followed follows a site until it turns out not to tell of itself, or the
+// crawl ends, or, in a crawl that is to end, until its manifest was read.
+func (r *run) followed(src *source) collection.Source {
+	r.mu.Lock()
+	st, s := src.site, src.Source
+	r.mu.Unlock()
+	t := r.Harvester.Transport(st.Origin)
+	from := &client.Source{Base: s.URL, UserAgent: r.Harvester.Agent, Poll: orElse(r.ManifestEvery, manifestEvery),
+		NoStream: r.NoStreams, Log: r.Log, HTTP: &http.Client{Transport: t}}
+	cursor := s.Cursor
+	if r.Once {
+		asked := false
+		from.NoStream, from.NoChanges, from.Poll, cursor = true, true, time.Millisecond, protocol.Cursor{}
+		from.Pace = func(ctx context.Context) error {
+			if asked {
+				return errOnce
+			}
+			asked = true
+			return ctx.Err()
+		}
+	}
+	for step, err := range client.Follow(r.ctx, from, cursor) {
+		now := time.Now()
+		switch {
+		case errors.Is(err, errOnce):
+			s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now.Add(from.Poll)
+			return s
+		case r.ctx.Err() != nil:
+			return s
+		case err != nil:
+			r.log.Debug("follow site", "site", st.Origin, "err", err)
+			s.Polled, s.Status, s.Fault = now, 0, err.Error()
+			s.Fails++
+			var status *client.StatusError
+			if errors.As(err, &status) {
+				s.Status = status.Status
+			}
+			if r.Once || s.Changed.IsZero() { // it has never told anything
+				if s.At = now.Add(orElse(r.SourceAgain, sourceAgain)); s.Status >= 500 || s.Status == 0 || s.Status == http.StatusTooManyRequests {
+					s.At = now.Add(min(firstRetry<<min(s.Fails-1, 16), lastRetry))
+				}
+				return s
+			}
+			r.heard(src)
+			continue
+		}
+		s.Polled, s.Status, s.Fails, s.Fault, s.Changed, s.Door = now, http.StatusOK, 0, "", now, string(step.Door)
+		if err := r.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
+			r.fail(&failure{err})
+			return s
+		}
+		if !step.Cursor.IsZero() {
+			s.Cursor = step.Cursor
+		}
+		if !r.Once {
+			r.heard(src)
+		}
+		r.mu.Lock()
+		src.Source = s
+		r.dirtySources[src] = struct{}{}
+		r.mu.Unlock()
+	}
+	return s
+}
+
+func signalOf(d client.Door) collection.Signal {
+	switch d {
+	case client.Stream:
+		return collection.ByStream
+	case client.Changes:
+		return collection.ByChanges
+	}
+	return collection.ByManifest
+}
+
+// fetchSmall gets a small document, whose redirects are not followed.
+func fetchSmall(c *http.Client, u string, most int64) ([]byte, *http.Response, error) {
+	resp, err := c.Get(u)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	return b, resp, err
+}

@@ -1,0 +1,224 @@
+package crawl
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A read is what an answer, or another piece of news, came to: part of a turn.
+type read struct {
+	visits  []collection.Visit
+	finds   []collection.Find
+	source  *source // asked; what is known of it now is in state
+	state   collection.Source
+	sources []collection.Source // that were named
+	again   []frontier.PageID   // not asked after all
+	answer  *harvest.Answer     // to be released when it is committed
+	busy    int                 // that this ends
+	done    chan<- error        // told when it is committed; may be nil
+}
+
+const (
+	turnSize = 1000                   // visits in a turn, about
+	linger   = 300 * time.Millisecond // until a turn that is not full is committed
+)
+
+// keep commits what is read, in turns, until no more comes.
+func (r *run) keep() error {
+	var turn []read
+	timer := time.NewTimer(linger)
+	timer.Stop()
+	for open := true; open; {
+		full := false
+		select {
+		case x, ok := <-r.reads:
+			if open = ok; ok {
+				if turn = append(turn, x); len(turn) == 1 {
+					timer.Reset(linger)
+				}
+				full = len(turn) >= turnSize || x.done != nil
+			}
+		case <-timer.C:
+			full = true
+		case <-r.hurry:
+			full = len(r.reads) == 0
+		}
+		if len(turn) > 0 && (full || !open) {
+			timer.Stop()
+			err := r.commit(turn, false)
+			for _, x := range turn {
+				if x.answer != nil {
+					x.answer.Release()
+				}
+				if x.done != nil {
+					x.done <- err
+				}
+			}
+			if err != nil {
+				r.fail(&failure{err})
+				for x := range r.reads { // let the others end
+					if x.done != nil {
+						x.done <- err
+					}
+				}
+				return err
+			}
+			clear(turn)
+			turn = turn[:0]
+			r.rouse()
+		}
+	}
+	return r.commit(nil, true)
+}
+
+// commit takes a turn in, and tells the frontier and the sites.
+func (r *run) commit(list []read, last bool) error {
+	var t collection.Turn
+	busy := 0
+	for i := range list {
+		x := &list[i]
+		t.Visits = append(t.Visits, x.visits...)
+		t.Finds = append(t.Finds, x.finds...)
+		if x.source != nil {
+			t.Sources = append(t.Sources, x.state)
+		}
+		t.Sources = append(t.Sources, x.sources...)
+		busy += x.busy
+	}
+	r.mu.Lock()
+	t.Sites = r.changedSites(time.Now(), last)
+	t.Sources = append(t.Sources, r.changedSources()...)
+	r.mu.Unlock()
+	done, err := r.Collection.Commit(&t)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.busy -= busy
+	asked := make([]frontier.PageID, len(t.Visits))
+	for i := range t.Visits {
+		asked[i] = t.Visits[i].Page
+	}
+	r.front.Done(asked)
+	for i := range list {
+		r.front.Return(list[i].again)
+	}
+	for i := range list {
+		if x := &list[i]; x.source != nil {
+			x.source.Source = x.state
+			x.source.site.asking--
+			r.plan(x.source, x.state.At)
+		}
+	}
+	for i := range done.Visited {
+		r.visited(&t.Visits[i], &done.Visited[i])
+	}
+	for i := range done.Sources {
+		if st := r.siteOf(done.Sources[i].Site); st != nil {
+			r.adopt(st, done.Sources[i])
+		}
+	}
+	for i := range done.New {
+		r.siteOf(done.New[i].Site)
+	}
+	r.count.New.Add(int64(len(done.New)))
+	r.tally(&t, &done)
+	if err := r.share(&t, &done); err != nil {
+		return err
+	}
+	r.front.Drop(done.Dropped)
+	r.front.Add(done.Queue)
+	return nil
+}
+
+// tally tells the Seeder what was found of each site at each depth (B11): it
+// judges by that how deep a site goes. The run's lock is held.
+func (r *run) tally(t *collection.Turn, done *collection.Committed) {
+	type place struct {
+		origin  string
+		depth   int
+		dynamic bool
+	}
+	found := map[place]*seed.Tally{}
+	at := func(url string, depth int, dynamic bool) *seed.Tally {
+		p := place{protocol.Origin(url), depth, dynamic}
+		n := found[p]
+		if n == nil {
+			n = &seed.Tally{Depth: depth, Dynamic: dynamic}
+			found[p] = n
+		}
+		return n
+	}
+	for i := range t.Visits {
+		if done.Visited[i].Duplicate {
+			p := &done.Visited[i].Page
+			at(p.URL, p.Depth, p.Dynamic).Duplicates++
+			continue
+		}
+		for j := range t.Visits[i].Links {
+			f := &t.Visits[i].Links[j]
+			at(f.URL, f.Depth, f.Dynamic).Seen++
+		}
+	}
+	for i := range done.New {
+		p := &done.New[i]
+		depth := p.Depth
+		if p.By != collection.ByLink {
+			depth = -1
+		}
+		n := at(p.URL, depth, p.Dynamic)
+		n.New++
+		n.Seen = max(0, n.Seen-1)
+	}
+	for p, n := range found {
+		r.Seeder.Count(p.origin, *n)
+		if st := r.origins[p.origin]; st != nil {
+			st.Pages += n.New
+			r.touch(st)
+		}
+	}
+}
+
+// share gives what the pages that were read have in cash to those that they
+// lead to, where the frontier is ordered by that (L06).
+func (r *run) share(t *collection.Turn, done *collection.Committed) error {
+	if _, ok := r.Strategy.(frontier.Sharer); !ok {
+		return nil
+	}
+	for i := range done.Visited {
+		d := &done.Visited[i]
+		if t.Visits[i].Status != http.StatusOK || t.Visits[i].Fault != "" {
+			continue
+		}
+		to, err := r.Collection.Links(d.Page.ID)
+		if err != nil {
+			return err
+		}
+		var fresh float32
+		if d.Before.Visits == 0 {
+			fresh = 1
+		}
+		if err := r.front.Share(d.Page.ID, fresh, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changedSources returns the records of sources that are followed. The run's lock is held.
+func (r *run) changedSources() (list []collection.Source) {
+	for src := range r.dirtySources {
+		if src.ID != 0 {
+			list = append(list, src.Source)
+		}
+	}
+	clear(r.dirtySources)
+	return list
+}

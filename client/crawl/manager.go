@@ -1,0 +1,255 @@
+package crawl
+
+import (
+	"container/heap"
+	"context"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// next is the Manager: it returns the next batch, and nil when there will
+// be none. The Harvester asks for it before it has done the last one (S08).
+func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
+	for {
+		batch, wake, err := r.prepare(time.Now())
+		if err != nil {
+			return nil, err
+		}
+		if len(batch.Sites) > 0 {
+			return batch, nil
+		}
+		if wake.IsZero() {
+			return nil, nil
+		}
+		select { // what is read and not committed may be what we wait for
+		case r.hurry <- struct{}{}:
+		default:
+		}
+		t := time.NewTimer(max(0, time.Until(wake)))
+		select {
+		case <-r.news:
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, ctx.Err()
+		}
+		t.Stop()
+	}
+}
+
+// longestIdle is how long the Manager sleeps at most.
+const longestIdle = time.Minute
+
+// prepare makes a batch of what is due: sources first, and pages of sites that
+// are not being asked for sources. If there is nothing it says when to look
+// again; the zero time means that the crawl is done.
+func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := &harvest.Batch{}
+	at := map[frontier.SiteID]int{}
+	add := func(st *site, t harvest.Task) {
+		i, ok := at[st.ID]
+		if !ok {
+			i = len(b.Sites)
+			at[st.ID] = i
+			b.Sites = append(b.Sites, harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay})
+		}
+		b.Sites[i].Tasks = append(b.Sites[i].Tasks, t)
+	}
+	if r.enough == "" {
+		r.enough = r.stopped(now)
+	}
+	if r.enough == "" {
+		r.askSources(now, add)
+		if err := r.askPages(now, add); err != nil {
+			return nil, now, err
+		}
+	}
+	if len(b.Sites) > 0 {
+		r.batches++
+		b.Number = r.batches
+		r.count.Batches.Store(int64(r.batches))
+		return b, now, nil
+	}
+	if r.enough != "" && r.busy == 0 {
+		return b, time.Time{}, nil
+	}
+	return b, r.wake(now), nil
+}
+
+// wake returns when there may be something to do, the zero time if never.
+func (r *run) wake(now time.Time) time.Time {
+	next := now.Add(longestIdle)
+	if r.busy > 0 {
+		r.log.Debug("waiting", "busy", r.busy)
+		return next
+	}
+	soon := now.Add(r.patience())
+	idle := true
+	if ms := r.front.Wake(now.UnixMilli()); ms > 0 {
+		t := time.UnixMilli(ms)
+		idle = t.After(soon)
+		next = earliest(next, t)
+	}
+	if len(r.due) > 0 {
+		t := r.due[0].At
+		idle = idle && t.After(soon)
+		next = earliest(next, t)
+	}
+	for _, st := range r.quiet(now) {
+		idle = idle && st.After(soon)
+		next = earliest(next, st)
+	}
+	r.log.Debug("nothing to ask for", "busy", r.busy, "wake", r.front.Wake(now.UnixMilli())-now.UnixMilli(), "sources", len(r.due), "idle", idle)
+	if r.Once && idle {
+		return time.Time{}
+	}
+	if next.Before(now) { // the zero time has a meaning of its own
+		return now
+	}
+	return next
+}
+
+// quiet returns until when sites want to be left alone that have pages ready.
+func (r *run) quiet(now time.Time) (until []time.Time) {
+	for _, st := range r.sites {
+		if now.Before(st.Quiet) {
+			until = append(until, st.Quiet)
+		}
+	}
+	return until
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (r *run) patience() time.Duration {
+	if r.Patience > 0 {
+		return r.Patience
+	}
+	return time.Minute
+}
+
+// stopped says why the crawl has had enough (V30), or nothing.
+func (r *run) stopped(now time.Time) string {
+	switch s := r.Stop; {
+	case s.Pages > 0 && r.count.Fetched.Load() >= int64(s.Pages):
+		return "enough pages"
+	case s.Bytes > 0 && r.count.Bytes.Load() >= s.Bytes:
+		return "enough bytes"
+	case s.After > 0 && now.Sub(r.began) >= s.After:
+		return "enough time"
+	}
+	return ""
+}
+
+// askSources adds a task for each source that is due.
+func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
+	for len(r.due) > 0 && !r.due[0].At.After(now) {
+		src := heap.Pop(&r.due).(*source)
+		st := src.site
+		if src.busy || r.unwanted(src) {
+			continue
+		}
+		if src.Kind != collection.Robots && !st.obeys() {
+			r.plan(src, now.Add(time.Second)) // robots.txt comes first
+			continue
+		}
+		src.busy = true
+		if src.Kind == collection.ManifestRDF {
+			r.follow(src)
+			continue
+		}
+		st.asking++
+		r.busy++
+		add(st, harvest.Task{URL: src.URL, Source: src.ID, MaxBytes: sourceBytes(src.Kind),
+			IfNoneMatch: src.ETag, IfModifiedSince: src.LastModified})
+	}
+}
+
+// unwanted reports whether a source is of a kind that is not to be used.
+func (r *run) unwanted(src *source) bool {
+	switch src.Kind {
+	case collection.ManifestRDF:
+		return r.NoManifests
+	case collection.SitemapXML:
+		return r.NoSitemaps
+	case collection.NewsFeed:
+		return r.NoFeeds
+	}
+	return false
+}
+
+// askPages adds tasks for the pages that come first.
+func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
+	o := r.Batch
+	o.Skip = func(id frontier.SiteID) bool {
+		st := r.siteOf(id)
+		if st != nil {
+			r.complete(st)
+		}
+		return st == nil || st.waits(now)
+	}
+	if left := r.Stop.Pages - int(r.count.Fetched.Load()) - r.busy; r.Stop.Pages > 0 {
+		if left <= 0 {
+			return nil
+		}
+		if o.Size == 0 || left < o.Size {
+			o.Size = left
+		}
+	}
+	list, err := r.front.Batch(now.UnixMilli(), o)
+	if err != nil {
+		return err
+	}
+	var forbidden []collection.Visit
+	for _, s := range list {
+		st := r.siteOf(s.Site)
+		ids := make([]frontier.PageID, len(s.Entries))
+		for i, e := range s.Entries {
+			ids[i] = e.Page
+		}
+		pages, err := r.Collection.PagesByID(ids)
+		if err != nil {
+			return err
+		}
+		if t, ok := r.probeSoft(st); ok {
+			r.busy++
+			add(st, t)
+		}
+		for i := range pages {
+			p := &pages[i]
+			if rule := r.Seeder.Forbids(p.URL); rule != "" {
+				forbidden = append(forbidden, collection.Visit{Page: p.ID, Exclude: rule})
+				continue
+			}
+			r.busy++
+			add(st, task(p))
+		}
+	}
+	if len(forbidden) > 0 {
+		r.busy++
+		r.group.Go(func() { r.reads <- read{visits: forbidden, busy: 1} })
+	}
+	return nil
+}
+
+// task is what to ask for a page.
+func task(p *collection.Page) harvest.Task {
+	t := harvest.Task{Page: p.ID, URL: p.URL, Depth: p.Depth, Want: p.Debt, Signal: string(p.Signal)}
+	// Where a site has just named another digest, its validators may be too
+	// coarse to tell: two edits of one second look alike. The last of several
+	// requests is not conditional for the same reason.
+	if p.State == collection.Held && (p.Debt == p.Digest || p.Debt.IsZero() || p.Missed == 1) {
+		t.IfNoneMatch, t.IfModifiedSince = p.ETag, p.LastModified
+	}
+	return t
+}

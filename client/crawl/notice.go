@@ -1,0 +1,227 @@
+package crawl
+
+import (
+	"context"
+	"time"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A claim is a notice that was taken: the next visit of its page judges it.
+type claim struct {
+	trust.Claim
+	voice string
+}
+
+// apply takes in what a source told of a site: the one door for all of them.
+func (r *run) apply(st *site, source uint64, step client.Step, by collection.Signal) error {
+	now := time.Now()
+	taken := map[frontier.PageID]claim{}
+	o := collection.ApplyOptions{
+		Admit: func(url string) collection.Find {
+			return find(r.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed}), protocol.Depth(url), by)
+		},
+		Take: func(p *collection.Page, item *protocol.Item) bool {
+			r.judging.Lock()
+			defer r.judging.Unlock()
+			v := st.trust.Voice(string(by))
+			if old, ok := r.claims[p.ID]; ok && old.voice == string(by) {
+				return true // said again before it could be judged
+			}
+			if !r.Trust.Notice(v, now).Taken() {
+				return false
+			}
+			taken[p.ID] = claim{voice: string(by), Claim: trust.Claim{At: now, Modified: item.Modified, Digest: item.Digest}}
+			return true
+		},
+	}
+	done, err := r.Collection.Apply(source, step, by, o)
+	if err != nil {
+		return err
+	}
+	r.count.Told.Add(int64(len(step.Changes)))
+	r.count.Ignored.Add(int64(done.Ignored))
+	if done.Held > 0 {
+		r.log.Warn("a manifest has dropped most of its pages: they stay until it says so again a day later", "site", st.Origin, "pages", done.Held)
+	}
+	r.judging.Lock()
+	for id, c := range taken {
+		r.claims[id] = c
+	}
+	r.judging.Unlock()
+	r.mu.Lock()
+	if len(taken)+done.Ignored > 0 {
+		r.touch(st)
+	}
+	r.front.Drop(done.Dropped)
+	r.front.Add(done.Queue)
+	r.mu.Unlock()
+	r.rouse()
+	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !r.Once {
+		return r.hastenAll(done.Queue)
+	}
+	return nil
+}
+
+// visited takes in what a visit has shown: of the notice that led to it, and of
+// the site's shape. The run's lock is held.
+func (r *run) visited(v *collection.Visit, d *collection.Visited) {
+	st := r.sites[d.Page.Site]
+	if st == nil {
+		return
+	}
+	if d.Changed {
+		r.count.Changed.Add(1)
+	}
+	if d.Duplicate {
+		r.count.Duplicates.Add(1)
+	}
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	c, ok := r.claims[d.Page.ID]
+	if !ok {
+		return
+	}
+	again := d.Page.Told && d.Mismatched
+	seen := trust.Seen{Asked: v.Asked, Status: v.Status, Digest: d.Page.Digest, Modified: v.Modified,
+		Changed: d.Changed, Soft404: v.Soft404, Duplicate: d.Duplicate, Again: again, Later: c.At.After(v.Asked)}
+	if v.Fault != "" {
+		seen.Status = 0
+	}
+	if d.Before.Visits > 0 {
+		seen.Last, seen.LastChanged = d.Before.Last, d.Before.Visits == 1
+	}
+	r.Trust.Outcome(st.trust.Voice(c.voice), trust.Judge(c.Claim, seen), v.Asked)
+	r.touch(st)
+	if !again {
+		delete(r.claims, d.Page.ID)
+	}
+}
+
+// Notice takes in that pages have changed, as somebody says who speaks for
+// their sites. It returns when that is stored.
+func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signal) error {
+	r := c.run.Load()
+	if r == nil {
+		return ErrRunning
+	}
+	of := map[string][]protocol.Change{}
+	for _, u := range urls {
+		if v := r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Listed}); v.OK {
+			o := protocol.Origin(v.URL)
+			of[o] = append(of[o], protocol.Change{Op: protocol.Update, Item: protocol.Item{URL: v.URL, Length: -1}})
+		}
+	}
+	for origin, changes := range of {
+		r.mu.Lock()
+		st := r.origins[origin]
+		r.mu.Unlock()
+		if st == nil {
+			continue // IndexNow does not make us crawl sites that nobody asked us to
+		}
+		for len(changes) > 0 {
+			n := min(len(changes), protocol.MaxBatch)
+			if err := r.apply(st, 0, client.Step{Changes: changes[:n]}, by); err != nil {
+				return err
+			}
+			changes = changes[n:]
+		}
+	}
+	return nil
+}
+
+// Add asks for pages first of all, in the open cycle (V01): somebody wants
+// them. It returns when that is stored, and what became of each.
+func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error) {
+	r := c.run.Load()
+	if r == nil {
+		return nil, ErrRunning
+	}
+	var x read
+	verdicts := make([]seed.Verdict, len(urls))
+	for i, u := range urls {
+		verdicts[i] = r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
+		if verdicts[i].OK {
+			x.finds = append(x.finds, find(verdicts[i], 0, collection.ByPerson))
+		}
+	}
+	if err := r.submit(ctx, x); err != nil {
+		return nil, err
+	}
+	for _, f := range x.finds {
+		p, ok, err := r.Collection.Page(f.URL)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			r.hasten(&p)
+		}
+	}
+	return verdicts, nil
+}
+
+// submit has something committed that comes from outside, and waits for that.
+func (r *run) submit(ctx context.Context, x read) error {
+	r.callers.RLock()
+	defer r.callers.RUnlock()
+	if r.closed {
+		return ErrRunning
+	}
+	done := make(chan error, 1)
+	x.done = done
+	select {
+	case r.reads <- x:
+		return <-done
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// mostHasty is how many pages of one step go to the open cycle: a site's own
+// queue is as good for the rest.
+const mostHasty = 100
+
+func (r *run) hastenAll(queue []frontier.Entry) error {
+	var ids []frontier.PageID
+	for _, e := range queue[:min(len(queue), mostHasty)] {
+		ids = append(ids, e.Page)
+	}
+	pages, err := r.Collection.PagesByID(ids)
+	for i := range pages {
+		if pages[i].Told {
+			r.hasten(&pages[i])
+		}
+	}
+	return err
+}
+
+// hasten puts a page first in its site's queue, in the cycle that is open.
+func (r *run) hasten(p *collection.Page) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := r.siteOf(p.Site)
+	if st == nil {
+		return
+	}
+	now := time.Now()
+	if r.Seeder.Forbids(p.URL) != "" || st.waits(now) {
+		r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
+		r.rouse()
+		return
+	}
+	if !r.front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
+		return // it is asked for already
+	}
+	r.busy++
+	if err := r.Harvester.Insert(harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: []harvest.Task{task(p)}}); err != nil {
+		r.busy--
+		r.front.Return([]frontier.PageID{p.ID})
+		r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
+	}
+}

@@ -1,0 +1,75 @@
+package crawl
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/parleyweb/parley/client/collection"
+)
+
+// A Quality weighs what is known of a page into its intrinsic quality (V02,
+// V14). Each input is between 0 and 1, and so is the sum: weights are taken as shares.
+type Quality struct {
+	Depth    float64 // 1 at a start page, half as much one link away, a third two links away
+	Static   float64 // 1 for a page that is no program's
+	Queue    float64 // larger sites first: the logarithm of the pages that wait on its site
+	Access   float64 // how often the page is visited, as its site says; a half where it does not
+	Pagerank float64 // a half for the average page
+}
+
+// DefaultQuality weighs what is known without a look at the whole graph.
+var DefaultQuality = Quality{Depth: 1, Static: 1, Access: 1}
+
+// ParseQuality reads weights such as "depth=1,static=0.5". Those that are not
+// named are 0; the empty string means DefaultQuality.
+func ParseQuality(s string) (Quality, error) {
+	if s == "" {
+		return DefaultQuality, nil
+	}
+	var q Quality
+	of := map[string]*float64{"depth": &q.Depth, "static": &q.Static, "queue": &q.Queue, "access": &q.Access, "pagerank": &q.Pagerank}
+	for part := range strings.SplitSeq(s, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		w, err := strconv.ParseFloat(value, 64)
+		to := of[name]
+		if to == nil || err != nil || !(w >= 0) || math.IsInf(w, 0) {
+			return Quality{}, fmt.Errorf("weight %q: want depth, static, queue, access or pagerank, and a number, such as depth=1", part)
+		}
+		*to = w
+	}
+	if q.sum() == 0 {
+		return Quality{}, fmt.Errorf("weights %q: all are 0", s)
+	}
+	return q, nil
+}
+
+func (q Quality) sum() float64 { return q.Depth + q.Static + q.Queue + q.Access + q.Pagerank }
+
+// queueFull is how many waiting pages make a site as large as can be: what a
+// site may have (G04).
+const queueFull = 25_000
+
+// Of returns the quality of a page of a site. A duplicate has none (App. W).
+func (q Quality) Of(p *collection.Page, s *collection.Site) float64 {
+	sum := q.sum()
+	if sum == 0 || p.Original != 0 {
+		return 0
+	}
+	v := q.Depth / float64(1+max(0, p.Depth))
+	if !p.Dynamic {
+		v += q.Static
+	}
+	v += q.Queue * min(1, math.Log1p(float64(max(0, s.Ready)))/math.Log1p(queueFull))
+	access := 0.5
+	if x := float64(p.Importance); x >= 0 && x <= 1 {
+		access = x
+	}
+	v += q.Access * access
+	rank := 0.5
+	if x := float64(p.Rank); x > 0 {
+		rank = x / (1 + x)
+	}
+	return (v + q.Pagerank*rank) / sum
+}

@@ -1,0 +1,138 @@
+package crawl
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/gather"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// readAll reads answers until no more come.
+func (r *run) readAll(g *gather.Gatherer) {
+	var page gather.Page
+	for a := range r.answers {
+		r.count.asked(a)
+		if a.Fault != "" {
+			r.log.Debug("no answer", "url", a.Task.URL, "fault", a.Fault, "err", a.Err)
+		}
+		switch {
+		case a.Fault == harvest.FaultStopped && a.Page != 0:
+			r.reads <- read{again: []frontier.PageID{a.Page}, busy: 1}
+			a.Release()
+		case a.Page == 0:
+			r.readSource(a, g, &page)
+		default:
+			v := r.visit(a, g, &page)
+			r.reads <- read{visits: []collection.Visit{v}, answer: a, busy: 1}
+		}
+	}
+}
+
+// visit is what the answer for a page came to.
+func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) collection.Visit {
+	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
+		Status: a.Status, Proto: a.Proto, Header: a.Header}
+	if a.Fault != "" && a.Fault != harvest.FaultSize {
+		v.Fault = string(a.Fault)
+		if a.Err != nil {
+			v.Fault = a.Err.Error()
+		}
+		v.Silent = a.Fault == harvest.FaultDNS || a.Fault == harvest.FaultConnect || a.Fault == harvest.FaultTimeout && a.Status == 0
+		v.DNS = a.Fault == harvest.FaultDNS
+		return v
+	}
+	h := a.Header
+	v.ETag, v.LastModified = h.Get("ETag"), h.Get("Last-Modified")
+	v.Type = mediaType(h)
+	v.Again = retryAfter(h, time.Now())
+	if t, err := http.ParseTime(v.LastModified); err == nil {
+		v.Modified, _ = protocol.SaneModified(t, time.Now())
+	}
+	switch {
+	case a.Status == http.StatusOK:
+		v.Body, v.Cut = a.Body, a.Fault == harvest.FaultSize
+		if r.NoParse {
+			v.Digest = protocol.Sum(a.Body)
+			return v
+		}
+		if err := g.Read(page, a.URL, h, a.Body); err != nil {
+			r.log.Debug("read page", "url", a.URL, "err", err)
+		}
+		v.Title, v.Language, v.Canonical, v.NoIndex = page.Title, page.Language, page.Canonical, page.NoIndex
+		v.Digest, v.Parsed, v.Text = page.Body, page.Parsed, page.Text
+		if v.Soft404 = r.looksGone(a, page); !v.Soft404 {
+			r.admit(a, page, &v)
+		}
+	case a.Location != "":
+		if f := find(r.Seeder.Admit(seed.Ref{URL: a.Location, Depth: a.Depth, Kind: seed.Redirect}), a.Depth, collection.ByLink); f.URL != "" {
+			v.Target = &f
+		}
+	}
+	return v
+}
+
+// admit asks the Seeder about all that a page leads to.
+func (r *run) admit(a *harvest.Answer, page *gather.Page, v *collection.Visit) {
+	if page.NoFollow {
+		return
+	}
+	for _, l := range page.Links {
+		switch l.Kind {
+		case gather.Feed, gather.Sitemap, gather.Manifest:
+			r.named(a.Site, l)
+			continue
+		}
+		if l.NoFollow {
+			continue
+		}
+		ref := seed.Ref{URL: l.URL, Depth: a.Depth + 1}
+		if l.Kind == gather.Embedded {
+			ref.Kind = seed.Embedded
+		}
+		if verdict := r.Seeder.Admit(ref); verdict.OK || byRobots(verdict) {
+			v.Links = append(v.Links, find(verdict, ref.Depth, collection.ByLink))
+		}
+	}
+}
+
+// byRobots reports whether robots.txt alone forbids a URL: such a page is
+// known, so that it can be shown, and is asked for when robots.txt changes.
+func byRobots(v seed.Verdict) bool { return v.URL != "" && strings.HasPrefix(v.Rule, robotsRule) }
+
+const robotsRule = "robots.txt"
+
+func find(v seed.Verdict, depth int, by collection.Signal) collection.Find {
+	f := collection.Find{URL: v.URL, Depth: depth, By: by, Dynamic: v.Dynamic, LogOnly: v.LogOnly}
+	if !v.OK {
+		f.Exclude = v.Rule
+	}
+	return f
+}
+
+func mediaType(h http.Header) string {
+	t, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
+
+// longestAgain bounds what a site may ask for.
+const longestAgain = 24 * time.Hour
+
+// retryAfter reads the header, which is seconds or a date. The zero time means
+// that the site does not say.
+func retryAfter(h http.Header, now time.Time) time.Time {
+	s := h.Get("Retry-After")
+	if n, err := strconv.ParseUint(s, 10, 32); err == nil {
+		return now.Add(min(time.Duration(n)*time.Second, longestAgain))
+	}
+	if t, err := http.ParseTime(s); err == nil && t.After(now) {
+		return earliest(t, now.Add(longestAgain))
+	}
+	return time.Time{}
+}

@@ -1,0 +1,181 @@
+package crawl
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/trust"
+)
+
+// A site is what the engine keeps at hand of one origin. The run's lock guards it.
+type site struct {
+	collection.Site
+	sources map[string]*source // by URL
+	named   map[string]bool    // sources that pages of it have named
+	robots  *source
+	trust   trust.Record
+	soft    softProbe
+	dirty   bool   // Trust, Shape, Delay or Quiet are other than stored
+	asking  int    // sources of it that are asked and not taken in
+	silent  string // why nothing of it may be asked for at present, robots.txt apart
+	first   bool   // its manifest is being read for the first time: pages wait for that
+}
+
+// A source is one that the engine asks when it is due.
+type source struct {
+	collection.Source
+	site  *site
+	index int  // in the heap, -1 if not there
+	busy  bool // asked, or followed
+	heard bool // followed, and not to be waited for
+}
+
+// A sourceHeap orders sources by when they are due.
+type sourceHeap []*source
+
+func (h sourceHeap) Len() int           { return len(h) }
+func (h sourceHeap) Less(i, j int) bool { return h[i].At.Before(h[j].At) }
+func (h sourceHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *sourceHeap) Push(x any) {
+	s := x.(*source)
+	s.index = len(*h)
+	*h = append(*h, s)
+}
+func (h *sourceHeap) Pop() any {
+	old := *h
+	s := old[len(old)-1]
+	*h = old[:len(old)-1]
+	s.index = -1
+	return s
+}
+
+// load takes over what earlier runs knew of sites and their sources.
+func (r *run) load() error {
+	for s := range r.Collection.Sites() {
+		r.know(s)
+	}
+	all, err := r.Collection.Sources(0)
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		if st := r.sites[s.Site]; st != nil {
+			r.adopt(st, s)
+		}
+	}
+	for _, st := range r.sites {
+		if st.robots != nil && !st.robots.Polled.IsZero() {
+			r.obey(st, time.Now())
+		}
+	}
+	return nil
+}
+
+// know makes a site of a record. A site that is new begins with its robots.txt.
+func (r *run) know(s collection.Site) *site {
+	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{}}
+	r.sites[s.ID], r.origins[s.Origin] = st, st
+	r.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
+	if rec, err := trust.Parse(s.Trust); err == nil { // else it begins anew
+		st.trust = rec
+	}
+	return st
+}
+
+// adopt gives a site a source, and plans when to ask it.
+func (r *run) adopt(st *site, s collection.Source) *source {
+	if src := st.sources[s.URL]; src != nil {
+		src.ID = max(src.ID, s.ID)
+		return src
+	}
+	src := &source{Source: s, site: st, index: -1}
+	st.sources[s.URL] = src
+	if s.Kind == collection.Robots {
+		st.robots = src
+	}
+	heap.Push(&r.due, src)
+	return src
+}
+
+// complete makes sure that a site has its robots.txt among its sources. A site
+// of which nothing is to be asked for needs none.
+func (r *run) complete(st *site) {
+	if st.robots == nil {
+		r.adopt(st, collection.Source{Site: st.ID, Kind: collection.Robots, URL: st.Origin + "/robots.txt"})
+	}
+}
+
+// plan says when a source is asked next.
+func (r *run) plan(src *source, at time.Time) {
+	src.At, src.busy = at, false
+	if src.index >= 0 {
+		heap.Fix(&r.due, src.index)
+	} else {
+		heap.Push(&r.due, src)
+	}
+}
+
+// obey puts what is known of a site's robots.txt into force.
+func (r *run) obey(st *site, now time.Time) (changed bool) {
+	s := st.robots
+	changed = r.Seeder.SetRobots(st.Origin, seed.RobotsAnswer{Status: s.Status, Body: s.Body, Since: s.Since}, now)
+	if d := r.Seeder.Delay(st.Origin); st.Delay != d {
+		st.Delay = d
+		r.touch(st)
+	}
+	st.silent = r.Seeder.Silent(st.Origin)
+	return changed
+}
+
+// obeys reports whether the robots.txt of a site is known and in force now.
+func (st *site) obeys() bool { return st.robots != nil && !st.robots.Polled.IsZero() }
+
+// waits reports whether the pages of a site are to wait: its robots.txt is not
+// known yet, or its sources are being asked (App. W), or it wants to be left alone.
+func (st *site) waits(now time.Time) bool {
+	return !st.obeys() || st.silent != "" || st.asking > 0 || st.first || now.Before(st.Quiet)
+}
+
+// siteOf returns the site of an ID, which a commit may just have made.
+func (r *run) siteOf(id frontier.SiteID) *site {
+	if st := r.sites[id]; st != nil {
+		return st
+	}
+	s, ok := r.Collection.SiteByID(id)
+	if !ok {
+		return nil
+	}
+	return r.know(s)
+}
+
+// flushEvery is how often what changes with every page is stored.
+const flushEvery = 10 * time.Second
+
+// changedSites returns the records of sites that are to be stored. The run's lock is held.
+func (r *run) changedSites(now time.Time, all bool) (list []collection.Site) {
+	if !all && now.Sub(r.flushed) < flushEvery {
+		return nil
+	}
+	r.flushed = now
+	for st := range r.dirty {
+		st.dirty = false
+		st.Trust, st.Shape = st.trust.Append(nil), r.Seeder.Shape(st.Origin)
+		list = append(list, st.Site)
+	}
+	clear(r.dirty)
+	return list
+}
+
+// touch says that a site's record is other than stored. The run's lock is held.
+func (r *run) touch(st *site) {
+	if !st.dirty {
+		st.dirty = true
+		r.dirty[st] = struct{}{}
+	}
+}

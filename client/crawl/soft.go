@@ -1,0 +1,64 @@
+package crawl
+
+import (
+	"crypto/rand"
+	"net/http"
+	"strings"
+
+	"github.com/parleyweb/parley/client/crawl/gather"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// softAfter is how many pages a site must have until it is worth a request to
+// find out what it answers for a page that does not exist (P12).
+const softAfter = 20
+
+// A softProbe is what a site answers for what does not exist.
+type softProbe struct {
+	url    string // that was asked for; empty: not yet
+	parsed protocol.Digest
+}
+
+// probeSoft returns a task that finds out, if that is worth it, once a run. The run's lock is held.
+func (r *run) probeSoft(st *site) (harvest.Task, bool) {
+	if st.soft.url != "" || st.Held < softAfter && st.Pages < softAfter || r.NoParse {
+		return harvest.Task{}, false
+	}
+	u := st.Origin + "/" + strings.ToLower(rand.Text()) + ".html"
+	if r.Seeder.Forbids(u) != "" {
+		u = "-"
+	}
+	st.soft.url = u
+	return harvest.Task{URL: u}, u != "-"
+}
+
+// softAnswered takes in the answer for a page that does not exist.
+func (r *run) softAnswered(st *site, a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
+	soft := a.Status == http.StatusOK && a.Fault == ""
+	if soft {
+		_ = g.Read(page, a.Task.URL, a.Header, a.Body) // what it is does not matter, but what is read of it
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if soft {
+		st.soft.parsed = page.Parsed
+	}
+	if st.Soft404 != soft {
+		st.Soft404 = soft
+		r.touch(st)
+	}
+	r.busy--
+	r.rouse()
+}
+
+// looksGone reports whether content is what a site answers for what does not exist.
+func (r *run) looksGone(a *harvest.Answer, page *gather.Page) bool {
+	if page.Parsed.IsZero() {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := r.sites[a.Site]
+	return st != nil && st.Soft404 && st.soft.parsed == page.Parsed
+}

@@ -1,0 +1,249 @@
+package crawl
+
+import (
+	"bytes"
+	"net/http"
+	"time"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/gather"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// sourceBytes is how much of a source is read: what a sitemap may have, and
+// 500 KiB of a robots.txt (RFC 9309).
+func sourceBytes(kind collection.SourceKind) int64 {
+	switch kind {
+	case collection.Robots:
+		return 500 << 10
+	case collection.SitemapXML:
+		return 50 << 20
+	}
+	return 4 << 20
+}
+
+const (
+	robotsEvery   = 24 * time.Hour
+	sitemapEvery  = 24 * time.Hour
+	feedEvery     = time.Hour
+	manifestEvery = 10 * time.Minute // where a site has no other door
+	sourceAgain   = 7 * 24 * time.Hour
+	firstRetry    = time.Minute // after a source that gave no answer; doubled, up to sourceEvery
+	lastRetry     = 12 * time.Hour
+)
+
+func orElse(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+func (r *run) every(kind collection.SourceKind) time.Duration {
+	switch kind {
+	case collection.Robots:
+		return orElse(r.RobotsEvery, robotsEvery)
+	case collection.SitemapXML:
+		return orElse(r.SitemapEvery, sitemapEvery)
+	case collection.NewsFeed:
+		return orElse(r.FeedEvery, feedEvery)
+	}
+	return orElse(r.ManifestEvery, manifestEvery)
+}
+
+// readSource takes in the answer of a source.
+func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
+	defer a.Release()
+	r.mu.Lock()
+	st := r.siteOf(a.Site)
+	var src *source
+	if st != nil {
+		src = st.sources[a.Task.URL]
+	}
+	if src == nil {
+		soft := st != nil && st.soft.url == a.Task.URL
+		if !soft {
+			r.busy--
+		}
+		r.mu.Unlock()
+		if soft {
+			r.softAnswered(st, a, g, page)
+		}
+		return
+	}
+	s := src.Source
+	r.mu.Unlock()
+
+	now := time.Now()
+	out := read{source: src, busy: 1}
+	body, status := a.Body, a.Status
+	if status >= 300 && status < 400 && a.Location != "" {
+		body, status = r.chase(a)
+	}
+	s.Polled, s.Status, s.Fault = now, status, ""
+	switch {
+	case a.Fault == harvest.FaultStopped:
+		s = src.Source
+		s.At = now.Add(time.Second)
+	case a.Fault != "" && a.Fault != harvest.FaultSize || status >= 500 || status == http.StatusTooManyRequests:
+		s.Fails++
+		s.Fault = answered(a, status)
+		s.At = now.Add(min(firstRetry<<min(s.Fails-1, 16), lastRetry))
+		if again := retryAfter(a.Header, now); again.After(s.At) {
+			s.At = again
+		}
+		if s.Since.IsZero() {
+			s.Since = now
+		}
+		if s.Kind == collection.Robots {
+			s.At = now.Add(seed.RobotsAgain(status, s.Fails))
+		}
+	case status == http.StatusNotModified:
+		s.Status, s.Fails, s.Since, s.At = src.Status, 0, time.Time{}, now.Add(r.every(s.Kind))
+	case s.Kind == collection.Robots:
+		s.Body, s.Fails, s.At = bytes.Clone(body), 0, now.Add(r.every(s.Kind))
+		s.Since = time.Time{}
+		s.ETag, s.LastModified = a.Header.Get("ETag"), a.Header.Get("Last-Modified")
+	case status != http.StatusOK:
+		s.Fails, s.Fault, s.At = s.Fails+1, answered(a, status), now.Add(orElse(r.SourceAgain, sourceAgain))
+	default:
+		s.Fails, s.At = 0, now.Add(r.every(s.Kind))
+		if d := protocol.Sum(body); d != s.Digest {
+			s.Digest, s.Changed = d, now
+			out.sources = r.told(st, &s, body)
+		}
+		s.ETag, s.LastModified = a.Header.Get("ETag"), a.Header.Get("Last-Modified")
+	}
+	if s.Kind == collection.Robots && a.Fault != harvest.FaultStopped {
+		out.sources = r.inForce(st, src, s, now)
+	}
+	out.state = s
+	r.reads <- out
+}
+
+func answered(a *harvest.Answer, status int) string {
+	if a.Err != nil {
+		return a.Err.Error()
+	}
+	if a.Fault != "" {
+		return string(a.Fault)
+	}
+	return http.StatusText(status)
+}
+
+// inForce puts a robots.txt into force, and returns what it names and where
+// else a site may tell of itself.
+func (r *run) inForce(st *site, src *source, s collection.Source, now time.Time) (list []collection.Source) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := src.Polled.IsZero()
+	src.Source = s
+	if r.obey(st, now) && !first {
+		r.readmit(st)
+	}
+	for _, sp := range r.Seeder.Specials(st.Origin) {
+		kind := collection.SitemapXML
+		if sp.Kind == seed.Manifest {
+			kind = collection.ManifestRDF
+		}
+		if st.sources[sp.URL] == nil && len(st.sources)+len(list) < maxSources {
+			list = append(list, collection.Source{Site: st.ID, Kind: kind, URL: sp.URL})
+		}
+	}
+	return list
+}
+
+// named takes note of a source that a page names. Only those of the page's
+// own origin are believed.
+func (r *run) named(id frontier.SiteID, l gather.Link) {
+	u, err := protocol.CanonicalURL("", l.URL)
+	if err != nil {
+		return
+	}
+	kind := collection.SitemapXML
+	switch l.Kind {
+	case gather.Feed:
+		kind = collection.NewsFeed
+	case gather.Manifest:
+		kind = collection.ManifestRDF
+	}
+	r.mu.Lock()
+	st := r.siteOf(id)
+	news := st != nil && st.sources[u] == nil && !st.named[u] && protocol.Origin(u) == st.Origin && len(st.named) < maxSources
+	if news {
+		st.named[u] = true
+		r.busy++
+	}
+	r.mu.Unlock()
+	if news {
+		r.reads <- read{sources: []collection.Source{{Site: id, Kind: kind, URL: u}}, busy: 1}
+	}
+}
+
+// maxSources bounds what a site may name of itself.
+const maxSources = 1000
+
+// told takes in what a sitemap or a feed names: its pages by Apply, as what a
+// manifest names, and returns the sources that it names.
+func (r *run) told(st *site, s *collection.Source, body []byte) (more []collection.Source) {
+	var list seed.List
+	var err error
+	by := collection.BySitemap
+	if s.Kind == collection.NewsFeed {
+		by = collection.ByFeed
+		list, err = seed.ReadFeed(s.URL, body)
+	} else {
+		list, err = seed.ReadSitemap(s.URL, body)
+	}
+	if err != nil {
+		s.Fault = err.Error()
+	}
+	r.mu.Lock()
+	for _, n := range list.Sitemaps {
+		if st.sources[n.URL] == nil && len(st.sources)+len(more) < maxSources && !n.Foreign {
+			more = append(more, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: n.URL, Parent: s.ID})
+		}
+	}
+	r.mu.Unlock()
+	s.Pages = len(list.Pages)
+	step := client.Step{}
+	for i := range list.Pages {
+		p := &list.Pages[i]
+		step.Changes = append(step.Changes, protocol.Change{Op: protocol.Create,
+			Item: protocol.Item{URL: p.URL, Modified: p.Modified, Span: p.Span, Length: -1}})
+		if len(step.Changes) == protocol.MaxBatch || i == len(list.Pages)-1 {
+			if err := r.apply(st, s.ID, step, by); err != nil {
+				s.Fault = err.Error()
+				return more
+			}
+			step.Changes = step.Changes[:0]
+		}
+	}
+	return more
+}
+
+// chase follows the redirects of a source, as RFC 9309 wants it for
+// robots.txt: at most five, to other origins too.
+func (r *run) chase(a *harvest.Answer) ([]byte, int) {
+	to, status := a.Location, a.Status
+	for range 5 {
+		c := &http.Client{Transport: r.Harvester.Transport(protocol.Origin(to)), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		b, resp, err := fetchSmall(c, to, sourceBytes(collection.SourceKind("")))
+		if err != nil {
+			return nil, http.StatusBadGateway
+		}
+		if status = resp.StatusCode; status < 300 || status > 399 {
+			return b, status
+		}
+		next, err := resp.Location()
+		if err != nil {
+			return nil, http.StatusNotFound
+		}
+		to = next.String()
+	}
+	return nil, http.StatusNotFound
+}

@@ -1,0 +1,95 @@
+package crawl
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+)
+
+// counters count since Run began.
+type counters struct {
+	Requests, Fetched, Unchanged, Missing, Refused, Faults        atomic.Int64
+	Bytes, Wire, Told, Ignored, Changed, Duplicates, New, Batches atomic.Int64
+}
+
+// asked counts an answer.
+func (c *counters) asked(a *harvest.Answer) {
+	if a.Fault == harvest.FaultStopped {
+		return
+	}
+	c.Requests.Add(1)
+	c.Wire.Add(a.Wire)
+	switch {
+	case a.Fault != "" && a.Fault != harvest.FaultSize:
+		c.Faults.Add(1)
+	case a.Page == 0:
+	case a.Status == http.StatusOK:
+		c.Fetched.Add(1)
+		c.Bytes.Add(int64(len(a.Body)))
+	case a.Status == http.StatusNotModified:
+		c.Unchanged.Add(1)
+	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
+		c.Missing.Add(1)
+	default:
+		c.Refused.Add(1)
+	}
+}
+
+// A Status says how a crawler stands. Counts are since it was started.
+type Status struct {
+	Running bool      `json:"running"`
+	Began   time.Time `json:"began,omitzero"`
+	Ends    string    `json:"ends,omitempty"` // why the crawl is about to end
+
+	Sites    int   `json:"sites"`     // known
+	InFlight int   `json:"in_flight"` // sites being asked now
+	Queue    int   `json:"queue"`     // pages that may be asked for now
+	Busy     int   `json:"busy"`      // tasks under way
+	Followed int   `json:"followed"`  // sites that tell of themselves
+	Batches  int64 `json:"batches"`
+
+	Requests   int64 `json:"requests"`
+	Fetched    int64 `json:"fetched"`   // pages with a body
+	Unchanged  int64 `json:"unchanged"` // 304
+	Missing    int64 `json:"missing"`   // 404, 410
+	Refused    int64 `json:"refused"`   // other answers without a page
+	Faults     int64 `json:"faults"`    // no answer, or not a whole one
+	Changed    int64 `json:"changed"`   // pages that were new or other than before
+	Duplicates int64 `json:"duplicates"`
+	New        int64 `json:"new"`     // URLs that were not known
+	Told       int64 `json:"told"`    // changes that sources told
+	Ignored    int64 `json:"ignored"` // of those, how many were not believed
+	Bytes      int64 `json:"bytes"`   // of pages, decoded
+	Wire       int64 `json:"wire"`    // of all bodies, as they came
+}
+
+// Status may be called at any time, also after Run.
+func (c *Crawler) Status() Status {
+	r := c.run.Load()
+	if r == nil {
+		if s := c.last.Load(); s != nil {
+			return *s
+		}
+		return Status{}
+	}
+	n := &r.count
+	s := Status{Running: true, Began: r.began,
+		Requests: n.Requests.Load(), Fetched: n.Fetched.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
+		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Told: n.Told.Load(), Ignored: n.Ignored.Load(),
+		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(),
+		InFlight: r.Harvester.Stats().InFlight}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.Ends, s.Sites, s.Queue, s.Busy = r.enough, len(r.sites), r.front.Len(), r.busy
+	for _, st := range r.sites {
+		for _, src := range st.sources {
+			if src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() {
+				s.Followed++
+			}
+		}
+	}
+	return s
+}

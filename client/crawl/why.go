@@ -1,0 +1,180 @@
+package crawl
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Why is all that speaks for and against asking for a page: each rule,
+// belief and signal, in words.
+type Why struct {
+	URL     string    `json:"url"` // canonical
+	Known   bool      `json:"known"`
+	State   string    `json:"state,omitempty"`
+	Next    time.Time `json:"next,omitzero"` // when it is asked for at the earliest
+	Rules   []string  `json:"rules"`         // what admits or forbids it
+	Beliefs []string  `json:"beliefs"`       // what is thought of its changes
+	Signals []string  `json:"signals"`       // who has said what of it
+}
+
+// Explain says why a page is asked for when it is, or not at all. A collection
+// without a running crawler explains too.
+func Explain(col *collection.Collection, s *seed.Seeder, policy fresh.Policy, q Quality, url string, now time.Time) (Why, error) {
+	v := s.Admit(seed.Ref{URL: url, Kind: seed.Person})
+	w := Why{URL: v.URL, Rules: []string{}, Beliefs: []string{}, Signals: []string{}}
+	if v.URL == "" {
+		return w, fmt.Errorf("%s: %s", url, v.Rule)
+	}
+	p, ok, err := col.Page(v.URL)
+	if err != nil {
+		return w, err
+	}
+	if named := s.Admit(seed.Ref{URL: v.URL, Kind: seed.Listed}); !named.OK {
+		w.Rules = append(w.Rules, "not admitted: "+named.Rule)
+	}
+	if silent := s.Silent(protocol.Origin(v.URL)); silent != "" {
+		w.Rules = append(w.Rules, "its site is left alone: "+silent)
+	} else if rule := s.Forbids(v.URL); rule != "" {
+		w.Rules = append(w.Rules, "forbidden: "+rule)
+	} else {
+		w.Rules = append(w.Rules, "robots.txt allows it")
+	}
+	if !ok {
+		return w, nil
+	}
+	w.Known, w.State = true, p.State.String()
+	if p.At.Before(collection.Never) {
+		w.Next = p.At
+		if p.At.Before(now) {
+			w.Next = now.Truncate(time.Second)
+		}
+	}
+	if p.Why != "" {
+		w.Rules = append(w.Rules, "excluded: "+p.Why)
+	}
+	if p.NoIndex {
+		w.Rules = append(w.Rules, "the page asks not to be indexed")
+	}
+	if p.Original != 0 {
+		if o, ok, _ := col.PageByID(p.Original); ok {
+			w.Rules = append(w.Rules, "its content is that of "+o.URL+": its links are not followed")
+		}
+	}
+	if p.Fails > 0 {
+		w.Rules = append(w.Rules, fmt.Sprintf("%d answers in a row were no page, the last: %s", p.Fails, p.Fault))
+	}
+	site, _ := col.SiteByID(p.Site)
+	w.Beliefs = beliefs(&p, &site, policy, q, now)
+	w.Signals = signals(col, &p, &site)
+	return w, nil
+}
+
+func beliefs(p *collection.Page, site *collection.Site, policy fresh.Policy, q Quality, now time.Time) (list []string) {
+	quality := q.Of(p, site)
+	list = append(list, fmt.Sprintf("%d links from a start page; quality %.2f", p.Depth, quality))
+	switch {
+	case p.Visits == 0:
+		return append(list, fmt.Sprintf("never visited: a visit gains all of it, %.2f", policy.Profit(p.History, quality, now)))
+	case p.Told:
+		list = append(list, "known to have changed since the last visit")
+	default:
+		list = append(list, fmt.Sprintf("visited %d times since %s, changed %d times", p.Visits, day(p.First), p.Changes))
+		if rate := fresh.Rate(p.History); rate > 0 {
+			list = append(list, fmt.Sprintf("thought to change every %s", time.Duration(float64(time.Second)/rate).Round(time.Minute)))
+		}
+		list = append(list, fmt.Sprintf("as it was with a probability of %.2f", fresh.Fresh(p.History, now)))
+	}
+	list = append(list, fmt.Sprintf("a visit now gains %.3f", policy.Profit(p.History, quality, now)))
+	return list
+}
+
+func day(t time.Time) string { return t.UTC().Format(time.DateTime) }
+
+func signals(col *collection.Collection, p *collection.Page, site *collection.Site) (list []string) {
+	list = append(list, fmt.Sprintf("found %s, by %s", day(p.Found), p.By))
+	if p.Told {
+		list = append(list, "told by "+string(p.Signal))
+	}
+	if !p.Modified.IsZero() {
+		list = append(list, "changed "+day(p.Modified)+", as its site says")
+	}
+	if rec, err := trust.Parse(site.Trust); err == nil {
+		for i := range rec.Voices {
+			list = append(list, rec.Voices[i].String())
+		}
+		for i := range rec.Dates {
+			list = append(list, rec.Dates[i].String())
+		}
+	}
+	sources, err := col.Sources(site.ID)
+	if err != nil {
+		return append(list, err.Error())
+	}
+	for _, s := range sources {
+		what := fmt.Sprintf("%s %s", s.Kind, s.URL)
+		switch {
+		case s.Polled.IsZero():
+			what += ": not asked yet"
+		case s.Fault != "":
+			what += ": " + s.Fault
+		case s.Door != "":
+			what += ", told by " + s.Door
+		}
+		list = append(list, what)
+	}
+	return list
+}
+
+// Why explains a page of a running crawler.
+func (c *Crawler) Why(url string) (Why, error) {
+	r := c.run.Load()
+	if r == nil {
+		return Why{}, ErrRunning
+	}
+	w, err := Explain(c.Collection, c.Seeder, c.Policy, c.Quality, url, time.Now())
+	if err != nil || !w.Known {
+		return w, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if st := r.origins[protocol.Origin(w.URL)]; st != nil {
+		if now := time.Now(); now.Before(st.Quiet) {
+			w.Rules = append(w.Rules, "its site is left alone until "+day(st.Quiet))
+		}
+	}
+	return w, nil
+}
+
+// Knows reports whether a host is one that is crawled.
+func (c *Crawler) Knows(host string) bool {
+	r := c.run.Load()
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.origins["https://"+host] != nil || r.origins["http://"+host] != nil
+}
+
+// Remember gives the Seeder what the collection knows of a site, so that
+// Explain can explain its pages while no crawler runs.
+func (c *Crawler) Remember(origin string) error {
+	s, ok := c.Collection.Site(c.Seeder.Origin(origin))
+	if !ok {
+		return nil
+	}
+	c.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
+	sources, err := c.Collection.Sources(s.ID)
+	for _, src := range sources {
+		if src.Kind == collection.Robots && !src.Polled.IsZero() {
+			c.Seeder.SetRobots(s.Origin, seed.RobotsAnswer{Status: src.Status, Body: src.Body, Since: src.Since}, time.Now())
+		}
+	}
+	return err
+}
