@@ -1,0 +1,71 @@
+package indexnow
+
+import (
+	"container/list"
+	"time"
+)
+
+// A bucket holds what is left of a rate. The zero bucket is full.
+type bucket struct {
+	used float64
+	at   time.Time
+}
+
+// wait returns how long it is until n may be taken, 0 for now.
+func (b *bucket) wait(n, burst, perHour int, now time.Time) time.Duration {
+	if since := now.Sub(b.at); since > 0 {
+		b.used = max(b.used-since.Hours()*float64(perHour), 0)
+	}
+	b.at = now
+	over := b.used + float64(n) - float64(burst)
+	if over <= 0 {
+		return 0
+	}
+	return max(time.Duration(over/float64(perHour)*float64(time.Hour)), time.Second)
+}
+
+// take takes n, or nothing and returns how long it is until it may.
+func (b *bucket) take(n, burst, perHour int, now time.Time) time.Duration {
+	if w := b.wait(n, burst, perHour, now); w > 0 {
+		return w
+	}
+	b.used += float64(n)
+	return 0
+}
+
+// A cache remembers the maxHosts things that were used last. Its zero value is empty.
+type cache[K comparable, V any] struct {
+	byKey map[K]*list.Element
+	order list.List // of cached, the last used first
+}
+
+type cached[K comparable, V any] struct {
+	key   K
+	value V
+}
+
+func (c *cache[K, V]) get(k K) (v V, ok bool) {
+	e := c.byKey[k]
+	if e == nil {
+		return v, false
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(cached[K, V]).value, true
+}
+
+func (c *cache[K, V]) put(k K, v V) {
+	if c.byKey == nil {
+		c.byKey = make(map[K]*list.Element)
+	}
+	if e := c.byKey[k]; e != nil {
+		e.Value = cached[K, V]{k, v}
+		c.order.MoveToFront(e)
+		return
+	}
+	c.byKey[k] = c.order.PushFront(cached[K, V]{k, v})
+	if len(c.byKey) > maxHosts {
+		last := c.order.Back()
+		delete(c.byKey, last.Value.(cached[K, V]).key)
+		c.order.Remove(last)
+	}
+}

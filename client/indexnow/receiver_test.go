@@ -1,0 +1,436 @@
+package indexnow_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/client/indexnow"
+)
+
+const key = "0123456789abcdef"
+
+// A world holds hosts that serve keys, and what a receiver took of them.
+type world struct {
+	t *testing.T
+	*indexnow.Receiver
+
+	mu     sync.Mutex
+	files  map[string]func() *http.Response // by URL
+	asked  []string
+	slow   time.Duration // until a host answers
+	stored []string
+	full   error // what Accept says
+}
+
+// story tells a story about a receiver that runs, in virtual time.
+func story(t *testing.T, f func(w *world), change ...func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, files: make(map[string]func() *http.Response)}
+		w.Receiver = &indexnow.Receiver{
+			Accept: func(_ context.Context, urls []string) error {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if w.full == nil {
+					w.stored = append(w.stored, urls...)
+				}
+				return w.full
+			},
+			Transport: func(origin string) http.RoundTripper { return w },
+		}
+		for _, c := range change {
+			c(w)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var owned sync.WaitGroup
+		owned.Go(func() {
+			if err := w.Run(ctx); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+		synctest.Wait()
+		f(w)
+		cancel()
+		owned.Wait()
+	})
+}
+
+func answer(status int, body string, header ...string) func() *http.Response {
+	return func() *http.Response {
+		h := make(http.Header)
+		for i := 0; i < len(header); i += 2 {
+			h.Set(header[i], header[i+1])
+		}
+		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
+	}
+}
+
+func (w *world) RoundTrip(req *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	w.asked = append(w.asked, req.URL.String())
+	file, slow := w.files[req.URL.String()], w.slow
+	w.mu.Unlock()
+	select {
+	case <-time.After(slow):
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
+	if file == nil {
+		file = answer(404, "<h1>Not found</h1>")
+	}
+	if resp := file(); resp != nil {
+		return resp, nil
+	}
+	return nil, errors.New("connection refused")
+}
+
+func (w *world) serve(url string, file func() *http.Response) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.files[url] = file
+}
+
+// post sends a notice, as CMS plugins do, and returns the answer.
+func (w *world) post(host string, urls ...string) *httptest.ResponseRecorder {
+	return w.say(map[string]any{"host": host, "key": key, "urlList": urls})
+}
+
+func (w *world) say(msg any) *httptest.ResponseRecorder {
+	b, err := json.Marshal(msg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	rec := httptest.NewRecorder()
+	w.ServeHTTP(rec, httptest.NewRequest("POST", "/indexnow", strings.NewReader(string(b))))
+	return rec
+}
+
+func (w *world) get(query string) *httptest.ResponseRecorder {
+	rec := httptest.NewRecorder()
+	w.ServeHTTP(rec, httptest.NewRequest("GET", "/indexnow?"+query, nil))
+	return rec
+}
+
+func (w *world) want(what string, rec *httptest.ResponseRecorder, status int) {
+	w.t.Helper()
+	if rec.Code != status {
+		w.t.Errorf("%s: %d (%s), want %d", what, rec.Code, strings.TrimSpace(rec.Body.String()), status)
+	}
+	if wait := rec.Header().Get("Retry-After"); status == 429 && wait == "" {
+		w.t.Errorf("%s: 429 does not say until when", what)
+	}
+}
+
+func (w *world) wantStored(urls ...string) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Equal(w.stored, urls) {
+		w.t.Errorf("stored %q, want %q", w.stored, urls)
+	}
+	w.stored = nil
+}
+
+func (w *world) requests() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.asked)
+}
+
+const keyFile = "https://example.org/" + key + ".txt"
+
+func TestANoticeIsStoredBeforeItIsAnswered(t *testing.T) {
+	story(t, func(w *world) {
+		w.serve(keyFile, answer(200, "\ufeff"+key+"\r\n"))
+		w.want("many", w.post("example.org", "https://example.org/a", "https://EXAMPLE.org:443/b#c", "https://example.org/a"), 200)
+		w.wantStored("https://example.org/a", "https://example.org/b")
+		w.want("one", w.get("url=https%3A%2F%2Fexample.org%2Fc%3Fd%3De&key="+key), 200)
+		w.wantStored("https://example.org/c?d=e")
+		if n := w.requests(); n != 1 {
+			t.Errorf("the key was asked for %d times, want once", n)
+		}
+		time.Sleep(25 * time.Hour)
+		w.want("the day after", w.post("example.org", "https://example.org/a"), 200)
+		if n := w.requests(); n != 2 {
+			t.Errorf("the key was asked for %d times, want again after a day", n)
+		}
+		w.wantStored("https://example.org/a")
+		w.mu.Lock()
+		w.full = errors.New("disk full")
+		w.mu.Unlock()
+		w.want("when it cannot be stored", w.post("example.org", "https://example.org/a"), 503)
+		c := w.Counts()
+		if c.Notices != 4 || c.Accepted != 3 || c.Refused != 1 || c.URLs != 4 || c.Looks != 2 {
+			t.Errorf("counts: %+v", c)
+		}
+	})
+}
+
+func TestAKeyThatIsNotServedProvesNothing(t *testing.T) {
+	for what, file := range map[string]func() *http.Response{
+		"not there":                 answer(404, ""),
+		"another key":               answer(200, "ffffffffffffffff"),
+		"a page for everything":     answer(200, "<html>"+key+"</html>"),
+		"much more than a key":      answer(200, key+strings.Repeat("x", 10_000)),
+		"on another host":           answer(301, "", "Location", "https://evil.example/"+key+".txt"),
+		"a circle":                  answer(302, "", "Location", keyFile),
+		"a redirect to nowhere":     answer(302, ""),
+		"forbidden":                 answer(403, key),
+		"with another status":       answer(206, key),
+		"a redirect that is no URL": answer(301, "", "Location", "http://%zz"),
+	} {
+		story(t, func(w *world) {
+			w.serve(keyFile, file)
+			w.serve("https://evil.example/"+key+".txt", answer(200, key))
+			w.want(what, w.post("example.org", "https://example.org/a"), 403)
+			n := w.requests()
+			w.want(what+", again", w.post("example.org", "https://example.org/a"), 403)
+			if w.requests() != n {
+				t.Errorf("%s: it was asked for again at once", what)
+			}
+			w.serve(keyFile, answer(200, key))
+			time.Sleep(11 * time.Minute)
+			w.want(what+", and mended", w.post("example.org", "https://example.org/a"), 200)
+			w.wantStored("https://example.org/a")
+		})
+	}
+}
+
+func TestARedirectWithinTheHostIsFollowed(t *testing.T) {
+	story(t, func(w *world) {
+		w.serve("http://example.org/"+key+".txt", answer(301, "", "Location", keyFile))
+		w.serve(keyFile, answer(200, key))
+		w.want("http to https", w.post("example.org", "http://example.org/a"), 200)
+		w.wantStored("http://example.org/a")
+	})
+}
+
+func TestAKeySpeaksForItsDirectory(t *testing.T) {
+	story(t, func(w *world) {
+		w.serve("https://example.org/shop/k.txt", answer(200, key))
+		say := func(url string) *httptest.ResponseRecorder {
+			return w.say(map[string]any{"host": "example.org", "key": key, "keyLocation": "https://example.org/shop/k.txt", "urlList": []string{url}})
+		}
+		w.want("below", say("https://example.org/shop/a/b"), 200)
+		w.want("beside", say("https://example.org/shopping"), 422)
+		w.want("above", say("https://example.org/"), 422)
+		w.want("dots", say("https://example.org/shop/../a"), 422)
+		w.want("by GET", w.get("key="+key+"&keyLocation="+url.QueryEscape("https://example.org/shop/k.txt")+"&url="+url.QueryEscape("https://example.org/shop/")), 200)
+		w.wantStored("https://example.org/shop/a/b", "https://example.org/shop/")
+	})
+}
+
+func TestWhatIsNoNoticeIsRefusedBeforeAnybodyIsAsked(t *testing.T) {
+	story(t, func(w *world) {
+		many := make([]string, 10_001)
+		for i := range many {
+			many[i] = fmt.Sprint("https://example.org/", i)
+		}
+		raw := func(body string) *httptest.ResponseRecorder {
+			rec := httptest.NewRecorder()
+			w.ServeHTTP(rec, httptest.NewRequest("POST", "/", strings.NewReader(body)))
+			return rec
+		}
+		w.want("nothing", raw(""), 400)
+		w.want("no JSON", raw("url=https://example.org/"), 400)
+		w.want("JSON of another kind", raw(`{"urlList":"https://example.org/"}`), 400)
+		w.want("cut short", raw(`{"host":"example.org","key":"`), 400)
+		w.want("two of them", raw(`{}{}`), 400)
+		w.want("deep", raw(strings.Repeat(`{"a":`, 100_000)), 400)
+		w.want("huge", raw(`{"key":"`+strings.Repeat("x", 9<<20)), 413)
+		w.want("no URL", w.post("example.org"), 400)
+		w.want("too many URLs", w.post("example.org", many...), 413)
+		w.want("another host", w.post("example.org", "https://example.net/"), 422)
+		w.want("two hosts", w.post("example.org", "https://example.org/", "https://example.net/"), 422)
+		w.want("another port", w.post("example.org", "https://example.org:8443/"), 422)
+		w.want("no URL at all", w.post("example.org", "example.org/a"), 422)
+		w.want("another scheme", w.post("example.org", "file:///etc/passwd"), 422)
+		w.want("a user", w.post("example.org", "https://a:b@example.org/"), 422)
+		w.want("no key", w.get("url=https://example.org/"), 400)
+		w.want("a short key", w.get("url=https://example.org/&key=abc"), 422)
+		w.want("a key that is a path", w.get("url=https://example.org/&key=../../secret"), 422)
+		w.want("a key elsewhere", w.get("url=https://example.org/&key="+key+"&keyLocation=https://evil.example/k.txt"), 422)
+		rec := httptest.NewRecorder()
+		w.ServeHTTP(rec, httptest.NewRequest("PUT", "/", nil))
+		w.want("another method", rec, 405)
+		if n := w.requests(); n != 0 {
+			t.Errorf("%d requests were sent: %q", n, w.asked)
+		}
+		w.wantStored()
+	})
+}
+
+func TestAHostThatIsNotCrawledIsNotAsked(t *testing.T) {
+	story(t, func(w *world) {
+		w.want("not crawled", w.post("example.org", "https://example.org/"), 422)
+		if w.requests() != 0 {
+			t.Error("it was asked for its key")
+		}
+	}, func(w *world) { w.Wanted = func(host string) bool { return host == "example.com" } })
+}
+
+// A site is asked for its key when politeness lets it: until then the notice
+// is held, and answered by 202.
+func TestASlowSiteIsAnsweredLater(t *testing.T) {
+	story(t, func(w *world) {
+		w.serve(keyFile, answer(200, key))
+		w.slow = 20 * time.Second
+		begin := time.Now()
+		var owned sync.WaitGroup
+		for _, u := range []string{"a", "b", "a"} {
+			owned.Go(func() { w.want("while it is asked", w.post("example.org", "https://example.org/"+u), 202) })
+		}
+		owned.Wait()
+		if d := time.Since(begin); d != 5*time.Second {
+			t.Errorf("answered after %v, want 5s", d)
+		}
+		w.wantStored()
+		time.Sleep(16 * time.Second)
+		synctest.Wait()
+		slices.Sort(w.stored)
+		w.wantStored("https://example.org/a", "https://example.org/b")
+		if n := w.requests(); n != 1 {
+			t.Errorf("asked %d times, want once for all", n)
+		}
+		if c := w.Counts(); c.Pending != 3 || c.Late != 3 {
+			t.Errorf("counts: %+v", c)
+		}
+		w.want("afterwards", w.post("example.org", "https://example.org/c"), 200)
+	})
+}
+
+func TestASiteThatIsDownIsAskedAgain(t *testing.T) {
+	story(t, func(w *world) {
+		w.serve(keyFile, func() *http.Response { return nil })
+		w.want("down", w.post("example.org", "https://example.org/a"), 202)
+		w.serve(keyFile, answer(503, ""))
+		time.Sleep(time.Minute)
+		w.serve(keyFile, answer(200, key))
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		w.wantStored("https://example.org/a")
+
+		w.serve("https://example.com/"+key+".txt", answer(500, ""))
+		w.want("down for long", w.post("example.com", "https://example.com/a"), 202)
+		time.Sleep(24 * time.Hour)
+		n := w.requests()
+		time.Sleep(24 * time.Hour)
+		if w.requests() != n {
+			t.Error("it is asked for ever")
+		}
+		w.wantStored()
+	})
+}
+
+// Anybody may send notices in another's name: what that costs the other is bounded.
+func TestAForgerMakesUsAskSeldom(t *testing.T) {
+	story(t, func(w *world) {
+		w.serve(keyFile, answer(200, key))
+		w.want("the site itself", w.post("example.org", "https://example.org/a"), 200)
+		for i := range 5000 {
+			w.say(map[string]any{"host": "example.org", "key": fmt.Sprintf("forged-%06d", i), "urlList": []string{"https://example.org/x"}})
+			time.Sleep(time.Second)
+		}
+		if n := w.requests(); n > 1+10+14+1 {
+			t.Errorf("the site was asked %d times within 83 minutes, want at most 26", n)
+		}
+		w.want("the site itself, still", w.post("example.org", "https://example.org/b"), 200)
+		w.wantStored("https://example.org/a", "https://example.org/b")
+	})
+}
+
+func TestAHostMaySaySoMuch(t *testing.T) {
+	story(t, func(w *world) {
+		w.serve(keyFile, answer(200, key))
+		all := make([]string, 10_000)
+		for i := range all {
+			all[i] = fmt.Sprint("https://example.org/", i)
+		}
+		w.want("all", w.post("example.org", all...), 200)
+		w.want("all again", w.post("example.org", all...), 200)
+		w.want("and again", w.post("example.org", all...), 429)
+		time.Sleep(time.Hour)
+		w.want("an hour later", w.post("example.org", all...), 200)
+	})
+}
+
+func TestNothingIsTakenWhenItDoesNotRun(t *testing.T) {
+	r := &indexnow.Receiver{
+		Accept:    func(context.Context, []string) error { t.Error("accepted"); return nil },
+		Transport: func(string) http.RoundTripper { t.Error("asked"); return nil },
+	}
+	rec := httptest.NewRecorder()
+	r.ServeHTTP(rec, httptest.NewRequest("GET", "/?key="+key+"&url=https://example.org/", nil))
+	if rec.Code != 503 {
+		t.Errorf("%d, want 503", rec.Code)
+	}
+	if err := (&indexnow.Receiver{}).Run(t.Context()); err == nil {
+		t.Error("it runs without Accept")
+	}
+}
+
+func TestANoticeThatWaitsIsToldOfTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, slow: time.Hour}
+		w.Receiver = &indexnow.Receiver{
+			Accept:    func(context.Context, []string) error { return nil },
+			Transport: func(string) http.RoundTripper { return w },
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var owned sync.WaitGroup
+		owned.Go(func() { w.Run(ctx) })
+		synctest.Wait()
+		owned.Go(func() { w.want("at the end", w.post("example.org", "https://example.org/"), 503) })
+		synctest.Wait()
+		cancel()
+		owned.Wait()
+	})
+}
+
+func FuzzServeHTTP(f *testing.F) {
+	f.Add("POST", "", `{"host":"example.org","key":"0123456789abcdef","urlList":["https://example.org/a"]}`)
+	f.Add("GET", "key=0123456789abcdef&url=https://example.org/&keyLocation=https://example.org/a/k.txt", "")
+	f.Add("POST", "", `{"host":"[::1]:80","key":"01234567","urlList":["http://[::1]/","http://[::1]:80/?"]}`)
+	f.Fuzz(func(t *testing.T, method, query, body string) {
+		if method != "POST" {
+			method = "GET"
+		}
+		w := &world{t: t, files: map[string]func() *http.Response{keyFile: answer(200, key)}}
+		var stored []string
+		w.Receiver = &indexnow.Receiver{
+			Accept:    func(_ context.Context, urls []string) error { stored = urls; return nil },
+			Transport: func(string) http.RoundTripper { return w },
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var owned sync.WaitGroup
+		owned.Go(func() { w.Run(ctx) })
+		for !w.Running() {
+			runtime.Gosched()
+		}
+		rec := httptest.NewRecorder()
+		w.ServeHTTP(rec, &http.Request{Method: method, URL: &url.URL{Path: "/", RawQuery: query}, Body: io.NopCloser(strings.NewReader(body))})
+		cancel()
+		owned.Wait()
+		if rec.Code != 200 && len(stored) > 0 {
+			t.Errorf("stored, and answered by %d", rec.Code)
+		}
+		for _, u := range stored {
+			if !strings.HasPrefix(u, "https://example.org/") {
+				t.Errorf("%q was stored: its host serves no key", u)
+			}
+		}
+	})
+}

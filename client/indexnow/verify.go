@@ -1,0 +1,301 @@
+package indexnow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	maxKeyFile   = 4 << 10 // bytes of a key's file that are read
+	maxRedirects = 3       // all within the host
+	maxChecks    = 256     // keys that wait to be looked at
+	maxWaiting   = 100_000 // URLs that wait for them after a 202
+	looksAtOnce  = 16
+	goodFor      = 24 * time.Hour
+	badFor       = 10 * time.Minute
+	failBurst    = 10 // keys that a host turns out not to have, at once
+	failsPerHour = 10
+	lookBurst    = 200 // looks at keys of all hosts at once
+	looksPerHour = 5 * 3600
+	maxTries     = 4 // until a key that cannot be looked at is given up
+	firstAgain   = 30 * time.Second
+)
+
+// A proof is what is to be proved: that a file holds a key.
+type proof struct{ location, key string }
+
+// A check is a proof that is being looked for.
+type check struct {
+	proof
+	host  string
+	tries int
+	due   time.Time // of the next try
+
+	// Guarded by the Receiver's mu until done is closed.
+	left []string // URLs of notices that were answered by 202
+	late int      // such notices
+	done chan struct{}
+	err  error // after done: nil, or a *refusal
+}
+
+// prove makes sure that the notice comes from its host. It returns late if
+// that is not known yet, and the notice is held.
+func (r *Receiver) prove(ctx context.Context, n notice) (late bool, err error) {
+	r.mu.Lock()
+	c, known, err := r.look(n)
+	r.mu.Unlock()
+	if known || err != nil {
+		return false, err
+	}
+	t := time.NewTimer(orDefault(r.Patience, 5*time.Second))
+	defer t.Stop()
+	select {
+	case <-c.done:
+		return false, c.err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-t.C:
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-c.done: // just now
+		return false, c.err
+	default:
+	}
+	if r.waiting+len(n.urls) > maxWaiting {
+		return false, &refusal{http.StatusTooManyRequests, "too many notices wait for their keys", time.Minute}
+	}
+	r.waiting += len(n.urls)
+	c.left = append(c.left, n.urls...)
+	c.late++
+	return true, nil
+}
+
+// look returns what is known of a proof, or else the check that looks for it.
+// It is called with mu held.
+func (r *Receiver) look(n notice) (c *check, known bool, err error) {
+	if !r.running {
+		return nil, true, &refusal{http.StatusServiceUnavailable, "not running", time.Minute}
+	}
+	now := r.now()
+	if until, ok := r.good.get(n.proof); ok && now.Before(until) {
+		return nil, true, nil
+	}
+	if until, ok := r.bad.get(n.proof); ok && now.Before(until) {
+		return nil, true, refuse(http.StatusForbidden, "%s does not hold the key", n.location)
+	}
+	if c := r.checks[n.proof]; c != nil {
+		return c, false, nil
+	}
+	if wait := r.account(n.host).fails.wait(1, failBurst, failsPerHour, now); wait > 0 {
+		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys that this host does not have", wait}
+	}
+	if wait := r.fresh.take(1, lookBurst, looksPerHour, now); wait > 0 {
+		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys to look at", wait}
+	}
+	c = &check{proof: n.proof, host: n.host, done: make(chan struct{})}
+	select {
+	case r.queue <- c:
+	default:
+		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys to look at", 10 * time.Second}
+	}
+	r.checks[n.proof] = c
+	return c, false, nil
+}
+
+// Run looks at the keys of notices until ctx ends; then it returns nil, and
+// what still waited for its key is lost. There may be one Run at a time.
+func (r *Receiver) Run(ctx context.Context) error {
+	r.init()
+	if r.Accept == nil || r.Transport == nil {
+		return errors.New("receive indexnow: no Accept or no Transport")
+	}
+	r.mu.Lock()
+	if r.running {
+		r.mu.Unlock()
+		return errors.New("receive indexnow: running already")
+	}
+	r.running = true
+	r.mu.Unlock()
+	var owned sync.WaitGroup
+	for range looksAtOnce {
+		owned.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case c := <-r.queue:
+					r.check(ctx, c)
+				}
+			}
+		})
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+			r.requeue()
+		}
+	}
+	owned.Wait()
+	r.end()
+	return nil
+}
+
+// end gives up what is not known when Run ends.
+func (r *Receiver) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = false
+	for _, c := range r.checks {
+		c.err = &refusal{http.StatusServiceUnavailable, "about to stop", time.Minute}
+		close(c.done)
+	}
+	clear(r.checks)
+	r.waiting, r.again = 0, nil
+	for len(r.queue) > 0 {
+		<-r.queue
+	}
+}
+
+// requeue brings checks back whose time has come for another try.
+func (r *Receiver) requeue() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, rest := r.now(), r.again[:0]
+	for _, c := range r.again {
+		sent := false
+		if !now.Before(c.due) {
+			select {
+			case r.queue <- c:
+				sent = true
+			default:
+			}
+		}
+		if !sent {
+			rest = append(rest, c)
+		}
+	}
+	clear(r.again[len(rest):])
+	r.again = rest
+}
+
+// check looks at a key, and settles the notices that wait for it.
+func (r *Receiver) check(ctx context.Context, c *check) {
+	r.mu.Lock()
+	r.counts.Looks++
+	r.mu.Unlock()
+	held, err := r.fetch(ctx, c.proof)
+	if ctx.Err() != nil {
+		return // end settles it
+	}
+	r.mu.Lock()
+	now := r.now()
+	switch {
+	case err != nil:
+		r.log().Info("indexnow: a key cannot be looked at", "location", c.location, "err", err, "try", c.tries+1)
+		if c.tries++; c.tries < maxTries {
+			c.due = now.Add(firstAgain << (2 * (c.tries - 1)))
+			r.again = append(r.again, c)
+			r.mu.Unlock()
+			return
+		}
+		c.err = &refusal{http.StatusTooManyRequests, "the key cannot be looked at now", badFor}
+		r.account(c.host).fails.take(1, failBurst, failsPerHour, now)
+	case held:
+		r.good.put(c.proof, now.Add(goodFor))
+	default:
+		r.bad.put(c.proof, now.Add(badFor))
+		r.account(c.host).fails.take(1, failBurst, failsPerHour, now)
+		c.err = refuse(http.StatusForbidden, "%s does not hold the key", c.location)
+	}
+	delete(r.checks, c.proof)
+	left := c.left
+	r.waiting -= len(left)
+	close(c.done)
+	r.mu.Unlock()
+	if len(left) == 0 || c.err != nil {
+		return
+	}
+	seen := make(map[string]bool, len(left))
+	urls := left[:0]
+	for _, u := range left {
+		if !seen[u] {
+			seen[u] = true
+			urls = append(urls, u)
+		}
+	}
+	r.mu.Lock()
+	n := min(len(urls), urlBurst)
+	wait := r.account(c.host).urls.take(n, urlBurst, urlsPerHour, now)
+	r.mu.Unlock()
+	if wait > 0 {
+		r.log().Info("indexnow: too many URLs of a host: dropped", "host", c.host, "urls", len(urls))
+		return
+	}
+	if err := r.hand(ctx, urls[:n]); err != nil {
+		r.log().Error("indexnow: notices that waited for their key could not be stored", "host", c.host, "err", err)
+		return
+	}
+	r.mu.Lock()
+	r.counts.Late += int64(c.late)
+	r.mu.Unlock()
+}
+
+// fetch reports whether the file holds the key. An error means that it is not
+// known: the site is down, or wants to be asked later.
+func (r *Receiver) fetch(ctx context.Context, p proof) (held bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, orDefault(r.Timeout, 2*time.Minute))
+	defer cancel()
+	at := p.location
+	for range maxRedirects + 1 {
+		status, next, body, err := r.get(ctx, at)
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("get %s: %w", at, err)
+		case status == http.StatusOK:
+			body = strings.TrimSpace(strings.TrimPrefix(body, "\ufeff"))
+			return body == p.key, nil
+		case status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
+			return false, fmt.Errorf("get %s: status %d", at, status)
+		case status < 300 || status >= 400 || next == "":
+			return false, nil
+		}
+		to, err := protocol.CanonicalURL(at, next)
+		if err != nil || hostOf(to) != hostOf(p.location) {
+			return false, nil // what another host holds proves nothing
+		}
+		at = to
+	}
+	return false, nil
+}
+
+func (r *Receiver) get(ctx context.Context, url string) (status int, location, body string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", "", err
+	}
+	req.Header.Set("Accept", "text/plain")
+	req.Header.Set("Accept-Encoding", "identity")
+	if r.UserAgent != "" {
+		req.Header.Set("User-Agent", r.UserAgent)
+	}
+	resp, err := r.Transport(protocol.Origin(url)).RoundTrip(req)
+	if err != nil {
+		return 0, "", "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxKeyFile))
+	return resp.StatusCode, resp.Header.Get("Location"), string(b), err
+}

@@ -1,0 +1,310 @@
+package probe
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// An asker is one probe under way.
+type asker struct {
+	p      *Prober
+	report *Report
+	client *http.Client
+	robots map[string]*robots.File // by origin
+
+	count int
+	bytes int64
+	last  time.Time // end of the last answer
+
+	home *reply
+
+	// What the page names.
+	feedURLs, maps, manifests []string
+
+	listed  []listed // pages that the manifest names, else those of the sitemaps
+	mapped  []listed // pages that the sitemaps name
+	linked  []listed // pages that the page leads to
+	sitemap *reply   // the first that names pages
+
+	pages   int             // of the site, as far as known
+	whole   bool            // these are all
+	headers []protocol.Date // credible ones of the pages that were asked for
+	bodies  []int           // bytes of pages as they came
+	cond    []int           // bytes of conditional requests that were answered by 304
+
+	ages  []time.Duration // since the last changes of pages
+	ageOf string          // who says so
+}
+
+// listed is a page that a sitemap or manifest names.
+type listed struct {
+	url      string
+	modified protocol.Date
+}
+
+const maxListed = 50_000 // that are remembered
+
+func newAsker(p *Prober, r *Report) *asker {
+	a := &asker{p: p, report: r, robots: make(map[string]*robots.File)}
+	c := http.Client{Timeout: timeout}
+	if p.HTTP != nil {
+		c = http.Client{Transport: p.HTTP.Transport, Timeout: p.HTTP.Timeout}
+		if c.Timeout <= 0 {
+			c.Timeout = timeout
+		}
+	}
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	a.client = &c
+	return a
+}
+
+// A request says what to ask for beside the URL.
+type request struct {
+	header map[string]string
+	max    int64
+	free   bool // robots.txt itself
+	hand   bool // a WebSocket handshake
+}
+
+// A reply is what came of a request.
+type reply struct {
+	url       string
+	status    int // 0: no answer, see fault
+	fault     string
+	header    http.Header
+	body      []byte
+	cut       bool
+	wire      int // bytes of the body as they came
+	heads     int // bytes of both headers, about
+	took      time.Duration
+	proto     string
+	elsewhere string // a redirect to another origin
+	location  string
+	at        time.Time
+}
+
+func (r *reply) ok() bool { return r.status == http.StatusOK }
+
+// silent reports whether a robots.txt that was answered so forbids everything.
+func (r *reply) silent() bool { return r.status == 0 || r.status == 429 || r.status >= 500 }
+
+// html reports whether a page calls itself one.
+func (r *reply) html() bool {
+	t := strings.ToLower(r.header.Get("Content-Type"))
+	return strings.HasPrefix(t, "text/html") || strings.HasPrefix(t, "application/xhtml+xml")
+}
+
+var (
+	errBudget = errors.New("the probe ended early: all its requests were used up")
+	errEnough = errors.New("the probe ended early: the site asked for no more")
+)
+
+// A forbiddenError says that robots.txt forbids a URL.
+type forbiddenError struct{ url, line string }
+
+func (e *forbiddenError) Error() string {
+	if e.line == "" {
+		return e.url + " may not be asked for: its site has no robots.txt that can be read"
+	}
+	return fmt.Sprintf("%s may not be asked for: %s", e.url, e.line)
+}
+
+func pathOf(url string) string { return strings.TrimPrefix(url, protocol.Origin(url)) }
+
+// follow asks, and follows redirects within the origin.
+func (a *asker) follow(ctx context.Context, url string, q request) (*reply, error) {
+	for range maxRedirects {
+		r, err := a.ask(ctx, url, q)
+		if err != nil || r.status < 300 || r.status > 399 || r.status == http.StatusNotModified || r.location == "" {
+			return r, err
+		}
+		if protocol.Origin(r.location) != protocol.Origin(url) {
+			r.elsewhere = r.location
+			return r, nil
+		}
+		url = r.location
+	}
+	return a.ask(ctx, url, q)
+}
+
+// try is follow for what the probe can do without: a URL that is forbidden is noted, and nil.
+func (a *asker) try(ctx context.Context, url string, q request) (*reply, error) {
+	r, err := a.follow(ctx, url, q)
+	if forbidden := new(forbiddenError); errors.As(err, &forbidden) {
+		a.report.Forbidden = append(a.report.Forbidden, Forbidden{forbidden.url, forbidden.line})
+		return nil, nil
+	}
+	return r, err
+}
+
+// ask sends one request when it is time. An error ends the probe, but for a
+// forbiddenError; a site that does not answer is a reply with a fault.
+func (a *asker) ask(ctx context.Context, url string, q request) (*reply, error) {
+	f := a.robots[protocol.Origin(url)]
+	if !q.free {
+		if f == nil {
+			return nil, &forbiddenError{url: url}
+		}
+		if ok, line := f.Decide(a.p.token(), pathOf(url)); !ok {
+			return nil, &forbiddenError{url, line}
+		}
+	}
+	most := a.p.MaxRequests
+	if most <= 0 {
+		most = maxRequests
+	}
+	if a.count >= most {
+		return nil, errBudget
+	}
+	if err := a.wait(ctx, f); err != nil {
+		return nil, err
+	}
+	a.count++
+	r, err := a.send(ctx, url, q)
+	a.last = time.Now()
+	if err != nil {
+		return nil, err
+	}
+	if a.p.Log != nil {
+		a.p.Log.Info("asked", "url", url, "status", r.status, "bytes", r.wire, "fault", r.fault)
+	}
+	a.bytes += int64(r.wire + r.heads)
+	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable && r.header.Get("Retry-After") != "" {
+		return nil, errEnough
+	}
+	return r, nil
+}
+
+// wait waits for the site's turn.
+func (a *asker) wait(ctx context.Context, f *robots.File) error {
+	if a.p.Wait < 0 || a.last.IsZero() {
+		return ctx.Err()
+	}
+	wait := a.p.Wait
+	if wait == 0 {
+		wait = 2 * time.Second
+	}
+	if f != nil {
+		wait = max(wait, min(f.CrawlDelay(a.p.token()), longestDelay))
+	}
+	t := time.NewTimer(wait - time.Since(a.last))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (a *asker) send(ctx context.Context, url string, q request) (*reply, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return &reply{url: url, fault: err.Error()}, nil
+	}
+	req.Header.Set("User-Agent", a.p.agent())
+	if a.p.From != "" {
+		req.Header.Set("From", a.p.From)
+	}
+	if !q.hand {
+		req.Header.Set("Accept-Encoding", "gzip")
+	}
+	for k, v := range q.header {
+		req.Header.Set(k, v)
+	}
+	begin := time.Now()
+	r := &reply{url: url, at: a.p.now(), heads: len(url) + headBytes(req.Header)}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		r.fault, r.took = plain(err), time.Since(begin)
+		return r, ctx.Err()
+	}
+	defer resp.Body.Close()
+	r.status, r.header, r.proto = resp.StatusCode, resp.Header, resp.Proto
+	r.heads += len(resp.Proto) + len(resp.Status) + headBytes(resp.Header)
+	if l := resp.Header.Get("Location"); l != "" {
+		if r.location, err = protocol.CanonicalURL(url, l); err != nil {
+			r.location = ""
+		}
+	}
+	if r.status != http.StatusSwitchingProtocols {
+		r.read(resp, q.max)
+	}
+	r.took = time.Since(begin)
+	return r, ctx.Err()
+}
+
+// read reads the body, bounded before and after decoding.
+func (r *reply) read(resp *http.Response, most int64) {
+	if most <= 0 {
+		most = maxPage
+	}
+	wire := &counter{r: io.LimitReader(resp.Body, most)}
+	var body io.Reader = wire
+	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
+		z, err := gzip.NewReader(wire)
+		if err != nil {
+			r.wire, r.cut = wire.n, true
+			if err != io.EOF { // a 304 may well name a coding that it has no use for
+				r.fault = "its gzip coding cannot be read"
+			}
+			return
+		}
+		body = z
+	}
+	b, err := io.ReadAll(io.LimitReader(body, most+1))
+	if int64(len(b)) > most {
+		b, r.cut = b[:most], true
+	}
+	r.body, r.wire = b, wire.n
+	if err != nil {
+		r.cut, r.fault = true, plain(err)
+	}
+}
+
+type counter struct {
+	r io.Reader
+	n int
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += n
+	return n, err
+}
+
+// headBytes is about what a header takes.
+func headBytes(h http.Header) int {
+	n := 4
+	for k, list := range h {
+		for _, v := range list {
+			n += len(k) + len(v) + 4
+		}
+	}
+	return n
+}
+
+// plain is an error without the method and URL that net/http puts before it.
+func plain(err error) string {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil || !strings.HasPrefix(err.Error(), "Get ") {
+			break
+		}
+		err = inner
+	}
+	return fmt.Sprintf("%.300s", err.Error())
+}
+
+// sameBody reports whether two pages are the same, byte by byte.
+func sameBody(a, b *reply) bool { return a.ok() && b.ok() && bytes.Equal(a.body, b.body) }

@@ -1,0 +1,230 @@
+package probe
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	maxAges   = 2000 // of which the rates are believed
+	groups    = 64   // of pages with about the same rate
+	getHead   = 700  // bytes of both headers of a request, where none was seen
+	condHead  = 434  // of a conditional request (S2 6.5.3), where none was answered by 304
+	pageBytes = 20_000
+	mapEntry  = 14  // bytes of a sitemap's entry, compressed
+	rdfEntry  = 28  // of a manifest's
+	change    = 200 // of a change that is told
+	hour      = 3600.0
+)
+
+// A mix is what is believed of the rates of change of a site's pages: shares
+// of them, and their rates in changes a second.
+type mix []struct{ share, rate float64 }
+
+// believe fits a Gamma distribution of rates to the times since the last
+// changes, by the likelihood on a grid, and gives each page the mean rate that
+// its own time leaves. Each page then stands for its age and all that it may
+// be: who changed an hour ago need not change every hour.
+func believe(ages []time.Duration) mix {
+	if len(ages) == 0 {
+		return mix{{1, 1 / assumedInterval.Seconds()}}
+	}
+	s := make([]float64, 0, len(ages))
+	for _, a := range ages {
+		s = append(s, max(a.Seconds(), 60))
+	}
+	slices.Sort(s)
+	if len(s) > maxAges { // evenly spread
+		thin := make([]float64, maxAges)
+		for i := range thin {
+			thin[i] = s[i*(len(s)-1)/(maxAges-1)]
+		}
+		s = thin
+	}
+	best, alpha, beta := math.Inf(-1), 1.0, s[len(s)/2]
+	for _, al := range [...]float64{0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10} {
+		for be := hour / 60; be < 1e10; be *= 1.5 {
+			// Lomax: log(al) + al log(be) - (al+1) log(be+age); one page's worth
+			// of belief in the assumed interval keeps few dates from saying too much.
+			l := float64(len(s)) * (math.Log(al) + al*math.Log(be))
+			for _, a := range s {
+				l -= (al + 1) * math.Log(be+a)
+			}
+			a := assumedInterval.Seconds()
+			l += math.Log(al) + al*math.Log(be) - (al+1)*math.Log(be+a)
+			if l > best {
+				best, alpha, beta = l, al, be
+			}
+		}
+	}
+	m := make(mix, 0, groups)
+	for g := range min(groups, len(s)) {
+		n := min(groups, len(s))
+		part := s[g*len(s)/n : (g+1)*len(s)/n]
+		rate := 0.0
+		for _, a := range part {
+			rate += (alpha + 1) / (beta + a)
+		}
+		m = append(m, struct{ share, rate float64 }{float64(len(part)) / float64(len(s)), rate / float64(len(part))})
+	}
+	return m
+}
+
+// fresh is the mean of F at an interval in seconds (F06).
+func (m mix) fresh(interval float64) (f float64) {
+	for _, g := range m {
+		f += g.share * share(g.rate*interval)
+	}
+	return f
+}
+
+// share is (1 - e^-x)/x.
+func share(x float64) float64 {
+	if x < 1e-9 {
+		return 1 - x/2
+	}
+	return -math.Expm1(-x) / x
+}
+
+// age is the mean age of a copy in seconds (F06).
+func (m mix) age(interval float64) (a float64) {
+	for _, g := range m {
+		x := g.rate * interval
+		if x < 1e-4 {
+			a += g.share * interval * (x/6 - x*x/24) // the series: the formula would cancel
+			continue
+		}
+		a += g.share * interval * (0.5 - 1/x + -math.Expm1(-x)/(x*x))
+	}
+	return a
+}
+
+// changed is the share of pages that has changed after an interval in seconds.
+func (m mix) changed(interval float64) (c float64) {
+	for _, g := range m {
+		c += g.share * -math.Expm1(-g.rate*interval)
+	}
+	return c
+}
+
+// rate is the mean rate.
+func (m mix) rate() (r float64) {
+	for _, g := range m {
+		r += g.share * g.rate
+	}
+	return r
+}
+
+// interval is the longest in seconds with which the mean of F is at least f:
+// from a second to a hundred years.
+func (m mix) interval(f float64) float64 {
+	low, high := 0.0, math.Log(100*365*24*hour)
+	for range 60 {
+		if mid := (low + high) / 2; m.fresh(math.Exp(mid)) >= f {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return math.Exp(low)
+}
+
+// cost says what a month of freshness would cost by each door.
+func (a *asker) cost() {
+	r := a.report
+	if !a.home.okay() {
+		return
+	}
+	c := &Cost{Freshness: a.p.Freshness, Pages: max(a.pages, 1), AllPages: a.whole, Delay: a.p.Delay}
+	if !(c.Freshness > 0 && c.Freshness < 1) {
+		c.Freshness = defaultFresh
+	}
+	if c.Delay <= 0 {
+		c.Delay = defaultDelay
+	}
+	c.Delay = max(c.Delay, r.Robots.Delay)
+	m := believe(a.ages)
+	n, M := float64(c.Pages), month.Seconds()
+	I := m.interval(c.Freshness)
+	c.Dates, c.Dated = a.ageOf, len(a.ages)
+	c.ChangesADay = n * m.rate() * 24 * hour
+	c.Interval = seconds(I)
+	body := mean(a.bodies, pageBytes)
+	c.PageBytes = int(body)
+	get, cond := body+getHead, mean(a.cond, condHead)
+	c.NotModifiedBytes = int(cond)
+	looks := M / I
+	updates := looks * n * m.changed(I)
+	add := func(d Door) {
+		d.Fits = d.Requests*c.Delay.Seconds() <= M
+		c.Doors = append(c.Doors, d)
+	}
+	polled := func(name string, offered bool, why string, requests, bytes float64) {
+		add(Door{Name: name, Offered: offered, Note: why, Every: seconds(I), Freshness: m.fresh(I), Age: seconds(m.age(I)),
+			Requests: requests, Bytes: bytes})
+	}
+	polled("get", true, "", looks*n, looks*n*get)
+	polled("conditional", r.Page.ByETag == "304" || r.Page.ByDate == "304", "", looks*n, looks*n*cond+updates*get)
+
+	files, wire, trusted := 0.0, 0.0, ""
+	for _, s := range r.Sitemaps {
+		if s.Pages+s.Sitemaps > 0 {
+			files, wire = files+1, wire+float64(s.Wire)
+		}
+		if s.Pages > 0 && (s.Dates.Dated == 0 || !s.Dates.worth.Signal()) {
+			trusted = "its dates are worth nothing: " + s.Dates.Verdict
+		}
+	}
+	found := files > 0
+	if found {
+		files += float64(r.SitemapsUnread)
+	} else {
+		files, wire = math.Ceil(n/50_000), n*mapEntry
+	}
+	polled("sitemap", found && trusted == "", trusted, looks*files+updates, looks*(wire+files*getHead)+updates*get)
+
+	feedWire, entries, feeds := 15_000.0, 15.0, 0
+	for _, f := range r.Feeds {
+		if f.Entries > 0 {
+			feedWire, entries = float64(f.Wire), float64(f.Entries)
+			feeds++
+			break
+		}
+	}
+	// A feed has a window: what has left it before the next look is not told.
+	fI := min(I, entries/max(n*m.rate(), 1e-12))
+	add(Door{Name: "feed", Offered: feeds > 0, Note: "of what it names only", Every: seconds(fI), Freshness: m.fresh(fI), Age: seconds(m.age(fI)),
+		Requests: M/fI + M/fI*n*m.changed(fI), Bytes: M/fI*(feedWire+getHead) + M/fI*n*m.changed(fI)*get})
+
+	manifest, mWire := r.Manifest != nil && r.Manifest.Items > 0, n*rdfEntry
+	if manifest {
+		mWire = float64(r.Manifest.Wire)
+	}
+	// Where nothing has changed it is a 304; that all looks find something is the worse case.
+	polled("manifest", manifest, "", looks+updates, looks*(mWire+getHead)+updates*get)
+	polled("changes", manifest && r.Manifest.ChangesOpen, "", looks+updates, looks*getHead+updates*(change+get))
+	all := M * n * m.rate()
+	add(Door{Name: "stream", Offered: manifest && r.Manifest.StreamOpen, Freshness: 1, Requests: 1 + all, Bytes: getHead + all*(change+get)})
+	r.Cost = c
+}
+
+func (r *reply) okay() bool { return r != nil && r.ok() }
+
+func seconds(s float64) time.Duration {
+	if s > math.MaxInt64/1e9/2 {
+		s = math.MaxInt64 / 1e9 / 2
+	}
+	return time.Duration(s * 1e9).Round(time.Second)
+}
+
+func mean(list []int, otherwise float64) float64 {
+	if len(list) == 0 {
+		return otherwise
+	}
+	sum := 0
+	for _, n := range list {
+		sum += n
+	}
+	return float64(sum) / float64(len(list))
+}

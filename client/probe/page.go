@@ -1,0 +1,224 @@
+package probe
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/html"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// pageReport says what the page says of itself.
+func pageReport(r *reply) Page {
+	p := Page{Status: r.status, Fault: r.fault, Proto: r.proto, Bytes: len(r.body), Wire: r.wire, Cut: r.cut, Took: r.took.Round(time.Microsecond)}
+	if r.header == nil {
+		return p
+	}
+	p.Type, p.Coding = r.header.Get("Content-Type"), r.header.Get("Content-Encoding")
+	p.ETag, p.LastModified = r.header.Get("ETag"), r.header.Get("Last-Modified")
+	if t, err := http.ParseTime(p.LastModified); err == nil {
+		if _, ok := protocol.SaneModified(t, r.at); !ok {
+			p.Date = "absurd"
+		} else if d, err := http.ParseTime(r.header.Get("Date")); err == nil && d.Sub(t).Abs() < 2*time.Second {
+			p.Date = "now" // of the answer: it says nothing, unless it was there before
+		}
+	}
+	return p
+}
+
+// again asks for the page by its ETag and by its date, and reads it for what it names.
+func (a *asker) again(ctx context.Context) error {
+	if !a.home.ok() {
+		return nil
+	}
+	a.bodies = append(a.bodies, a.home.wire)
+	a.read(a.home)
+	p := &a.report.Page
+	for _, c := range []struct {
+		header, value string
+		says          *string
+	}{{"If-None-Match", p.ETag, &p.ByETag}, {"If-Modified-Since", p.LastModified, &p.ByDate}} {
+		if c.value == "" {
+			continue
+		}
+		r, err := a.ask(ctx, a.home.url, request{max: maxPage, header: map[string]string{c.header: c.value}})
+		if err != nil {
+			return err
+		}
+		switch {
+		case r.status == http.StatusNotModified:
+			*c.says = "304"
+			a.cond = append(a.cond, r.heads+r.wire)
+		case sameBody(r, a.home):
+			*c.says = "sent again"
+		case r.ok():
+			*c.says = "other content" // a page that changes at each look
+			a.report.Page.Restless = true
+		default:
+			*c.says = "no answer"
+		}
+	}
+	return nil
+}
+
+// read finds what the page names.
+func (a *asker) read(r *reply) {
+	if !r.html() {
+		return
+	}
+	s := html.Scanner{Agent: strings.ToLower(a.p.token())}
+	s.Scan(r.body)
+	p := &a.report.Page
+	p.Title, p.Language, p.NoIndex = s.Title, s.Language, s.NoIndex
+	base := r.url
+	if len(s.Base) > 0 {
+		if b, err := protocol.CanonicalURL(r.url, string(s.Base)); err == nil {
+			base = b
+		}
+	}
+	seen := make(map[string]bool)
+	for _, ref := range s.Refs {
+		u, err := protocol.CanonicalURL(base, string(ref.URL))
+		if err != nil || seen[u] {
+			continue
+		}
+		seen[u] = true
+		switch ref.Kind {
+		case html.Feed:
+			a.feedURLs = append(a.feedURLs, u)
+		case html.Sitemap:
+			a.maps = append(a.maps, u)
+		case html.Manifest:
+			a.manifests = append(a.manifests, u)
+		case html.Anchor, html.Frame, html.Refresh, html.Alternate:
+			if protocol.Origin(u) == a.report.Origin && u != r.url {
+				p.Links++
+				if len(a.linked) < maxListed {
+					a.linked = append(a.linked, listed{url: u})
+				}
+			}
+		}
+	}
+	for _, l := range links(r.header) {
+		u, err := protocol.CanonicalURL(r.url, l.target)
+		switch {
+		case err != nil:
+		case slices.Contains(l.rels, "hub"):
+			a.report.hub(u)
+		case slices.Contains(l.rels, "alternate") && (strings.Contains(l.params, "rss") || strings.Contains(l.params, "atom") || strings.Contains(l.params, "feed+json")) && !seen[u]:
+			a.feedURLs = append(a.feedURLs, u)
+		}
+	}
+	a.pages = max(a.pages, p.Links+1)
+}
+
+// A link is one of a Link header (RFC 8288).
+type link struct {
+	target string
+	rels   []string
+	params string // in lower case
+}
+
+// links reads Link headers as far as they can be understood; at most 50 of them.
+func links(h http.Header) (list []link) {
+	for _, v := range h.Values("Link") {
+		for len(v) > 0 && len(list) < 50 {
+			_, rest, ok := strings.Cut(v, "<")
+			if !ok {
+				break
+			}
+			target, params, ok := strings.Cut(rest, ">")
+			if !ok {
+				break
+			}
+			params, v, _ = strings.Cut(params, "<")
+			l := link{target: target, params: strings.ToLower(params)}
+			if _, rel, ok := strings.Cut(l.params, "rel="); ok {
+				if q, ok := strings.CutPrefix(rel, `"`); ok {
+					rel, _, _ = strings.Cut(q, `"`)
+				} else {
+					rel, _, _ = strings.Cut(strings.TrimRight(rel, ", "), ";")
+				}
+				l.rels = strings.Fields(rel)
+			}
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// soft404 asks for a page that cannot be there (P12): beside the one that is,
+// since sites differ in what they do by directory.
+func (a *asker) soft404(ctx context.Context) error {
+	var b [12]byte
+	rand.Read(b[:])
+	u, _, _ := strings.Cut(a.report.URL, "?")
+	u = u[:strings.LastIndexByte(u, '/')+1] + "parley-probe-" + hex.EncodeToString(b[:]) + ".html"
+	r, err := a.try(ctx, u, request{max: maxPage})
+	if err != nil || r == nil {
+		return err
+	}
+	m := Missing{URL: u, Status: r.status}
+	switch {
+	case r.status == http.StatusNotFound || r.status == http.StatusGone:
+		m.Verdict = "honest"
+	case r.ok() && r.url == a.home.url:
+		m.Verdict = "soft: it leads to the front page"
+	case r.ok():
+		m.Verdict = "soft: it is answered as if it were there"
+	case r.elsewhere != "":
+		m.Verdict = "soft: it leads to another site"
+	default:
+		m.Verdict = "unclear"
+	}
+	a.report.Missing = &m
+	return nil
+}
+
+// twin asks for the same site with or without www. (P08, E44).
+func (a *asker) twin(ctx context.Context) error {
+	origin := a.report.Origin
+	scheme, host, _ := strings.Cut(origin, "://")
+	name, _, _ := strings.Cut(host, ":")
+	switch {
+	case strings.HasPrefix(host, "www."):
+		host = host[len("www."):]
+	case !strings.Contains(name, ".") || strings.HasPrefix(host, "[") || strings.Trim(name, "0123456789.") == "":
+		return nil // an address, or no name of the Internet
+	default:
+		host = "www." + host
+	}
+	t := Twin{Origin: scheme + "://" + host}
+	a.report.Twin = &t
+	if r, err := a.askRobots(ctx, t.Origin); err != nil {
+		return err
+	} else if r.status == 0 {
+		t.Verdict = "there is none: " + r.fault
+		return nil
+	}
+	r, err := a.try(ctx, t.Origin+pathOf(a.report.URL), request{max: maxPage})
+	switch {
+	case err != nil:
+		return err
+	case r == nil:
+		t.Verdict = "forbidden by its robots.txt"
+	case r.status == 0:
+		t.Verdict = "no answer: " + r.fault
+	case protocol.Origin(r.elsewhere) == origin:
+		t.Verdict = "the same site: it leads here"
+	case r.elsewhere != "":
+		t.Verdict = "it leads to " + r.elsewhere
+	case sameBody(r, a.home):
+		t.Verdict = "the same site: it has the same page"
+	case r.ok():
+		t.Verdict = "another page, or one that changes at each look"
+	default:
+		t.Verdict = "it answers " + http.StatusText(r.status)
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Prober asks sites what they offer. The zero value is useful on loopback;
+// elsewhere Agent should name who asks, and how to reach him. It may be used
+// by many goroutines at once.
+type Prober struct {
+	// HTTP sends the requests; of it Transport and Timeout are used. Nil
+	// means http.DefaultTransport. A guard against private addresses is its
+	// Transport's.
+	HTTP *http.Client
+
+	// Agent is the User-Agent, such as "ExampleBot/1.0 (+https://example.net/bot)":
+	// its first word, up to a slash, is the name that robots.txt may have. From
+	// is an address for mail (P02).
+	Agent, From string
+
+	// Wait is the time between an answer and the next request, where the site
+	// does not want a longer one. Zero means 2 seconds, negative none: that is
+	// for one's own sites.
+	Wait time.Duration
+
+	// MaxRequests bounds the requests of one probe. Zero means 40.
+	MaxRequests int
+
+	// Freshness is that of which the cost is stated, between 0 and 1. Zero means 0.9.
+	Freshness float64
+
+	// Delay is how long a crawl would wait between two requests, by which the
+	// report says what politeness allows. Zero means 15 seconds (G21).
+	Delay time.Duration
+
+	Log *slog.Logger // is told of each request; nil is silent
+	Now func() time.Time
+}
+
+const (
+	defaultAgent    = "parley (+https://github.com/parleyweb/parley)"
+	maxRequests     = 40
+	longestDelay    = 30 * time.Second // that is waited for here, of a Crawl-delay
+	timeout         = 30 * time.Second
+	maxMoves        = 3 // to other origins, of the page itself
+	maxRedirects    = 5
+	maxPage         = 4 << 20
+	maxDocument     = 64 << 20 // of sitemaps and manifests, bytes decoded
+	maxFeeds        = 3
+	maxSitemaps     = 4
+	samples         = 5
+	defaultFresh    = 0.9
+	defaultDelay    = 15 * time.Second
+	month           = 30 * 24 * time.Hour
+	assumedInterval = 30 * 24 * time.Hour // between changes of a page of which nothing is known
+)
+
+func (p *Prober) agent() string {
+	if p.Agent == "" {
+		return defaultAgent
+	}
+	return p.Agent
+}
+
+// token is the name that robots.txt may have.
+func (p *Prober) token() string {
+	name, _, _ := strings.Cut(p.agent(), "/")
+	name, _, _ = strings.Cut(name, " ")
+	return name
+}
+
+func (p *Prober) now() time.Time {
+	if p.Now == nil {
+		return time.Now()
+	}
+	return p.Now()
+}
+
+// Probe asks a site, beginning with the page at url; without a scheme that is
+// https. It returns an error if url is none, or if ctx ends. Whatever the
+// site does is in the Report: one that does not answer is one with a Fault.
+func (p *Prober) Probe(ctx context.Context, url string) (*Report, error) {
+	if !strings.Contains(url, "://") {
+		url = "https://" + url
+	}
+	u, err := protocol.CanonicalURL("", url)
+	if err != nil {
+		return nil, fmt.Errorf("probe: %w", err)
+	}
+	begin := p.now()
+	r := &Report{Asked: u, At: begin.UTC().Truncate(time.Second)}
+	a := newAsker(p, r)
+	err = a.probe(ctx, u)
+	r.Requests, r.Bytes = a.count, a.bytes
+	r.Took = max(p.now().Sub(begin).Round(time.Millisecond), 0)
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("probe %s: %w", u, context.Cause(ctx))
+	case err != nil:
+		r.Fault = err.Error()
+	}
+	a.cost()
+	return r, nil
+}
+
+// probe asks everything in order. Its error is why it ended early.
+func (a *asker) probe(ctx context.Context, u string) error {
+	home, err := a.begin(ctx, u)
+	if err != nil {
+		return err
+	}
+	a.home = home
+	for _, step := range []func(context.Context) error{
+		a.again, a.soft404, a.manifest, a.feeds, a.sitemaps, a.sample, a.sitemapAgain, a.twin,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin asks for robots.txt and the page, at the origin where that is.
+func (a *asker) begin(ctx context.Context, u string) (*reply, error) {
+	r := a.report
+	for range maxMoves + 1 {
+		r.URL, r.Origin = u, protocol.Origin(u)
+		rep, err := a.askRobots(ctx, r.Origin)
+		if err != nil {
+			return nil, err
+		}
+		r.Robots = a.robotsReport(rep, u)
+		if !r.Robots.Allowed && rep.silent() {
+			why := rep.fault
+			if why == "" {
+				why = fmt.Sprint("status ", rep.status)
+			}
+			return nil, fmt.Errorf("robots.txt cannot be had, so nothing may be asked for: %s", why)
+		}
+		home, err := a.follow(ctx, u, request{max: maxPage})
+		if forbidden := new(forbiddenError); errors.As(err, &forbidden) {
+			// Much else may be allowed.
+			return &reply{url: u}, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if home.elsewhere == "" {
+			r.URL = home.url
+			r.Page = pageReport(home)
+			return home, nil
+		}
+		r.Moved = append(r.Moved, home.elsewhere)
+		u = home.elsewhere
+	}
+	return nil, fmt.Errorf("it leads to other sites more than %d times", maxMoves)
+}
+
+// askRobots asks for the robots.txt of an origin and puts it into force.
+func (a *asker) askRobots(ctx context.Context, origin string) (*reply, error) {
+	rep, err := a.follow(ctx, origin+"/robots.txt", request{max: robots.MaxBytes, free: true})
+	if err != nil {
+		return nil, err
+	}
+	for n := 0; rep.elsewhere != "" && n < maxRedirects; n++ { // RFC 9309, 2.3.1.2
+		if rep, err = a.follow(ctx, rep.elsewhere, request{max: robots.MaxBytes, free: true}); err != nil {
+			return nil, err
+		}
+	}
+	a.robots[origin] = robots.ForStatus(rep.status, rep.body)
+	return rep, nil
+}
+
+func (a *asker) robotsReport(rep *reply, u string) Robots {
+	f := a.robots[a.report.Origin]
+	r := Robots{Status: rep.status, Bytes: len(rep.body), Fault: rep.fault}
+	r.Allowed, r.Line = f.Decide(a.p.token(), pathOf(u))
+	r.Delay = f.CrawlDelay(a.p.token())
+	if rep.status < 200 || rep.status > 299 {
+		return r
+	}
+	r.Sitemaps, r.Manifests = f.Lines("sitemap"), f.Lines("manifest")
+	named := make(map[string]bool)
+	for line := range strings.Lines(string(rep.body)) {
+		name, agent, _ := strings.Cut(line, ":")
+		agent, _, _ = strings.Cut(agent, "#")
+		agent = strings.ToLower(strings.TrimSpace(agent))
+		if strings.EqualFold(strings.TrimSpace(name), "user-agent") && agent != "" && !named[agent] && len(r.Agents) < 100 {
+			named[agent] = true
+			r.Agents = append(r.Agents, agent)
+		}
+	}
+	r.Named = named[strings.ToLower(a.p.token())]
+	return r
+}

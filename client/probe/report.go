@@ -1,0 +1,422 @@
+package probe
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/parleyweb/parley/client/trust"
+)
+
+// A Report is what a probe found. Durations are in nanoseconds in JSON, and
+// sizes in bytes. What was not asked, or not found, is zero.
+type Report struct {
+	Asked  string   `json:"asked"`
+	Moved  []string `json:"moved,omitempty"` // where the page led to, at other sites
+	URL    string   `json:"url"`             // of the page in the end
+	Origin string   `json:"origin"`
+
+	At       time.Time     `json:"at"`
+	Took     time.Duration `json:"took"`
+	Requests int           `json:"requests"`
+	Bytes    int64         `json:"bytes"`
+	Fault    string        `json:"fault,omitempty"` // why the probe ended early
+
+	Robots    Robots      `json:"robots"`
+	Forbidden []Forbidden `json:"forbidden,omitempty"` // was not asked for
+	Page      Page        `json:"page"`
+	Missing   *Missing    `json:"missing,omitempty"`
+	Twin      *Twin       `json:"twin,omitempty"`
+
+	Manifest *Manifest `json:"manifest,omitempty"`
+	Feeds    []Feed    `json:"feeds,omitempty"`
+	Sitemaps []Sitemap `json:"sitemaps,omitempty"`
+	// SitemapsUnread are named, and were too many, or are of another site.
+	SitemapsUnread int      `json:"sitemaps_unread,omitempty"`
+	Sample         *Sample  `json:"sample,omitempty"`
+	Hubs           []string `json:"hubs,omitempty"` // WebSub
+
+	Cost *Cost `json:"cost,omitempty"`
+}
+
+// Robots is what a robots.txt says.
+type Robots struct {
+	Status    int           `json:"status"`
+	Fault     string        `json:"fault,omitempty"`
+	Bytes     int           `json:"bytes"`
+	Agents    []string      `json:"agents,omitempty"` // whom it names
+	Named     bool          `json:"named"`            // us among them
+	Allowed   bool          `json:"allowed"`          // the page
+	Line      string        `json:"line,omitempty"`   // that says so
+	Delay     time.Duration `json:"delay,omitempty"`  // Crawl-delay
+	Sitemaps  []string      `json:"sitemaps,omitempty"`
+	Manifests []string      `json:"manifests,omitempty"`
+}
+
+// A Forbidden is what robots.txt forbids, by which line.
+type Forbidden struct {
+	URL  string `json:"url"`
+	Line string `json:"line"`
+}
+
+// A Page is the page that the probe began with.
+type Page struct {
+	Status       int           `json:"status"`
+	Fault        string        `json:"fault,omitempty"`
+	Proto        string        `json:"proto,omitempty"`
+	Type         string        `json:"type,omitempty"`
+	Coding       string        `json:"coding,omitempty"`
+	Bytes        int           `json:"bytes"`
+	Wire         int           `json:"wire"`
+	Cut          bool          `json:"cut,omitempty"`
+	Took         time.Duration `json:"took"`
+	Title        string        `json:"title,omitempty"`
+	Language     string        `json:"language,omitempty"`
+	NoIndex      bool          `json:"noindex,omitempty"`
+	Links        int           `json:"links"` // to pages of the same site
+	ETag         string        `json:"etag,omitempty"`
+	LastModified string        `json:"last_modified,omitempty"`
+	Date         string        `json:"date,omitempty"` // what is wrong with it: "absurd" or "now"
+	// ByETag and ByDate are what a conditional request came to: "304", "sent
+	// again" where that is not honoured, "other content", "no answer".
+	ByETag   string `json:"by_etag,omitempty"`
+	ByDate   string `json:"by_date,omitempty"`
+	Restless bool   `json:"restless,omitempty"` // it is another one at each look
+}
+
+// A Missing is a page that cannot be there (P12).
+type Missing struct {
+	URL     string `json:"url"`
+	Status  int    `json:"status"`
+	Verdict string `json:"verdict"` // "honest", "soft: ..." or "unclear"
+}
+
+// A Twin is the same host with or without www. (P08).
+type Twin struct {
+	Origin  string `json:"origin"`
+	Verdict string `json:"verdict"`
+}
+
+// Dates are those of a document's entries. Its verdict is "none", "plausible",
+// "unproved" (fewer than 10), or a trust.Worth that says what is wrong with them.
+type Dates struct {
+	Entries int       `json:"entries"`
+	Dated   int       `json:"dated"`
+	Newest  time.Time `json:"newest,omitzero"`
+	Verdict string    `json:"verdict,omitempty"`
+	worth   trust.Worth
+}
+
+// A Manifest is a site's robots.rdf.
+type Manifest struct {
+	URL         string `json:"url"`
+	Fault       string `json:"fault,omitempty"`
+	Bytes       int    `json:"bytes"`
+	Wire        int    `json:"wire"`
+	Items       int    `json:"items"`
+	Digests     int    `json:"digests"` // items that state one
+	Complete    bool   `json:"complete"`
+	Cursor      string `json:"cursor,omitempty"`
+	Dates       Dates  `json:"dates"`
+	NotModified string `json:"not_modified,omitempty"`
+	Changes     string `json:"changes,omitempty"`
+	ChangesOpen bool   `json:"changes_open,omitempty"` // it answers as it should
+	Stream      string `json:"stream,omitempty"`
+	StreamOpen  bool   `json:"stream_open,omitempty"`
+}
+
+// A Feed is RSS, Atom or JSON Feed.
+type Feed struct {
+	URL         string `json:"url"`
+	Status      int    `json:"status"`
+	Fault       string `json:"fault,omitempty"`
+	Kind        string `json:"kind,omitempty"`
+	Wire        int    `json:"wire"`
+	Entries     int    `json:"entries"`
+	Dates       Dates  `json:"dates"`
+	Hub         string `json:"hub,omitempty"`
+	NotModified string `json:"not_modified,omitempty"`
+}
+
+// A Sitemap is a sitemap or an index of them.
+type Sitemap struct {
+	URL         string `json:"url"`
+	By          string `json:"by"` // what names it: "robots.txt", "the page", "a guess", or another sitemap
+	Status      int    `json:"status"`
+	Fault       string `json:"fault,omitempty"`
+	Kind        string `json:"kind,omitempty"`
+	Wire        int    `json:"wire"`
+	Pages       int    `json:"pages"`
+	Sitemaps    int    `json:"sitemaps,omitempty"`
+	Dates       Dates  `json:"dates"`
+	NotModified string `json:"not_modified,omitempty"`
+}
+
+// A Sample is what a few pages that the site names turned out to be, and how
+// the dates that it states compare with their Last-Modified. Later dates than
+// the server's may be those of a build; earlier ones miss changes.
+type Sample struct {
+	Asked      int `json:"asked"`
+	Forbidden  int `json:"forbidden,omitempty"`
+	Dead       int `json:"dead,omitempty"`
+	Redirected int `json:"redirected,omitempty"`
+	Undated    int `json:"undated,omitempty"` // without a credible Last-Modified
+	Agree      int `json:"agree,omitempty"`   // within a day
+	Earlier    int `json:"earlier,omitempty"`
+	Later      int `json:"later,omitempty"`
+}
+
+// A Cost is what a month would cost. How it is reckoned the package says.
+type Cost struct {
+	Freshness        float64       `json:"freshness"`       // stated
+	Pages            int           `json:"pages"`           // known of
+	AllPages         bool          `json:"all_pages"`       // these are all; else there are more
+	Dates            string        `json:"dates,omitempty"` // who says when pages changed; empty: assumed
+	Dated            int           `json:"dated"`           // pages of which that is said
+	ChangesADay      float64       `json:"changes_a_day"`   // of all pages together
+	Interval         time.Duration `json:"interval"`        // between two looks at a page
+	PageBytes        int           `json:"page_bytes"`
+	NotModifiedBytes int           `json:"not_modified_bytes"`
+	Delay            time.Duration `json:"delay"` // between two requests, in a crawl
+	Doors            []Door        `json:"doors"`
+}
+
+// A Door is a way to learn of changes, and a month of it.
+type Door struct {
+	Name      string        `json:"name"`
+	Offered   bool          `json:"offered"` // and credible; else it is what it would cost
+	Note      string        `json:"note,omitempty"`
+	Every     time.Duration `json:"every,omitempty"` // it is asked
+	Freshness float64       `json:"freshness"`
+	Age       time.Duration `json:"age"` // mean age of the copies
+	Requests  float64       `json:"requests"`
+	Bytes     float64       `json:"bytes"`
+	Fits      bool          `json:"fits"` // the delay lets so many requests be sent in a month
+}
+
+func (r *Report) hub(url string) {
+	if url != "" && !slices.Contains(r.Hubs, url) && len(r.Hubs) < 10 {
+		r.Hubs = append(r.Hubs, url)
+	}
+}
+
+// WriteJSON writes the report as JSON.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+// WriteText writes the report for people.
+func (r *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(t, "%s\t%s\n", name, printable(fmt.Sprintf(format, args...)))
+	}
+	line("page", "%s", r.URL)
+	for _, m := range r.Moved {
+		line("", "led to %s", m)
+	}
+	if r.Fault != "" {
+		line("", "%s", r.Fault)
+	}
+	line("answer", "%s", r.Page.say())
+	line("again", "by ETag: %s; by date: %s", cmp.Or(r.Page.ByETag, "it has none"), cmp.Or(r.Page.ByDate, "it has none"))
+	if r.Page.Restless {
+		line("", "it is another one at each look")
+	}
+	line("robots.txt", "%s", r.Robots.say())
+	for _, f := range r.Forbidden {
+		line("", "not asked: %s (%s)", f.URL, f.Line)
+	}
+	if r.Missing != nil {
+		line("missing page", "%s (%d)", r.Missing.Verdict, r.Missing.Status)
+	}
+	if r.Twin != nil {
+		line("www twin", "%s: %s", r.Twin.Origin, r.Twin.Verdict)
+	}
+	r.sources(line)
+	t.Flush()
+	b.WriteByte('\n')
+	r.Cost.write(&b)
+	fmt.Fprintf(&b, "%d requests, %s, %v.\n", r.Requests, size(float64(r.Bytes)), r.Took.Round(time.Millisecond))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *Report) sources(line func(name, format string, args ...any)) {
+	if m := r.Manifest; m == nil {
+		line("manifest", "none")
+	} else {
+		line("manifest", "%s: %d items, %d with a digest, %s; dates %s; asked again: %s", m.URL, m.Items, m.Digests, size(float64(m.Wire)), m.Dates.Verdict, cmp.Or(m.NotModified, "-"))
+		if m.Fault != "" {
+			line("", "%s", m.Fault)
+		}
+		line("push", "stream: %s; changes: %s", open(m.Stream, m.StreamOpen), open(m.Changes, m.ChangesOpen))
+	}
+	for _, h := range r.Hubs {
+		line("push", "WebSub hub %s", h)
+	}
+	for i, f := range r.Feeds {
+		line(first("feeds", i), "%s: %s", f.URL, cmp.Or(f.Fault, fmt.Sprintf("%s, %d entries; dates %s; asked again: %s", f.Kind, f.Entries, f.Dates.Verdict, cmp.Or(f.NotModified, "-"))))
+	}
+	if len(r.Feeds) == 0 {
+		line("feeds", "none")
+	}
+	for i, s := range r.Sitemaps {
+		what := cmp.Or(s.Fault, fmt.Sprintf("status %d", s.Status))
+		if s.Fault == "" && s.Status == 200 {
+			what = fmt.Sprintf("%s of %d pages, %d sitemaps, %s; dates %s, of %d; asked again: %s", s.Kind, s.Pages, s.Sitemaps, size(float64(s.Wire)), s.Dates.Verdict, s.Dates.Dated, cmp.Or(s.NotModified, "-"))
+		}
+		line(first("sitemaps", i), "%s (by %s): %s", s.URL, s.By, what)
+	}
+	if len(r.Sitemaps) == 0 {
+		line("sitemaps", "none")
+	} else if r.SitemapsUnread > 0 {
+		line("", "%d more were not read", r.SitemapsUnread)
+	}
+	if s := r.Sample; s != nil {
+		line("a sample", "%d pages were asked for: %d gone, %d lead elsewhere; the server's dates: %d agree, %d older, %d newer than was stated, %d have none",
+			s.Asked, s.Dead, s.Redirected, s.Agree, s.Later, s.Earlier, s.Undated)
+	}
+}
+
+func first(name string, i int) string {
+	if i > 0 {
+		return ""
+	}
+	return name
+}
+
+func open(url string, opens bool) string {
+	switch {
+	case url == "":
+		return "none"
+	case opens:
+		return "open"
+	}
+	return "named, and does not open"
+}
+
+func (p *Page) say() string {
+	if p.Status == 0 {
+		return cmp.Or(p.Fault, "not asked for")
+	}
+	s := fmt.Sprintf("%d %s %s, %s", p.Status, p.Proto, cmp.Or(p.Type, "of no type"), size(float64(p.Bytes)))
+	if p.Coding != "" {
+		s += fmt.Sprintf(", %s as %s", size(float64(p.Wire)), p.Coding)
+	}
+	if p.Date != "" {
+		s += "; its date is " + p.Date
+	}
+	return s + fmt.Sprintf("; %d links within", p.Links)
+}
+
+func (r *Robots) say() string {
+	switch {
+	case r.Status == 0:
+		return "no answer: " + cmp.Or(r.Fault, "nothing is allowed")
+	case r.Status < 200 || r.Status > 299:
+		return fmt.Sprintf("status %d: %s", r.Status, map[bool]string{true: "everything is allowed", false: "nothing is allowed"}[r.Allowed])
+	}
+	s := map[bool]string{true: "the page is allowed", false: "the page is forbidden"}[r.Allowed]
+	if r.Line != "" {
+		s += " (" + r.Line + ")"
+	}
+	if r.Delay > 0 {
+		s += fmt.Sprintf(", a request every %v", r.Delay)
+	}
+	return s + fmt.Sprintf("; it names %d agents, %s", len(r.Agents), map[bool]string{true: "this one too", false: "not this one"}[r.Named])
+}
+
+func (c *Cost) write(b *strings.Builder) {
+	if c == nil {
+		return
+	}
+	pages := fmt.Sprint(c.Pages)
+	if !c.AllPages {
+		pages = "at least " + pages
+	}
+	fmt.Fprintf(b, "A month of copies that are fresh for %.0f %% of the time, of %s pages of %s, with %.3g changes a day",
+		100*c.Freshness, pages, size(float64(c.PageBytes)), c.ChangesADay)
+	if c.Dates == "" {
+		b.WriteString(" (assumed, since nothing credible is known of them)\n")
+	} else {
+		fmt.Fprintf(b, " (believed, by %s)\n", c.Dates)
+	}
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "by\tasked every\tfresh\tmean age\trequests\tbytes\t\t")
+	for _, d := range c.Doors {
+		note := ""
+		switch {
+		case !d.Offered && d.Note != "" && d.Name != "feed":
+			note = d.Note
+		case !d.Offered:
+			note = "not offered"
+		case d.Note != "":
+			note = d.Note
+		}
+		if !d.Fits {
+			note = strings.TrimPrefix(note+fmt.Sprintf("; more than one every %v", c.Delay), "; ")
+		}
+		every := "-"
+		if d.Every > 0 {
+			every = duration(d.Every)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%.1f %%\t%s\t%s\t%s\t  %s\t\n", d.Name, every, 100*d.Freshness, duration(d.Age), number(d.Requests), size(d.Bytes), note)
+	}
+	t.Flush()
+}
+
+func duration(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%.1f d", d.Hours()/24)
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%.1f h", d.Hours())
+	case d >= 2*time.Minute:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.0f s", d.Seconds())
+}
+
+func number(f float64) string {
+	if f < 10 {
+		return fmt.Sprintf("%.1f", f)
+	}
+	s := fmt.Sprintf("%.0f", f)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func size(f float64) string {
+	units := []string{"B", "kB", "MB", "GB", "TB", "PB"}
+	i := 0
+	for ; f >= 1000 && i < len(units)-1; i++ {
+		f /= 1000
+	}
+	if i == 0 || f >= 100 {
+		return fmt.Sprintf("%.0f %s", math.Round(f), units[i])
+	}
+	return fmt.Sprintf("%.1f %s", f, units[i])
+}
+
+// printable is a line with what would move a cursor left out.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
+			return ' '
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,427 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// The nonce of a handshake that is given up at once, and what has to come back (RFC 6455).
+const (
+	handshakeKey  = "cGFybGV5LXByb2JlLW5vdw=="
+	handshakeGUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+)
+
+// manifest looks for a manifest, and at the doors that it names.
+func (a *asker) manifest(ctx context.Context) error {
+	origin := a.report.Origin
+	known, err := a.try(ctx, origin+"/.well-known/parley", request{max: 64 << 10, header: map[string]string{"Accept": "application/json"}})
+	if err != nil {
+		return err
+	}
+	var said struct{ Manifest string }
+	var places []string
+	if known != nil && known.ok() && json.Unmarshal(known.body, &said) == nil && said.Manifest != "" {
+		places = append(places, said.Manifest)
+	}
+	places = append(append(places, a.report.Robots.Manifests...), a.manifests...)
+	places = append(places, "/robots.rdf")
+	var tried []string
+	for _, place := range places {
+		u, err := protocol.CanonicalURL(origin+"/robots.txt", place)
+		if err != nil || protocol.Origin(u) != origin || slices.Contains(tried, u) || len(tried) == 2 {
+			continue
+		}
+		tried = append(tried, u)
+		r, err := a.try(ctx, u, request{max: maxDocument, header: map[string]string{"Accept": protocol.ManifestType + ", application/xml;q=0.5, text/xml;q=0.5"}})
+		if err != nil {
+			return err
+		}
+		if r == nil || !r.ok() {
+			continue
+		}
+		m, head, ok := a.readManifest(r)
+		if !ok && a.report.Manifest != nil {
+			continue
+		}
+		a.report.Manifest = m
+		if !ok {
+			continue
+		}
+		if err := a.conditional(ctx, r, &m.NotModified, protocol.ManifestType); err != nil {
+			return err
+		}
+		return a.doors(ctx, m, head)
+	}
+	return nil
+}
+
+// readManifest reads a manifest as far as it goes.
+func (a *asker) readManifest(r *reply) (m *Manifest, head protocol.Manifest, ok bool) {
+	m = &Manifest{URL: r.url, Bytes: len(r.body), Wire: r.wire}
+	d := protocol.NewManifestReader(bytes.NewReader(r.body), protocol.ManifestOptions{URL: r.url, Origin: a.report.Origin, MaxItems: 1_000_000})
+	var dates []protocol.Date
+	for {
+		rec, err := d.Next()
+		if err == io.EOF {
+			ok = true
+			break
+		}
+		if err != nil {
+			m.Fault = err.Error()
+			break
+		}
+		if rec.Gone != nil {
+			continue
+		}
+		m.Items++
+		if !rec.Item.Digest.IsZero() {
+			m.Digests++
+		}
+		if len(a.listed) < maxListed {
+			date := protocol.Date{Time: rec.Item.Modified, Span: rec.Item.Span}
+			a.listed, dates = append(a.listed, listed{rec.Item.URL, date}), append(dates, date)
+		}
+	}
+	if !ok && m.Items == 0 {
+		return m, head, false
+	}
+	head = d.Head()
+	m.Complete, m.Cursor = head.Complete, head.Cursor.String()
+	m.Changes, m.Stream = head.Changes, head.Stream
+	m.Dates = datesReport("manifest", dates, r.at)
+	a.pages, a.whole = m.Items, ok && head.Complete
+	a.take("its manifest", m.Dates.worth, dates, r.at)
+	return m, head, ok
+}
+
+// doors looks whether the doors open that a manifest names.
+func (a *asker) doors(ctx context.Context, m *Manifest, head protocol.Manifest) error {
+	if head.Cursor.IsZero() {
+		return nil
+	}
+	at := func(ref string) string {
+		if rest, ok := strings.CutPrefix(ref, "ws"); ok && (strings.HasPrefix(rest, "://") || strings.HasPrefix(rest, "s://")) {
+			ref = "http" + rest
+		}
+		u, err := protocol.CanonicalURL(m.URL, ref)
+		if ref == "" || err != nil || protocol.Origin(u) != a.report.Origin {
+			return ""
+		}
+		sep := "?"
+		if strings.Contains(u, "?") {
+			sep = "&"
+		}
+		return u + sep + "after=" + url.QueryEscape(head.Cursor.String())
+	}
+	if u := at(head.Changes); u != "" {
+		r, err := a.try(ctx, u, request{max: protocol.MaxMessage, header: map[string]string{"Accept": "application/json"}})
+		if err != nil {
+			return err
+		}
+		if r != nil && r.ok() {
+			msg, err := protocol.ParseMessage(r.body)
+			m.ChangesOpen = err == nil && msg.Kind == protocol.Batch
+		}
+	}
+	if u := at(head.Stream); u != "" {
+		r, err := a.try(ctx, u, request{hand: true, header: map[string]string{
+			"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+			"Sec-WebSocket-Key": handshakeKey, "Sec-WebSocket-Protocol": protocol.Subprotocol}})
+		if err != nil {
+			return err
+		}
+		if r != nil && r.status == http.StatusSwitchingProtocols {
+			sum := sha1.Sum([]byte(handshakeKey + handshakeGUID))
+			m.StreamOpen = r.header.Get("Sec-WebSocket-Accept") == base64.StdEncoding.EncodeToString(sum[:]) &&
+				r.header.Get("Sec-WebSocket-Protocol") == protocol.Subprotocol
+		}
+	}
+	return nil
+}
+
+// conditional asks for a document again, by what it says of its version.
+func (a *asker) conditional(ctx context.Context, r *reply, says *string, accept string) error {
+	h := map[string]string{"Accept": accept}
+	if e := r.header.Get("ETag"); e != "" {
+		h["If-None-Match"] = e
+	}
+	if t := r.header.Get("Last-Modified"); t != "" {
+		h["If-Modified-Since"] = t
+	}
+	if len(h) == 1 {
+		*says = "it has no ETag and no date"
+		return nil
+	}
+	again, err := a.try(ctx, r.url, request{max: maxDocument, header: h})
+	switch {
+	case err != nil || again == nil:
+		return err
+	case again.status == http.StatusNotModified:
+		*says = "304"
+		a.cond = append(a.cond, again.heads+again.wire)
+	case sameBody(again, r):
+		*says = "sent again"
+	case again.ok():
+		*says = "other content"
+	default:
+		*says = "no answer"
+	}
+	return nil
+}
+
+// feeds reads the feeds that the page names.
+func (a *asker) feeds(ctx context.Context) error {
+	for _, u := range a.feedURLs {
+		if len(a.report.Feeds) == maxFeeds {
+			break
+		}
+		if protocol.Origin(u) != a.report.Origin {
+			continue
+		}
+		r, err := a.try(ctx, u, request{max: maxPage})
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			continue
+		}
+		f := Feed{URL: u, Status: r.status, Fault: r.fault, Wire: r.wire}
+		if r.ok() {
+			if list, err := seed.ReadFeed(r.url, r.body); err != nil {
+				f.Fault = err.Error()
+			} else {
+				f.Kind, f.Entries, f.Hub = list.Kind, len(list.Pages), list.Hub
+				a.report.hub(f.Hub)
+				var dates []protocol.Date
+				for _, p := range list.Pages {
+					dates = append(dates, protocol.Date{Time: p.Modified, Span: p.Span})
+				}
+				f.Dates = datesReport("feed", dates, r.at)
+				if len(a.report.Feeds) == 0 {
+					if err := a.conditional(ctx, r, &f.NotModified, "*/*"); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		a.report.Feeds = append(a.report.Feeds, f)
+	}
+	return nil
+}
+
+// sitemaps reads the sitemaps that robots.txt or the page names, or the one
+// where it usually is.
+func (a *asker) sitemaps(ctx context.Context) error {
+	type place struct{ url, by string }
+	var places []place
+	for _, l := range a.report.Robots.Sitemaps {
+		places = append(places, place{l, "robots.txt"})
+	}
+	for _, u := range a.maps {
+		places = append(places, place{u, "the page"})
+	}
+	places = append(places, place{"/sitemap.xml", "a guess"})
+	var tried []string
+	var dates []protocol.Date
+	sum, complete := 0, true
+	for i := 0; i < len(places); i++ {
+		u, err := protocol.CanonicalURL(a.report.Origin+"/", places[i].url)
+		if err != nil || slices.Contains(tried, u) {
+			continue
+		}
+		if places[i].by == "a guess" && len(a.report.Sitemaps) > 0 {
+			continue
+		}
+		if protocol.Origin(u) != a.report.Origin || len(tried) == maxSitemaps {
+			a.report.SitemapsUnread++
+			complete = false
+			continue
+		}
+		tried = append(tried, u)
+		r, err := a.try(ctx, u, request{max: maxDocument})
+		if err != nil {
+			return err
+		}
+		if r == nil || r.status == http.StatusNotFound && places[i].by == "a guess" {
+			continue
+		}
+		s := Sitemap{URL: u, By: places[i].by, Status: r.status, Fault: r.fault, Wire: r.wire}
+		if r.ok() {
+			list, err := seed.ReadSitemap(r.url, r.body)
+			if err != nil {
+				s.Fault, complete = err.Error(), false
+				if errors.Is(err, seed.ErrNone) && places[i].by == "a guess" {
+					s.Fault = "it is no sitemap: " + s.Fault
+				}
+			}
+			s.Kind, s.Pages, s.Sitemaps = list.Kind, len(list.Pages), len(list.Sitemaps)
+			sum += s.Pages
+			var own []protocol.Date
+			for _, p := range list.Pages {
+				date := protocol.Date{Time: p.Modified, Span: p.Span}
+				own = append(own, date)
+				if !p.Foreign && len(a.mapped) < maxListed {
+					a.mapped, dates = append(a.mapped, listed{p.URL, date}), append(dates, date)
+				}
+			}
+			s.Dates = datesReport("sitemap", own, r.at)
+			for _, c := range list.Sitemaps {
+				places = append(places, place{c.URL, u})
+			}
+			if a.sitemap == nil && s.Pages > 0 {
+				a.sitemap = r
+			}
+		}
+		a.report.Sitemaps = append(a.report.Sitemaps, s)
+	}
+	if sum > a.pages && !a.whole {
+		a.pages, a.whole = sum, complete
+	}
+	if len(a.listed) == 0 {
+		a.listed = a.mapped
+	}
+	a.take("its sitemaps", datesReport("sitemap", dates, a.p.now()).worth, dates, a.p.now())
+	return nil
+}
+
+// sample asks for a few pages of the sitemap, else of the manifest, else those
+// that the page leads to: whether they are there, and what the server says of
+// their dates.
+func (a *asker) sample(ctx context.Context) error {
+	list := a.mapped
+	if len(list) == 0 {
+		list = a.listed
+	}
+	if len(list) == 0 {
+		list = a.linked
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	sorted := slices.Clone(list)
+	slices.SortStableFunc(sorted, func(x, y listed) int { return y.modified.Time.Compare(x.modified.Time) })
+	s := &Sample{}
+	a.report.Sample = s
+	picked := make(map[string]bool)
+	for i := range samples {
+		l := sorted[i*(len(sorted)-1)/max(samples-1, 1)]
+		if picked[l.url] || l.url == a.home.url || protocol.Origin(l.url) != a.report.Origin {
+			continue
+		}
+		picked[l.url] = true
+		r, err := a.try(ctx, l.url, request{max: maxPage})
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			s.Forbidden++
+			continue
+		}
+		s.Asked++
+		switch {
+		case r.elsewhere != "" || r.ok() && r.url != l.url:
+			s.Redirected++
+			continue
+		case !r.ok():
+			s.Dead++
+			continue
+		}
+		a.bodies = append(a.bodies, r.wire)
+		t, err := http.ParseTime(r.header.Get("Last-Modified"))
+		if err != nil {
+			s.Undated++
+			continue
+		}
+		modified, sane := protocol.SaneModified(t, r.at)
+		if !sane || r.at.Sub(modified) < 2*time.Second {
+			s.Undated++
+			continue
+		}
+		a.headers = append(a.headers, protocol.Date{Time: modified})
+		switch span := max(l.modified.Span, 24*time.Hour); {
+		case l.modified.Time.IsZero():
+		case l.modified.Time.Sub(modified) > span:
+			s.Later++
+		case modified.Sub(l.modified.Time) > span:
+			s.Earlier++
+		default:
+			s.Agree++
+		}
+	}
+	if t, err := http.ParseTime(a.report.Page.LastModified); err == nil && a.report.Page.Date == "" {
+		a.headers = append(a.headers, protocol.Date{Time: t})
+	}
+	if len(a.headers) >= 3 {
+		a.take("the Last-Modified of a few pages", trust.Unproved, a.headers, a.p.now())
+	}
+	return nil
+}
+
+// sitemapAgain asks for the sitemap again: whether it knows 304, and
+// whether its dates move although nothing else does.
+func (a *asker) sitemapAgain(ctx context.Context) error {
+	if a.sitemap == nil {
+		return nil
+	}
+	i := slices.IndexFunc(a.report.Sitemaps, func(s Sitemap) bool { return s.URL == a.sitemap.url })
+	if i < 0 {
+		return nil
+	}
+	return a.conditional(ctx, a.sitemap, &a.report.Sitemaps[i].NotModified, "*/*")
+}
+
+// take takes dates as those of the site's pages, unless there are better ones.
+func (a *asker) take(of string, worth trust.Worth, dates []protocol.Date, now time.Time) {
+	if !worth.Signal() || len(a.ages) > 0 {
+		return
+	}
+	for _, d := range dates {
+		if t, ok := protocol.SaneModified(d.Time, now); ok && !d.Time.IsZero() {
+			a.ages = append(a.ages, now.Sub(t))
+		}
+	}
+	if len(a.ages) > 0 {
+		a.ageOf = of
+	}
+}
+
+// datesReport judges the dates of one document.
+func datesReport(name string, dates []protocol.Date, read time.Time) Dates {
+	var d Dates
+	for _, t := range dates {
+		d.Entries++
+		if t.Time.IsZero() {
+			continue
+		}
+		d.Dated++
+		if sane, ok := protocol.SaneModified(t.Time, read); ok && sane.After(d.Newest) {
+			d.Newest = sane.UTC()
+		}
+	}
+	judge := trust.Dates{Name: name}
+	judge.Census(dates, read)
+	d.worth = judge.Worth()
+	switch {
+	case d.Dated == 0:
+		d.Verdict = "none"
+	case d.worth == trust.Unproved && d.Dated >= 10:
+		d.Verdict = "plausible"
+	default:
+		d.Verdict = d.worth.String()
+	}
+	return d
+}

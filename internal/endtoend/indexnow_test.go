@@ -1,0 +1,124 @@
+package endtoend
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/parleyweb/parley/client/indexnow"
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/ping"
+)
+
+// Our sender tells our receiver: what a site's journal says is what a crawler
+// is told to look at, and only from the site itself.
+func TestIndexNowFromSiteToCrawler(t *testing.T) {
+	for _, sub := range []string{"", "docs/"} { // the second needs a keyLocation
+		t.Run("/"+sub, func(t *testing.T) { tellByIndexNow(t, sub) })
+	}
+}
+
+func tellByIndexNow(t *testing.T, sub string) {
+	var stored []string
+	var mu sync.Mutex
+	receiver := &indexnow.Receiver{
+		Accept: func(_ context.Context, urls []string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			stored = append(stored, urls...)
+			return nil
+		},
+		Transport: func(string) http.RoundTripper { return http.DefaultTransport },
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var owned sync.WaitGroup
+	owned.Go(func() {
+		if err := receiver.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	defer owned.Wait()
+	defer cancel()
+	for !receiver.Running() {
+		runtime.Gosched()
+	}
+	engine := httptest.NewServer(receiver)
+	defer engine.Close()
+
+	// The site serves its key at first, and another one's page later.
+	var sender *ping.IndexNow
+	var broken atomic.Bool
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if broken.Load() {
+			http.NotFound(w, r)
+			return
+		}
+		sender.ServeHTTP(w, r)
+	}))
+	defer web.Close()
+
+	state, err := journal.Open(filepath.Join(t.TempDir(), "state"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer state.Close()
+	if err := state.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	base := web.URL + "/" + sub
+	sender = &ping.IndexNow{Journal: state, Base: base, Engines: []string{engine.URL + "/indexnow"}, Key: "0123456789abcdef"}
+	turn := func(wantSent int) {
+		t.Helper()
+		r, err := sender.Turn(ctx)
+		if err != nil || r.Sent != wantSent {
+			t.Fatalf("turn: %+v, %v; want %d sent", r, err, wantSent)
+		}
+	}
+	change := func(op protocol.Op, name string) {
+		t.Helper()
+		_, err := state.Append(ctx, []journal.Step{{Op: op, Entry: journal.Entry{Item: protocol.Item{URL: base + name, Length: -1}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn(0)
+	change(protocol.Create, "new.html")
+	change(protocol.Create, "a%20b.html")
+	turn(2)
+	mu.Lock()
+	got := slices.Sorted(slices.Values(stored))
+	mu.Unlock()
+	if want := []string{base + "a%20b.html", base + "new.html"}; !slices.Equal(got, want) {
+		t.Errorf("the crawler was told of %q, want %q", got, want)
+	}
+	st, err := sender.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := st.Engines[0]; s.Key != ping.KeyAccepted || s.Trouble != "" {
+		t.Errorf("the sender believes: key %s, trouble %q", s.Key, s.Trouble)
+	}
+
+	// Whoever is not the site is refused.
+	broken.Store(true)
+	forged, err := http.Get(engine.URL + "/?key=another-key-of-his&url=" + base + "new.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged.Body.Close()
+	if forged.StatusCode != http.StatusForbidden {
+		t.Errorf("a forged notice is answered by %s", forged.Status)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(stored) != 2 {
+		t.Errorf("a forged notice is stored: %q", stored)
+	}
+}
