@@ -23,6 +23,6 @@ Keep a copy of a site, fetching exactly what changes:
 
 See how it stands, while it runs or not:
     crawler status mirror/`,
-		Sub: []*command.Command{follow(), status()},
+		Sub: []*command.Command{crawlOnce(), crawlOn(), follow(), status(), sites(), pages(), links(), why(), add(), get(), probeSite(), config()},
 	}
 }

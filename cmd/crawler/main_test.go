@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
-func crawl(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+func program(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs strings.Builder
 	code = command.Main(ctx, crawler, args, nil, &out, &errs)
 	return code, out.String(), errs.String()
@@ -23,14 +23,14 @@ func crawl(ctx context.Context, args ...string) (code int, stdout, stderr string
 func TestFollowAndStatus(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": "home", "a.html": "first"})
 	dir := filepath.Join(t.TempDir(), "mirror")
-	if code, _, said := crawl(t.Context(), "status", dir); code != 1 || !strings.Contains(said, "is no mirror") {
+	if code, _, said := program(t.Context(), "status", dir); code != 1 || !strings.Contains(said, "is no mirror") {
 		t.Errorf("status of no mirror: exit code %d: %s", code, said)
 	}
 	for _, via := range []string{"manifest", "changes", "stream"} {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan int)
 		go func() {
-			code, _, _ := crawl(ctx, "follow", site.Base, "--into", dir, "--via", via, "--contact", "me@example.net", "--poll", "20ms")
+			code, _, _ := program(ctx, "follow", site.Base, "--into", dir, "--via", via, "--contact", "me@example.net", "--poll", "20ms")
 			ended <- code
 		}()
 		site.Write("a.html", "told by "+via)
@@ -47,12 +47,12 @@ func TestFollowAndStatus(t *testing.T) {
 			t.Errorf("via %s: told to end, it ended with %d", via, code)
 		}
 	}
-	code, out, said := crawl(t.Context(), "status", dir)
+	code, out, said := program(t.Context(), "status", dir)
 	if code != 0 || !strings.Contains(out, site.Base) || !strings.Contains(out, "2 offered, 2 held") || !strings.Contains(out, "told by    ") {
 		t.Errorf("status: exit code %d: %s%s", code, out, said)
 	}
 	var s mirror.Status
-	if _, out, _ = crawl(t.Context(), "status", dir, "--json"); json.Unmarshal([]byte(out), &s) != nil || s.Held != 2 || s.Running {
+	if _, out, _ = program(t.Context(), "status", dir, "--json"); json.Unmarshal([]byte(out), &s) != nil || s.Held != 2 || s.Running {
 		t.Errorf("status as JSON: %s", out)
 	}
 }
@@ -62,14 +62,14 @@ func TestMisuse(t *testing.T) {
 		{}, {"fly"}, {"follow"}, {"follow", "https://example.org/"},
 		{"follow", "https://example.org/", "--into", t.TempDir(), "--via", "pigeon"}, {"status"},
 	} {
-		if code, _, said := crawl(t.Context(), args...); code != 2 || said == "" {
+		if code, _, said := program(t.Context(), args...); code != 2 || said == "" {
 			t.Errorf("crawler %q: exit code %d, want 2: %s", args, code, said)
 		}
 	}
-	if code, out, _ := crawl(t.Context(), "follow", "-h"); code != 0 || !strings.Contains(out, "crawler follow https://") {
+	if code, out, _ := program(t.Context(), "follow", "-h"); code != 0 || !strings.Contains(out, "crawler follow https://") {
 		t.Errorf("help: exit code %d: %s", code, out)
 	}
-	if code, _, said := crawl(t.Context(), "follow", "not a url", "--into", filepath.Join(t.TempDir(), "m")); code == 0 || said == "" {
+	if code, _, said := program(t.Context(), "follow", "not a url", "--into", filepath.Join(t.TempDir(), "m")); code == 0 || said == "" {
 		t.Errorf("a base that is none: exit code %d: %s", code, said)
 	}
 }

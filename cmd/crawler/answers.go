@@ -1,0 +1,183 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A summary is what "crawler status" tells of a collection.
+type summary struct {
+	crawl.Status
+	Known   int         `json:"known"` // pages
+	Held    int         `json:"held"`
+	Gone    int         `json:"gone"`
+	Ready   int         `json:"ready"`  // to be asked for now
+	Of      int         `json:"of"`     // sites known
+	Cursor  string      `json:"cursor"` // of the newest event
+	Memory  int         `json:"memory"` // bytes that the set of known URLs takes
+	Trouble []siteFault `json:"trouble"`
+}
+
+// A siteFault is what is wrong with a site.
+type siteFault struct {
+	Origin string    `json:"origin"`
+	Fault  string    `json:"fault"`
+	At     time.Time `json:"at"`
+}
+
+// mostTrouble is how many sites with trouble are shown.
+const mostTrouble = 10
+
+func (d *desk) status(w http.ResponseWriter, _ *http.Request) {
+	s := summary{Known: d.col.Len(), Memory: d.col.Memory(), Trouble: []siteFault{}, Cursor: d.col.Log().Head().String()}
+	if d.crawler != nil {
+		s.Status = d.crawler.Status()
+	}
+	for site := range d.col.Sites() {
+		s.Of++
+		s.Held += site.Held
+		s.Gone += site.Gone
+		s.Ready += site.Ready
+		if site.Fault != "" && len(s.Trouble) < mostTrouble {
+			s.Trouble = append(s.Trouble, siteFault{site.Origin, site.Fault, site.FaultAt})
+		}
+	}
+	answer(w, s, nil)
+}
+
+// A freshness adds up what is expected of the pages of a site.
+type freshness struct {
+	sum    float64
+	pages  int
+	perDay float64
+}
+
+func (d *desk) sites(w http.ResponseWriter, req *http.Request) {
+	now := time.Now()
+	of := map[frontier.SiteID]*freshness{}
+	for p, err := range d.col.Pages(req.Context()) {
+		if err != nil {
+			refuse(w, http.StatusInternalServerError, err)
+			return
+		}
+		if p.State != collection.Held {
+			continue
+		}
+		f := of[p.Site]
+		if f == nil {
+			f = &freshness{}
+			of[p.Site] = f
+		}
+		f.pages++
+		f.sum += fresh.Fresh(p.History, now)
+		if age := now.Sub(p.First).Hours() / 24; age > 0 && p.Visits > 1 {
+			f.perDay += float64(p.Visits-1) / max(age, 1)
+		}
+	}
+	lines(w, func(yield func(siteRow, error) bool) {
+		for s := range d.col.Sites() {
+			r := siteRow{Origin: s.Origin, Pages: s.Pages, Held: s.Held, Ready: s.Ready, Gone: s.Gone, Fresh: -1, Honest: -1,
+				Requests: s.Requests, Bytes: s.Bytes, Duplicates: s.Duplicates, Fault: s.Fault, FaultAt: s.FaultAt, Quiet: s.Quiet}
+			if f := of[s.ID]; f != nil {
+				r.Fresh, r.PerDay = f.sum/float64(f.pages), math.Round(f.perDay*10)/10
+			}
+			if rec, err := trust.Parse(s.Trust); err == nil {
+				if share, judged := rec.Honest(); judged > 0 {
+					r.Honest, r.Judged = share, judged
+				}
+			}
+			sources, err := d.col.Sources(s.ID)
+			if err != nil {
+				yield(r, err)
+				return
+			}
+			r.ToldBy = toldBy(sources)
+			if !yield(r, nil) {
+				return
+			}
+		}
+	})
+}
+
+// toldBy names the best way by which a site tells of itself.
+func toldBy(sources []collection.Source) string {
+	best, rank := "nothing", 0
+	for _, s := range sources {
+		if s.Status != http.StatusOK || s.Kind == collection.Robots || s.Changed.IsZero() {
+			continue
+		}
+		by, n := string(s.Kind), map[collection.SourceKind]int{collection.NewsFeed: 1, collection.SitemapXML: 2, collection.ManifestRDF: 3}[s.Kind]
+		if s.Kind == collection.ManifestRDF && s.Door != "" {
+			by = s.Door
+		}
+		if n > rank {
+			best, rank = by, n
+		}
+	}
+	return best
+}
+
+func (d *desk) why(w http.ResponseWriter, req *http.Request) {
+	u := req.URL.Query().Get("url")
+	if d.crawler != nil {
+		y, err := d.crawler.Why(u)
+		answer(w, y, err)
+		return
+	}
+	s := newSettings()
+	c, err := s.crawler(d.col, d.log)
+	if err != nil {
+		answer(w, nil, err)
+		return
+	}
+	if canonical, err := protocol.CanonicalURL("", u); err == nil {
+		c.Remember(protocol.Origin(canonical))
+	}
+	y, err := crawl.Explain(d.col, c.Seeder, c.Policy, c.Quality, u, time.Now())
+	answer(w, y, err)
+}
+
+func (d *desk) get(w http.ResponseWriter, req *http.Request) {
+	q := req.URL.Query()
+	p, ok, err := d.page(q.Get("url"))
+	if err != nil || !ok {
+		notKnown(w, q.Get("url"), err)
+		return
+	}
+	var content *collection.Content
+	if at := q.Get("at"); at != "" {
+		date, err := protocol.ParseDate(at)
+		if err != nil {
+			refuse(w, http.StatusBadRequest, err)
+			return
+		}
+		content, err = d.col.ContentAt(p.URL, date.Time)
+		if err != nil {
+			refuse(w, http.StatusNotFound, err)
+			return
+		}
+	} else if content, err = d.col.Content(&p); err != nil {
+		refuse(w, http.StatusNotFound, err)
+		return
+	}
+	defer content.Close()
+	w.Header().Set("Content-Type", "application/octet-stream") // what it is for is the reader's
+	if q.Get("header") == "true" {
+		fmt.Fprintf(w, "HTTP/1.1 %d %s\r\n", content.Status, http.StatusText(content.Status))
+		content.Header.Write(w)
+		io.WriteString(w, "\r\n")
+	}
+	if _, err := io.Copy(w, content); err != nil {
+		panic(http.ErrAbortHandler) // so that nobody takes it for whole
+	}
+}

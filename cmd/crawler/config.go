@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// A seedRow is a setting that the papers behind Parley name (G01-G54), and
+// where it is here: an option of ours, or why there is none.
+type seedRow struct{ id, name, theirs, option, note string }
+
+// seedRows is all of them.
+var seedRows = []seedRow{
+	{"G01", "collection/base", "/tmp/", "into", ""},
+	{"G02", "collection/maxdoc", "10 million", "max-pages", ""},
+	{"G03", "collection/maxsite", "100,000", "max-sites", ""},
+	{"G04", "seeder/max-urls-per-site", "25,000", "per-site", ""},
+	{"G05", "seeder/accept/domain-suffixes", ".cl", "domain", "none of ours is Chile: the hosts of the start pages"},
+	{"G06", "seeder/ext/download/static", "", "static-ext", ""},
+	{"G07", "seeder/ext/download/dynamic", ".php, .pl, .cfm, ...", "dynamic-ext", ""},
+	{"G08", "seeder/ext/log/group", "", "log-ext", ""},
+	{"G09", "seeder/sessionids", "CFID, CFTOKEN, PHPSESSID, jsessionid, ...", "session-id", ""},
+	{"G10", "manager/maxdepth/dynamic", "5", "max-depth-dynamic", ""},
+	{"G11", "manager/maxdepth/static", "15", "max-depth", ""},
+	{"G12", "manager/batch/size", "100,000", "batch", ""},
+	{"G13", "manager/batch/samesite", "500", "same-site", ""},
+	{"G14", "manager/score", "", "score", ""},
+	{"G15", "manager/minperiod", "", "min-period", ""},
+	{"G16", "harvester/resolvconf", "127.0.0.1", "resolver", "the system's own"},
+	{"G17", "harvester/blocked-ip", "127.0.0.1", "blocked-ip", "and all that is not of the public Internet, unless --allow-private"},
+	{"G18", "harvester/nthreads/start", "300", "in-flight", ""},
+	{"G19", "harvester/nthreads/min", "10", "min-in-flight", ""},
+	{"G20", "harvester/timeout/connection", "30 s", "connect-timeout", ""},
+	{"G21", "harvester/wait/normal", "15 s", "wait", ""},
+	{"G22", "harvester/maxfilesize", "400,000 B", "max-file", ""},
+	{"G23", "gatherer/maxstoredsize", "300,000 B", "max-file", "what is read is stored, whole"},
+	{"G24", "gatherer/discard", "", "", "bodies are stored as they came; events --text drops markup"},
+	{"G25", "gatherer/keep", "", "", "the same; --text markdown keeps headings, lists, links and tables"},
+	{"G26", "gatherer/link", "", "", "a, area, iframe, frame, link, refresh and the Link header; not rel=nofollow"},
+	{"G30", "wait for big sites / threshold", "5 s / over 100 pages", "wait-big", ""},
+	{"G31", "retry of a page that is down", "12 h", "retry", ""},
+	{"G32", "DNS retry after failure", "one week", "dns-retry", ""},
+	{"G33", "stop the cycle if DNS failures exceed", "90 %", "", "fixed: 90 %"},
+	{"G34", "page size limit", "300-400 KB", "max-file", ""},
+	{"G35", "last-modified: ignore before", "1993", "", "fixed: 1993"},
+	{"G36", "last-modified in the future", "24 h", "", "fixed: up to 24 h is now, more is ignored"},
+	{"G37", "session inactivity", "30 min", "", "of the study of users, not of the crawler"},
+	{"G38", "Pagerank jump probability", "0.15", "", "fixed: 0.15, where --score weighs pagerank"},
+	{"G39", "objects per keep-alive connection / idle timeout", "100 / 15 s", "per-connection", "idle: fixed, 15 s"},
+	{"G40", "manifest regeneration", "daily", "", "cron's, of rdfgen"},
+	{"G41", "include pattern of the generator", ".htm", "", "rdfgen --include"},
+	{"G42", "requests per connection for a new server", "50", "per-connection", ""},
+	{"G43", "pipelining saving factor p", "1.2", "", "of Cao's scheduler, in the simulator to come"},
+	{"G44", "smoothing alpha", "0.8", "", "of Cao's scheduler, in the simulator to come"},
+	{"G45", "max open connections in the Cao runs", "64", "in-flight", ""},
+	{"G46", "advaRSS: M0, T0, ToE0", "4, 1, 0..3", "", "of the polling of feeds, which is learned with the revisit engine to come"},
+	{"G47", "advaRSS: gain and weights", "0.3 / 0.2 and 0.8", "", "the same"},
+	{"G48", "advaRSS: M range", "1..80", "", "the same"},
+	{"G49", "advaRSS: cycle X", "6-10 min", "", "the same"},
+	{"G50", "advaRSS: training length", "4 weeks", "", "the same"},
+	{"G51", "advaRSS: min time between two retrievals", "10 min", "feed-every", ""},
+	{"G52", "advaRSS: c", "0", "", "the same as G46"},
+	{"G53", "advaRSS: posting-rate floor", "> 0", "", "the same as G46"},
+	{"G54", "other crawlers' waits", "60 s, 10 s, 1 s, 10 x the last download", "wait", "and always 10 x the last download, up to 5 min"},
+}
+
+func config() *command.Command {
+	s := newSettings()
+	var all, asJSON bool
+	var set *flag.FlagSet
+	return &command.Command{
+		Name:    "config",
+		Summary: "explain the settings, as they stand",
+		Usage:   "[options]",
+		Help: `
+What "crawler crawl" and "crawler run" would do with this configuration file,
+environment and options.
+
+    crawler config --config crawler.conf
+    crawler config --all > crawler.conf        a file to begin with
+
+Each setting is printed as a line of a configuration file. --all prints every
+one, and after them what the papers behind Parley call settings (G01-G54), with
+their values and where they are here.`,
+		LogLevel: slog.LevelWarn,
+		Seldom:   seldom(),
+		SeldomIn: `"crawler config --all"`,
+		Flags: func(fs *flag.FlagSet) {
+			s.define(fs)
+			fs.BoolVar(&all, "all", false, "print all of them")
+			fs.BoolVar(&asJSON, "json", false, "print them as JSON")
+			set = fs
+		},
+		Run: func(ctx context.Context, env *command.Env) error {
+			var list []setting
+			set.VisitAll(func(f *flag.Flag) {
+				if _, text := flag.UnquoteUsage(f); isSetting(f.Name) && (all || slices.Contains(common, f.Name)) {
+					list = append(list, setting{f.Name, f.Value.String(), f.DefValue, text})
+				}
+			})
+			if asJSON {
+				return env.PrintJSON(list)
+			}
+			for _, l := range list {
+				fmt.Fprintf(env.Stdout, "# %s\n%s\n", l.Text, l.line())
+			}
+			if !all {
+				return nil
+			}
+			fmt.Fprintf(env.Stdout, "\n# What the papers name, and where it is here:\n")
+			w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+			for _, r := range seedRows {
+				here := r.note
+				if r.option != "" {
+					here = "--" + r.option + " " + cmp.Or(set.Lookup(r.option).Value.String(), "(none)")
+					if r.note != "" {
+						here += ": " + r.note
+					}
+				}
+				fmt.Fprintf(w, "# %s\t%s\t%s\t%s\n", r.id, r.name, cmp.Or(r.theirs, "-"), here)
+			}
+			return w.Flush()
+		},
+	}
+}
+
+// isSetting leaves out what is an option of "crawler config" alone, or of every command.
+func isSetting(name string) bool {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	newSettings().define(fs)
+	return fs.Lookup(name) != nil
+}
+
+// A setting is one, as it stands.
+type setting struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Default string `json:"default"`
+	Text    string `json:"text"`
+}
+
+// line is a setting as a configuration file has it; one that is as it would be
+// anyway is a comment.
+func (s setting) line() string {
+	line := s.Name + " " + s.Value
+	if s.Value == s.Default {
+		return "# " + line
+	}
+	return line
+}

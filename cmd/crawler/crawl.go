@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/indexnow"
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/holder"
+	"github.com/parleyweb/parley/protocol"
+)
+
+func crawlOnce() *command.Command {
+	return engine("crawl", "crawl sites, and end when nothing is left to ask for", `
+Crawl one site, or many, into a directory:
+    crawler crawl https://www.example.org/ --into crawl/ --contact you@example.net
+    crawler crawl --sites sites.txt --into crawl/ --contact you@example.net
+
+It asks robots.txt first and obeys it, leaves each site in peace for 15 s after
+each request, and follows links on the hosts that it was given. A site that has
+a robots.rdf is taken from that. Killed, or told to end, it goes on where it was
+when it is started again. Run it once more, and it visits what may have changed.
+
+    crawler crawl http://127.0.0.1:8080/ --into crawl/ --allow-private --wait 0
+
+is for a site on your own machine.
+
+Exit codes: 0 done, or told to end; 1 something failed; 2 wrong usage.`, true)
+}
+
+func crawlOn() *command.Command {
+	return engine("run", "crawl sites, and keep what is held of them fresh", `
+    crawler run --sites sites.txt --into crawl/ --contact you@example.net
+
+It does what "crawler crawl" does, and goes on until it is told to end: sites
+that tell of their changes are followed, notices are taken, and pages of the
+others are visited again when they are likely to have changed.
+
+While it runs, "crawler status", "sites", "pages", "why", "add", "events" and
+"get" tell of it. CMS plug-ins for IndexNow can tell it of changes:
+    crawler run ... --indexnow-listen :8641
+
+Exit codes: 0 told to end; 1 something failed; 2 wrong usage.`, false)
+}
+
+// engine is the command of a crawler that ends, or does not.
+func engine(name, summary, help string, once bool) *command.Command {
+	s := newSettings()
+	var file string
+	return &command.Command{
+		Name: name, Summary: summary, Help: help,
+		Usage:    "[URL...] --into DIR [options]",
+		Variadic: true,
+		Required: []string{"into"},
+		LogLevel: slog.LevelInfo,
+		Seldom:   seldom(),
+		SeldomIn: `"crawler config --all"`,
+		Flags: func(fs *flag.FlagSet) {
+			s.define(fs)
+			fs.StringVar(&file, "sites", "", "`FILE` of URLs to begin with, one a line")
+		},
+		Run: func(ctx context.Context, env *command.Env) error {
+			start := env.Args
+			if file != "" {
+				more, err := readSites(file)
+				if err != nil {
+					return err
+				}
+				start = append(start, more...)
+			}
+			return s.crawl(ctx, env, start, once)
+		},
+	}
+}
+
+// crawl runs the engine and what belongs to it, until it is done or ctx ends.
+func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, once bool) (err error) {
+	for i, u := range start {
+		if start[i], err = protocol.CanonicalURL("", u); err != nil {
+			return command.Misusef("%s: want a URL such as https://www.example.org/", u)
+		}
+	}
+	if err := s.known(start); err != nil {
+		return err
+	}
+	col, err := s.open(env.Log)
+	if errors.Is(err, collection.ErrHeld) {
+		return fmt.Errorf("%w: \"crawler add URL --into %s\" asks the crawler that has it", err, s.into)
+	} else if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, col.Close()) }()
+	if len(start) == 0 && col.Len() == 0 {
+		return command.Misusef("%s is empty: give a URL to begin with, or --sites FILE", s.into)
+	}
+	if len(s.domains) == 0 {
+		if s.domains = hostsOf(start, col); len(s.domains) == 0 {
+			return command.Misusef("no host to crawl: give a URL to begin with, or --domain SUFFIX")
+		}
+	}
+	c, err := s.crawler(col, env.Log)
+	if err != nil {
+		return err
+	}
+	c.Start, c.Once = start, once
+	d := &desk{col: col, crawler: c, log: env.Log}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	also := func(f func(context.Context) error) {
+		wg.Go(func() {
+			if err := f(ctx); err != nil && ctx.Err() == nil {
+				cancel(err)
+			}
+		})
+	}
+	var listeners []net.Listener
+	defer func() {
+		for _, l := range listeners {
+			l.Close()
+		}
+	}()
+	listen := func(address string, h http.Handler) error {
+		ln, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		listeners = append(listeners, ln)
+		also(func(ctx context.Context) error { return serve(ctx, ln, h) })
+		return nil
+	}
+	if s.indexnow != "" {
+		r := &indexnow.Receiver{UserAgent: s.userAgent(), Transport: func(origin string) http.RoundTripper { return c.Harvester.Transport(origin) }, Wanted: c.Knows,
+			Accept: func(ctx context.Context, urls []string) error { return c.Notice(ctx, urls, collection.ByIndexNow) }, Log: env.Log}
+		if err := listen(s.indexnow, r); err != nil {
+			return err
+		}
+		also(r.Run)
+	}
+	if s.admin != "" {
+		if err := listen(s.admin, adminHandler(c)); err != nil {
+			return err
+		}
+	}
+	also(func(ctx context.Context) error { return holder.Serve(ctx, statePath(s.into), d.handler(), env.Log) })
+	if env.Watched() {
+		also(func(ctx context.Context) error { watch(ctx, env, c); return nil })
+	}
+	err = c.Run(ctx)
+	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	cancel(nil)
+	wg.Wait()
+	if err == nil && once {
+		summarize(env, c.Status())
+	}
+	return err
+}
+
+// known refuses to crawl strangers without a word of who we are.
+func (s *settings) known(start []string) error {
+	if s.contact != "" {
+		return nil
+	}
+	for _, u := range start {
+		p, err := url.Parse(u)
+		if err != nil {
+			return err
+		}
+		host := p.Hostname()
+		ip, err := netip.ParseAddr(host)
+		if !strings.EqualFold(host, "localhost") && (err != nil || !ip.IsLoopback()) {
+			return command.Misusef("%s is not this machine: add --contact MAIL or URL, so that its people can reach you", host)
+		}
+	}
+	return nil
+}
+
+// hostsOf are the hosts of the start pages, or of what is known already.
+func hostsOf(start []string, col *collection.Collection) (list command.Strings) {
+	seen := map[string]bool{}
+	add := func(u string) {
+		if p, err := url.Parse(u); err == nil && !seen[p.Hostname()] {
+			seen[p.Hostname()] = true
+			list = append(list, p.Hostname())
+		}
+	}
+	for _, u := range start {
+		add(u)
+	}
+	for s := range col.Sites() {
+		add(s.Origin)
+	}
+	return list
+}
+
+// serve answers HTTP until ctx ends.
+func serve(ctx context.Context, ln net.Listener, h http.Handler) error {
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(ln) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if srv.Shutdown(end) != nil {
+		srv.Close()
+	}
+	<-done
+	return nil
+}
+
+// watch shows a person how the crawl goes.
+func watch(ctx context.Context, env *command.Env, c *crawl.Crawler) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	last, then := c.Status(), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			fmt.Fprint(env.Stderr, "\r\033[K")
+			return
+		case <-tick.C:
+		}
+		now, s := time.Now(), c.Status()
+		rate := float64(s.Fetched+s.Unchanged-last.Fetched-last.Unchanged) / now.Sub(then).Seconds()
+		fmt.Fprintf(env.Stderr, "\r\033[K%d pages, %.1f/s, %d sites in flight, %d in the queue, %.1f MB",
+			s.Fetched+s.Unchanged, rate, s.InFlight, s.Queue, float64(s.Wire)/1e6)
+		last, then = s, now
+	}
+}
+
+// summarize tells what a crawl has come to.
+func summarize(env *command.Env, s crawl.Status) {
+	fmt.Fprintf(env.Stderr, "%d pages fetched, %d unchanged, %d missing, %d refused, %d faults; %d requests, %.1f MB\n",
+		s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, s.Requests, float64(s.Wire)/1e6)
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/holder"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A desk answers about a collection: to other processes while a crawler runs,
+// and to the very command that was given when none does. So every subcommand
+// is written once, and works beside a running crawler.
+//
+//	GET  /status                         how it stands
+//	GET  /sites                          JSON lines of siteRow
+//	GET  /pages?site=&prefix=&state=     JSON lines of pageRow
+//	GET  /links?url=                     JSON lines of pageRow
+//	GET  /why?url=                       all that speaks for and against a page
+//	POST /add                            URLs to ask for at once
+//	GET  /events?after=&follow=&text=    JSON lines of collection.Event
+//	GET  /get?url=&at=&header=           a body
+//	GET  /export?prefix=&from=&to=       WARC records
+type desk struct {
+	col     *collection.Collection
+	crawler *crawl.Crawler // nil if none runs
+	log     *slog.Logger
+}
+
+// statePath is the file of a collection that its holder has open.
+func statePath(dir string) string { return filepath.Join(dir, "state.db") }
+
+func (d *desk) handler() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /status", d.status)
+	m.HandleFunc("GET /sites", d.sites)
+	m.HandleFunc("GET /pages", d.pages)
+	m.HandleFunc("GET /why", d.why)
+	m.HandleFunc("GET /get", d.get)
+	m.HandleFunc("GET /links", d.links)
+	m.HandleFunc("POST /add", d.add)
+	return m
+}
+
+// refuse answers with an error, as RFC 9457 has it.
+func refuse(w http.ResponseWriter, status int, err error) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(map[string]any{"status": status, "detail": err.Error()})
+}
+
+func answer(w http.ResponseWriter, v any, err error) {
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(v)
+}
+
+// lines answers with a line of JSON each. An error after the first line cuts
+// the answer short, so that nobody takes it for whole.
+func lines[T any](w http.ResponseWriter, rows iter.Seq2[T, error]) {
+	enc := json.NewEncoder(w)
+	begun := false
+	for row, err := range rows {
+		if err != nil {
+			if begun {
+				panic(http.ErrAbortHandler)
+			}
+			refuse(w, http.StatusInternalServerError, err)
+			return
+		}
+		if !begun {
+			w.Header().Set("Content-Type", "application/x-ndjson")
+			begun = true
+		}
+		if enc.Encode(row) != nil {
+			return
+		}
+		if f, ok := w.(http.Flusher); ok && slow(w) {
+			f.Flush()
+		}
+	}
+	if !begun {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+	}
+}
+
+// slow reports whether what is answered comes slowly, so that each line is to be sent at once.
+func slow(w http.ResponseWriter) bool { return w.Header().Get("X-Follow") != "" }
+
+// A siteRow is what "crawler sites" tells of a site.
+type siteRow struct {
+	Origin     string    `json:"origin"`
+	Pages      int       `json:"pages"`
+	Held       int       `json:"held"`
+	Ready      int       `json:"ready"`
+	Gone       int       `json:"gone"`
+	Fresh      float64   `json:"fresh"`   // share of the held pages that are expected to be as they were, NaN left out
+	ToldBy     string    `json:"told_by"` // the best way by which it tells of itself
+	Honest     float64   `json:"honest"`  // share of its notices that were right
+	Judged     int       `json:"judged"`
+	PerDay     float64   `json:"requests_a_day"`
+	Requests   int64     `json:"requests"`
+	Bytes      int64     `json:"bytes"`
+	Duplicates int       `json:"duplicates"`
+	Fault      string    `json:"fault,omitempty"`
+	FaultAt    time.Time `json:"fault_at,omitzero"`
+	Quiet      time.Time `json:"quiet,omitzero"`
+}
+
+// A pageRow is what "crawler pages" tells of a page.
+type pageRow struct {
+	URL      string    `json:"url"`
+	State    string    `json:"state"`
+	Status   int       `json:"status,omitempty"`
+	Depth    int       `json:"depth"`
+	Type     string    `json:"type,omitempty"`
+	Length   int64     `json:"length,omitempty"`
+	Title    string    `json:"title,omitempty"`
+	Language string    `json:"language,omitempty"`
+	Digest   string    `json:"digest,omitempty"`
+	Text     string    `json:"text,omitempty"`
+	Visits   int       `json:"visits"`
+	Changes  int       `json:"changes"`
+	Last     time.Time `json:"last,omitzero"`
+	Modified time.Time `json:"modified,omitzero"`
+	Next     time.Time `json:"next,omitzero"`
+	Why      string    `json:"why,omitempty"`
+	Fault    string    `json:"fault,omitempty"`
+	Target   string    `json:"target,omitempty"`
+
+	Stored *collection.Place `json:"stored,omitempty"`
+}
+
+func rowOf(p *collection.Page) pageRow {
+	r := pageRow{URL: p.URL, State: p.State.String(), Status: p.Status, Depth: p.Depth, Type: p.Type, Length: p.Length, Title: p.Title,
+		Language: p.Language, Visits: p.Visits, Changes: p.Changes, Last: p.Last, Modified: p.Modified, Why: p.Why, Fault: p.Fault, Target: p.Target}
+	if !p.Digest.IsZero() {
+		r.Digest = p.Digest.String()
+	}
+	if !p.Text.IsZero() {
+		r.Text = p.Text.String()
+	}
+	if p.Stored.File != "" {
+		r.Stored = &p.Stored
+	}
+	if p.At.Before(collection.Never) {
+		r.Next = p.At
+	}
+	return r
+}
+
+func (d *desk) pages(w http.ResponseWriter, req *http.Request) {
+	q := req.URL.Query()
+	site, prefix, state := q.Get("site"), q.Get("prefix"), q.Get("state")
+	lines(w, func(yield func(pageRow, error) bool) {
+		for p, err := range d.col.Pages(req.Context()) {
+			if err != nil {
+				yield(pageRow{}, err)
+				return
+			}
+			if site != "" && protocol.Origin(p.URL) != site || !strings.HasPrefix(p.URL, prefix) || state != "" && p.State.String() != state {
+				continue
+			}
+			if !yield(rowOf(&p), nil) {
+				return
+			}
+		}
+	})
+}
+
+func (d *desk) links(w http.ResponseWriter, req *http.Request) {
+	p, ok, err := d.page(req.URL.Query().Get("url"))
+	if err != nil || !ok {
+		notKnown(w, req.URL.Query().Get("url"), err)
+		return
+	}
+	ids, err := d.col.Links(p.ID)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, err)
+		return
+	}
+	list, err := d.col.PagesByID(ids)
+	lines(w, func(yield func(pageRow, error) bool) {
+		if err != nil {
+			yield(pageRow{}, err)
+			return
+		}
+		for i := range list {
+			if !yield(rowOf(&list[i]), nil) {
+				return
+			}
+		}
+	})
+}
+
+// page finds a page by a URL as somebody has typed it.
+func (d *desk) page(u string) (collection.Page, bool, error) {
+	canonical, err := protocol.CanonicalURL("", u)
+	if err != nil {
+		return collection.Page{}, false, err
+	}
+	return d.col.Page(canonical)
+}
+
+func notKnown(w http.ResponseWriter, u string, err error) {
+	if err == nil {
+		err = fmt.Errorf("%s is not known: \"crawler add URL\" asks for it", u)
+	}
+	refuse(w, http.StatusNotFound, err)
+}
+
+func (d *desk) add(w http.ResponseWriter, req *http.Request) {
+	var urls []string
+	if err := json.NewDecoder(io.LimitReader(req.Body, 16<<20)).Decode(&urls); err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	if d.crawler == nil {
+		refuse(w, http.StatusConflict, errNoCrawler)
+		return
+	}
+	verdicts, err := d.crawler.Add(req.Context(), urls)
+	answer(w, verdicts, err)
+}
+
+var errNoCrawler = errors.New("no crawler runs on this collection: start \"crawler run\", or give the URL to \"crawler crawl\"")
+
+// ask asks whoever has the collection in dir; if nobody does, it opens it and
+// asks itself. The answer is to be read as it comes, and closed.
+func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger) (io.ReadCloser, error) {
+	if _, err := os.Stat(statePath(dir)); err != nil {
+		return nil, fmt.Errorf("%s is no collection: \"crawler crawl URL --into %s\" makes one", dir, dir)
+	}
+	door := holder.Door{State: statePath(dir), Held: func() (bool, error) { return isHeld(dir) }}
+	body, err := door.Stream(ctx, method, path, in)
+	if !errors.Is(err, holder.ErrNotHeld) {
+		return body, err
+	}
+	col, err := collection.Open(dir, &collection.Options{ReadOnly: true, Wait: 5 * time.Second})
+	if err != nil {
+		return nil, err
+	}
+	return inProcess(ctx, &desk{col: col, log: log}, method, path, in)
+}
+
+func isHeld(dir string) (bool, error) {
+	col, err := collection.Open(dir, &collection.Options{ReadOnly: true})
+	switch {
+	case errors.Is(err, collection.ErrHeld):
+		return true, nil
+	case err != nil:
+		return false, nil // whatever is wrong with it, the caller who opens it is told
+	}
+	return false, col.Close()
+}
+
+// askJSON decodes one answer.
+func askJSON(ctx context.Context, dir, method, path string, in, out any, log *slog.Logger) error {
+	body, err := ask(ctx, dir, method, path, in, log)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return json.NewDecoder(body).Decode(out)
+}

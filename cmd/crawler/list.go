@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// A column is one of a table, and how to print it.
+type column[T any] struct {
+	name string
+	of   func(*T) string
+}
+
+// list prints the rows that an answer has a line of JSON each for.
+func list[T any](env *command.Env, body io.ReadCloser, form string, columns []column[T]) (err error) {
+	defer func() { err = errors.Join(err, body.Close()) }()
+	if form == "json" {
+		_, err := io.Copy(env.Stdout, body)
+		return err
+	}
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.name
+	}
+	var row func([]string) error
+	flush := func() error { return nil }
+	switch form {
+	case "csv":
+		w := csv.NewWriter(env.Stdout)
+		row, flush = w.Write, func() error { w.Flush(); return w.Error() }
+	default:
+		w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+		n := 0
+		row = func(cells []string) error {
+			for i, c := range cells {
+				cells[i] = printable(c)
+			}
+			if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")); err != nil {
+				return err
+			}
+			if n++; n%1000 == 0 { // widths are those of a thousand rows: a list may have no end
+				return w.Flush()
+			}
+			return nil
+		}
+		flush = w.Flush
+	}
+	if err := row(names); err != nil {
+		return err
+	}
+	for dec := json.NewDecoder(body); ; {
+		var t T
+		switch err := dec.Decode(&t); {
+		case err == io.EOF:
+			return flush()
+		case err != nil:
+			return errors.Join(err, flush())
+		}
+		cells := make([]string, len(columns))
+		for i, c := range columns {
+			cells[i] = c.of(&t)
+		}
+		if err := row(cells); err != nil {
+			return err
+		}
+	}
+}
+
+// collectionFlags are what every command that reads a collection has.
+type collectionFlags struct{ dir, form string }
+
+func (c *collectionFlags) define(fs *flag.FlagSet) {
+	fs.StringVar(&c.dir, "into", "", "`DIR` of the collection")
+}
+
+func (c *collectionFlags) defineForm(fs *flag.FlagSet) {
+	c.define(fs)
+	fs.StringVar(&c.form, "format", "table", "print a table, csv, or json: a line each")
+}
+
+func (c *collectionFlags) check() error {
+	switch c.form {
+	case "table", "csv", "json":
+		return nil
+	}
+	return command.Misusef("--format %s: want table, csv or json", c.form)
+}
+
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func percent(f float64) string {
+	if f < 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(100*f, 'f', 0, 64) + "%"
+}
+
+func sites() *command.Command {
+	var c collectionFlags
+	return &command.Command{
+		Name:    "sites",
+		Summary: "list the sites of a collection, and how they behave",
+		Usage:   "--into DIR [options]",
+		Help: `
+How many pages each has, how many of them are held, by what it tells of its
+changes, how often that turned out right, and what it costs.
+
+    crawler sites --into crawl/
+    crawler sites --into crawl/ --format csv > sites.csv`,
+		Required: []string{"into"},
+		LogLevel: slog.LevelWarn,
+		Flags:    c.defineForm,
+		Run: func(ctx context.Context, env *command.Env) error {
+			if err := c.check(); err != nil {
+				return err
+			}
+			body, err := ask(ctx, c.dir, "GET", "/sites", nil, env.Log)
+			if err != nil {
+				return err
+			}
+			return list(env, body, c.form, []column[siteRow]{
+				{"SITE", func(r *siteRow) string { return r.Origin }},
+				{"PAGES", func(r *siteRow) string { return strconv.Itoa(r.Pages) }},
+				{"HELD", func(r *siteRow) string { return strconv.Itoa(r.Held) }},
+				{"READY", func(r *siteRow) string { return strconv.Itoa(r.Ready) }},
+				{"FRESH", func(r *siteRow) string { return percent(r.Fresh) }},
+				{"TOLD BY", func(r *siteRow) string { return r.ToldBy }},
+				{"HONEST", func(r *siteRow) string { return percent(r.Honest) }},
+				{"A DAY", func(r *siteRow) string { return strconv.FormatFloat(r.PerDay, 'f', 1, 64) }},
+				{"TROUBLE", func(r *siteRow) string { return r.Fault }},
+			})
+		},
+	}
+}
+
+var pageColumns = []column[pageRow]{
+	{"URL", func(r *pageRow) string { return r.URL }},
+	{"STATE", func(r *pageRow) string { return r.State }},
+	{"STATUS", func(r *pageRow) string { return strconv.Itoa(r.Status) }},
+	{"DEPTH", func(r *pageRow) string { return strconv.Itoa(r.Depth) }},
+	{"BYTES", func(r *pageRow) string { return strconv.FormatInt(r.Length, 10) }},
+	{"VISITS", func(r *pageRow) string { return strconv.Itoa(r.Visits) }},
+	{"CHANGES", func(r *pageRow) string { return strconv.Itoa(r.Changes) }},
+	{"LAST", func(r *pageRow) string { return ago(r.Last) }},
+	{"NEXT", func(r *pageRow) string { return ago(r.Next) }},
+	{"TITLE", func(r *pageRow) string { return r.Title }},
+}
+
+func pages() *command.Command {
+	var c collectionFlags
+	var site, prefix, state string
+	return &command.Command{
+		Name:    "pages",
+		Summary: "list the pages of a collection",
+		Usage:   "--into DIR [options]",
+		Help: `
+    crawler pages --into crawl/
+    crawler pages --into crawl/ --site https://www.example.org --state excluded
+    crawler pages --into crawl/ --prefix https://www.example.org/news/ --format json`,
+		Required: []string{"into"},
+		LogLevel: slog.LevelWarn,
+		Flags: func(fs *flag.FlagSet) {
+			c.defineForm(fs)
+			fs.StringVar(&site, "site", "", "only those of `ORIGIN`, such as https://www.example.org")
+			fs.StringVar(&prefix, "prefix", "", "only those whose URL begins with `TEXT`")
+			fs.StringVar(&state, "state", "", "only those that are `STATE`: known, held, gone, moved, refused, failing or excluded")
+		},
+		Run: func(ctx context.Context, env *command.Env) error {
+			if err := c.check(); err != nil {
+				return err
+			}
+			q := url.Values{"site": {strings.TrimSuffix(site, "/")}, "prefix": {prefix}, "state": {state}}
+			body, err := ask(ctx, c.dir, "GET", "/pages?"+q.Encode(), nil, env.Log)
+			if err != nil {
+				return err
+			}
+			return list(env, body, c.form, pageColumns)
+		},
+	}
+}
+
+func links() *command.Command {
+	var c collectionFlags
+	return &command.Command{
+		Name:    "links",
+		Summary: "list where a page leads",
+		Usage:   "URL --into DIR [options]",
+		Help: `
+    crawler links https://www.example.org/ --into crawl/`,
+		Args:     []string{"URL"},
+		Required: []string{"into"},
+		LogLevel: slog.LevelWarn,
+		Flags:    c.defineForm,
+		Run: func(ctx context.Context, env *command.Env) error {
+			if err := c.check(); err != nil {
+				return err
+			}
+			body, err := ask(ctx, c.dir, "GET", "/links?"+url.Values{"url": {env.Args[0]}}.Encode(), nil, env.Log)
+			if err != nil {
+				return err
+			}
+			return list(env, body, c.form, pageColumns)
+		},
+	}
+}

@@ -1,0 +1,16 @@
+package main
+
+import (
+	"context"
+	"net"
+)
+
+// resolverAt asks one name server only.
+func resolverAt(address string) *net.Resolver {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		address = net.JoinHostPort(address, "53")
+	}
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+}

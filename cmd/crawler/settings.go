@@ -1,0 +1,325 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/crawl/gather"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// settings are the options of "crawler crawl" and "crawler run", which
+// "crawler config" explains.
+type settings struct {
+	into, contact, agent   string
+	store, coding          string
+	maxWARC                command.Size
+	noLinks, noParse, text bool
+	noManifests            bool
+	noSitemaps, noFeeds    bool
+	noStreams              bool
+
+	domains, accept, reject, sessionIDs command.Strings
+	staticExt, dynamicExt, logExt       command.Strings
+	rejectWords                         command.Strings
+	maxPages, maxSites, perSite         int
+	depthStatic, depthDynamic           int
+	www                                 bool
+
+	strategy, policy, score string
+	batch, sameSite         int
+	minPeriod, maxPeriod    command.Duration
+	minRefused              command.Duration
+	threshold               float64
+
+	resolver                       string
+	blocked                        command.Strings
+	private, perAddress            bool
+	inFlight, minInFlight, perConn int
+	connect, wait, waitBig         command.Duration
+	maxFile                        command.Size
+	minSpeed                       int
+	retry, dnsRetry                command.Duration
+	manifestEvery, sitemapEvery    command.Duration
+	feedEvery                      command.Duration
+	indexnow, admin                string
+	stopPages                      int
+	stopAfter                      command.Duration
+}
+
+// common are the settings that most crawls need: the rest is in "crawler config --all".
+var common = []string{"into", "contact", "store", "wait", "domain", "max-depth", "per-site", "max-pages", "strategy", "min-period", "in-flight", "indexnow-listen", "admin", "allow-private"}
+
+func newSettings() *settings {
+	s := &settings{
+		wait: command.Duration(harvest.DefaultWait), waitBig: command.Duration(harvest.DefaultWaitBig),
+		connect: command.Duration(harvest.DefaultConnect), maxFile: harvest.DefaultMaxBytes, maxWARC: 1 << 30,
+		minPeriod: command.Duration(24 * time.Hour), maxPeriod: command.Duration(90 * 24 * time.Hour), minRefused: command.Duration(7 * 24 * time.Hour),
+		retry: command.Duration(12 * time.Hour), dnsRetry: command.Duration(7 * 24 * time.Hour),
+		manifestEvery: command.Duration(10 * time.Minute), sitemapEvery: command.Duration(24 * time.Hour), feedEvery: command.Duration(time.Hour),
+	}
+	s.define(flag.NewFlagSet("", flag.ContinueOnError)) // which sets the other defaults
+	return s
+}
+
+func (s *settings) define(fs *flag.FlagSet) {
+	fs.StringVar(&s.into, "into", "", "keep the collection in `DIR`")
+	fs.StringVar(&s.contact, "contact", "", "`MAIL or URL` that reaches you, sent with every request; required for sites that are not this machine's")
+	fs.StringVar(&s.agent, "agent", "Parley/0.1", "how to be called: `NAME/VERSION`, the name being what robots.txt knows")
+	fs.StringVar(&s.store, "store", "warc", "keep contents as `FORM`: warc, mirror, both or none")
+	fs.StringVar(&s.coding, "coding", "gzip", "compress WARC records with `CODING`: none, gzip or zstd")
+	fs.Var(&s.maxWARC, "max-warc", "begin another WARC file after `SIZE`")
+	fs.BoolVar(&s.noLinks, "no-links", false, "do not keep which page leads to which")
+	fs.BoolVar(&s.noParse, "no-parse", false, "do not read pages for links: sites are known by what they tell")
+	fs.BoolVar(&s.text, "text-digest", false, "digest the main text too, so that events can say whether it changed")
+	fs.BoolVar(&s.noManifests, "no-manifests", false, "do not look for robots.rdf")
+	fs.BoolVar(&s.noSitemaps, "no-sitemaps", false, "do not look for sitemaps")
+	fs.BoolVar(&s.noFeeds, "no-feeds", false, "do not read feeds")
+	fs.BoolVar(&s.noStreams, "no-streams", false, "do not be told over WebSocket")
+
+	fs.Var(&s.domains, "domain", "crawl only hosts that end in `SUFFIX`, at a dot; may be repeated (none: the hosts of the start pages)")
+	fs.Var(&s.accept, "accept", "admit only URLs that match `PATTERN`; may be repeated")
+	fs.Var(&s.reject, "reject", "admit no URL that matches `PATTERN`; may be repeated")
+	fs.Var(&s.rejectWords, "reject-word", "admit no URL that is for `WORD`, such as login; may be repeated, and replaces the list that is built in")
+	fs.Var(&s.sessionIDs, "session-id", "parameter that ends in `NAME` names a session, not a page; may be repeated, and replaces the list that is built in")
+	fs.Var(&s.staticExt, "static-ext", "`EXTENSION` of pages that are files; may be repeated (none: all that are in no other list)")
+	fs.Var(&s.dynamicExt, "dynamic-ext", "`EXTENSION` of pages that a program makes; may be repeated, and replaces the list that is built in")
+	fs.Var(&s.logExt, "log-ext", "`EXTENSION` of what is noted and not fetched; may be repeated, and replaces the list that is built in")
+	fs.IntVar(&s.maxPages, "max-pages", 10_000_000, "know at most `N` pages")
+	fs.IntVar(&s.maxSites, "max-sites", 100_000, "know at most `N` sites")
+	fs.IntVar(&s.perSite, "per-site", 25_000, "know at most `N` pages of a site")
+	fs.IntVar(&s.depthStatic, "max-depth", 15, "go at most `N` links deep")
+	fs.IntVar(&s.depthDynamic, "max-depth-dynamic", 5, "of pages that a program makes, at most `N`")
+	fs.BoolVar(&s.www, "same-www", true, "take www.example.org and example.org for one site")
+
+	fs.StringVar(&s.strategy, "strategy", "larger-sites-first", "`ORDER` of the crawl: breadth-first, larger-sites-first, opic, manifest-first, profit or random")
+	fs.StringVar(&s.policy, "policy", "thesis", "`POLICY` of revisits: thesis")
+	fs.StringVar(&s.score, "score", "", "`WEIGHTS` of a page's quality: depth=1,static=1,queue=0,access=1,pagerank=0")
+	fs.IntVar(&s.batch, "batch", 100_000, "choose `N` pages at a time")
+	fs.IntVar(&s.sameSite, "same-site", 500, "of them at most `N` of one site")
+	fs.Var(&s.minPeriod, "min-period", "visit a page again after `TIME` at the earliest, unless its site says that it changed")
+	fs.Var(&s.maxPeriod, "max-period", "visit a page again after `TIME` at the latest, though it was never seen to change")
+	fs.Var(&s.minRefused, "min-period-refused", "a page that gave no content, after `TIME`")
+	fs.Float64Var(&s.threshold, "threshold", 0.1, "visit again where the profit is at least `X`, between 0 and 1")
+
+	fs.StringVar(&s.resolver, "resolver", "", "`ADDRESS` of a name server (none: the system's)")
+	fs.Var(&s.blocked, "blocked-ip", "never ask `ADDRESS or PREFIX`; may be repeated")
+	fs.BoolVar(&s.private, "allow-private", false, "ask addresses that are not of the public Internet too")
+	fs.BoolVar(&s.perAddress, "per-address", false, "be as polite to an address as to a site")
+	fs.IntVar(&s.inFlight, "in-flight", harvest.DefaultSites, "ask `N` sites at once")
+	fs.IntVar(&s.minInFlight, "min-in-flight", harvest.DefaultMinSites, "end a cycle when fewer than `N` sites are left of it")
+	fs.IntVar(&s.perConn, "per-connection", harvest.DefaultPerConn, "ask `N` pages over one connection")
+	fs.Var(&s.connect, "connect-timeout", "give up connecting after `TIME`")
+	fs.Var(&s.wait, "wait", "leave a site in peace for `TIME` after each request")
+	fs.Var(&s.waitBig, "wait-big", "a site of more than 100 pages, for `TIME`")
+	fs.Var(&s.maxFile, "max-file", "read at most `SIZE` of a page")
+	fs.IntVar(&s.minSpeed, "min-speed", harvest.DefaultMinSpeed, "give up a page that comes at less than `N` bytes a second")
+	fs.Var(&s.retry, "retry", "ask again for a page that is down after `TIME`")
+	fs.Var(&s.dnsRetry, "dns-retry", "ask again for a page whose host has no address after `TIME`")
+	fs.Var(&s.manifestEvery, "manifest-every", "look at a manifest every `TIME` where a site has no other door")
+	fs.Var(&s.sitemapEvery, "sitemap-every", "look at a sitemap every `TIME`")
+	fs.Var(&s.feedEvery, "feed-every", "look at a feed every `TIME`")
+	fs.StringVar(&s.indexnow, "indexnow-listen", "", "take notices of the IndexNow protocol on `ADDRESS`")
+	fs.StringVar(&s.admin, "admin", "", "serve metrics and health on `ADDRESS`")
+	fs.IntVar(&s.stopPages, "stop-pages", 0, "end after `N` pages")
+	fs.Var(&s.stopAfter, "stop-after", "end after `TIME`")
+}
+
+// seldom returns the settings that are not common.
+func seldom() (names []string) {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	newSettings().define(fs)
+	fs.VisitAll(func(f *flag.Flag) {
+		if !slices.Contains(common, f.Name) {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// listed is a list for seed.Rules, where nil means what is built in.
+func listed(s command.Strings) []string {
+	if len(s) == 0 {
+		return nil
+	}
+	return s
+}
+
+// strategyNamed returns an order of the crawl.
+func strategyNamed(name string) (frontier.Strategy, error) {
+	for _, s := range []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.OPIC{}, frontier.ManifestFirst{}, frontier.Profit{}, frontier.Random(1)} {
+		if s.Name() == name {
+			return s, nil
+		}
+	}
+	return nil, command.Misusef("--strategy %s: want breadth-first, larger-sites-first, opic, manifest-first, profit or random", name)
+}
+
+// open opens the collection as the settings say.
+func (s *settings) open(log *slog.Logger) (*collection.Collection, error) {
+	o, err := s.collection()
+	if err != nil {
+		return nil, err
+	}
+	return collection.Open(s.into, o)
+}
+
+func (s *settings) collection() (*collection.Options, error) {
+	strategy, err := strategyNamed(s.strategy)
+	if err != nil {
+		return nil, err
+	}
+	if s.policy != "thesis" {
+		return nil, command.Misusef("--policy %s: want thesis", s.policy)
+	}
+	quality, err := crawl.ParseQuality(s.score)
+	if err != nil {
+		return nil, command.Misusef("--score: %v", err)
+	}
+	o := &collection.Options{NoLinks: s.noLinks, MaxWARC: int64(s.maxWARC), Strategy: strategy, Quality: quality.Of,
+		Policy:   s.revisits(),
+		MaxPages: s.maxPages, MaxSites: s.maxSites,
+		Again: collection.Again{Failing: []time.Duration{time.Minute, 10 * time.Minute, time.Hour, time.Duration(s.retry), time.Duration(s.retry), time.Duration(s.retry), time.Duration(s.retry)}, Lost: time.Duration(s.dnsRetry)}}
+	switch s.store {
+	case "warc":
+		o.Contents = collection.WARC
+	case "mirror":
+		o.Contents = collection.Mirror
+	case "both":
+		o.Contents = collection.WARC | collection.Mirror
+	case "none":
+	default:
+		return nil, command.Misusef("--store %s: want warc, mirror, both or none", s.store)
+	}
+	switch s.coding {
+	case "none":
+	case "gzip", "zstd":
+		o.Coding = s.coding
+	default:
+		return nil, command.Misusef("--coding %s: want none, gzip or zstd", s.coding)
+	}
+	return o, nil
+}
+
+// revisits is the policy of revisits.
+func (s *settings) revisits() fresh.Policy {
+	return fresh.Thesis{Threshold: s.threshold, MaxPeriod: time.Duration(s.maxPeriod), Periods: fresh.Periods{Page: time.Duration(s.minPeriod), Refused: time.Duration(s.minRefused), Failed: time.Duration(s.retry)}}
+}
+
+// rules are what the Seeder admits.
+func (s *settings) rules() seed.Rules {
+	return seed.Rules{DomainSuffixes: s.domains, Accept: s.accept, Reject: s.reject, RejectWords: listed(s.rejectWords),
+		SessionIDs: listed(s.sessionIDs), StaticExt: listed(s.staticExt), DynamicExt: listed(s.dynamicExt), LogExt: listed(s.logExt),
+		MaxDepthStatic: s.depthStatic, MaxDepthDynamic: s.depthDynamic, MaxPerSite: s.perSite, SplitWWW: !s.www}
+}
+
+// least is how seldom strangers are asked at most, whatever --wait says.
+const least = time.Second
+
+// harvester asks as the settings say.
+func (s *settings) harvester(log *slog.Logger) (*harvest.Harvester, error) {
+	h := &harvest.Harvester{Agent: s.userAgent(), From: s.from(), Wait: time.Duration(s.wait), WaitBig: time.Duration(s.waitBig),
+		Sites: s.inFlight, MinSites: s.minInFlight, PerConn: s.perConn, ConnectTimeout: time.Duration(s.connect),
+		MinSpeed: s.minSpeed, MaxBytes: int64(s.maxFile), Private: s.private, PerAddress: s.perAddress, Overbook: true, Log: log}
+	if h.Wait < least && !s.private {
+		return nil, command.Misusef("--wait %s: strangers are left in peace for %s at least; on your own machines add --allow-private", &s.wait, least)
+	}
+	if h.Wait == 0 {
+		h.Wait, h.Slow = -1, -1
+	}
+	if h.MinSpeed == 0 {
+		h.MinSpeed = -1
+	}
+	for _, b := range s.blocked {
+		p, err := netip.ParsePrefix(b)
+		if err != nil {
+			a, err := netip.ParseAddr(b)
+			if err != nil {
+				return nil, command.Misusef("--blocked-ip %s: want an address such as 192.0.2.1 or a prefix such as 192.0.2.0/24", b)
+			}
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		h.Blocked = append(h.Blocked, p)
+	}
+	if s.resolver != "" {
+		h.Resolver = resolverAt(s.resolver)
+	}
+	return h, nil
+}
+
+// userAgent is how we are called, with how to reach us.
+func (s *settings) userAgent() string {
+	if s.contact == "" {
+		return s.agent
+	}
+	return s.agent + " (+" + strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || r == '(' || r == ')' {
+			return -1
+		}
+		return r
+	}, s.contact) + ")"
+}
+
+func (s *settings) from() string {
+	if strings.Contains(s.contact, "@") && !strings.Contains(s.contact, "://") {
+		return s.contact
+	}
+	return ""
+}
+
+// token is the name that robots.txt knows us by.
+func (s *settings) token() string {
+	name, _, _ := strings.Cut(s.agent, "/")
+	return strings.ToLower(name)
+}
+
+// crawler is the engine as the settings say.
+func (s *settings) crawler(col *collection.Collection, log *slog.Logger) (*crawl.Crawler, error) {
+	h, err := s.harvester(log)
+	if err != nil {
+		return nil, err
+	}
+	strategy, err := strategyNamed(s.strategy)
+	if err != nil {
+		return nil, err
+	}
+	quality, err := crawl.ParseQuality(s.score)
+	if err != nil {
+		return nil, err
+	}
+	return &crawl.Crawler{Collection: col, Harvester: h, Seeder: &seed.Seeder{Rules: s.rules(), Agent: s.token()}, Policy: s.revisits(), Quality: quality, Gatherer: gather.Gatherer{Agent: s.token(), Text: s.text},
+		Strategy: strategy, Batch: frontier.BatchOptions{Size: s.batch, SameSite: s.sameSite},
+		NoParse: s.noParse, NoManifests: s.noManifests, NoSitemaps: s.noSitemaps, NoFeeds: s.noFeeds, NoStreams: s.noStreams,
+		ManifestEvery: time.Duration(s.manifestEvery), SitemapEvery: time.Duration(s.sitemapEvery), FeedEvery: time.Duration(s.feedEvery),
+		Stop: crawl.Stop{Pages: s.stopPages, After: time.Duration(s.stopAfter)}, Log: log}, nil
+}
+
+// readSites reads a file of start URLs: one a line, "#" begins a comment.
+func readSites(name string) (list []string, err error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(b)) {
+		line, _, _ = strings.Cut(strings.TrimSpace(line), "#")
+		if f := strings.Fields(line); len(f) > 0 {
+			list = append(list, f[0])
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s names no site", name)
+	}
+	return list, nil
+}
