@@ -30,9 +30,10 @@ import (
 //	GET  /links?url=                     JSON lines of pageRow
 //	GET  /why?url=                       all that speaks for and against a page
 //	POST /add                            URLs to ask for at once
-//	GET  /events?after=&follow=&text=    JSON lines of collection.Event
+//	GET  /events?after=&follow=&text=    JSON lines of eventLine
 //	GET  /get?url=&at=&header=           a body
-//	GET  /export?prefix=&from=&to=       WARC records
+//	GET  /urls?prefix=&newest=           a list of URLs
+//	POST /export                         an exporting; how many records were written
 type desk struct {
 	col     *collection.Collection
 	crawler *crawl.Crawler // nil if none runs
@@ -49,6 +50,9 @@ func (d *desk) handler() http.Handler {
 	m.HandleFunc("GET /pages", d.pages)
 	m.HandleFunc("GET /why", d.why)
 	m.HandleFunc("GET /get", d.get)
+	m.HandleFunc("GET /events", d.events)
+	m.HandleFunc("GET /urls", d.urls)
+	m.HandleFunc("POST /export", d.export)
 	m.HandleFunc("GET /links", d.links)
 	m.HandleFunc("POST /add", d.add)
 	return m
@@ -90,7 +94,7 @@ func lines[T any](w http.ResponseWriter, rows iter.Seq2[T, error]) {
 		if enc.Encode(row) != nil {
 			return
 		}
-		if f, ok := w.(http.Flusher); ok && slow(w) {
+		if f, ok := w.(http.Flusher); ok && w.Header().Get(eachLine) != "" {
 			f.Flush()
 		}
 	}
@@ -99,8 +103,8 @@ func lines[T any](w http.ResponseWriter, rows iter.Seq2[T, error]) {
 	}
 }
 
-// slow reports whether what is answered comes slowly, so that each line is to be sent at once.
-func slow(w http.ResponseWriter) bool { return w.Header().Get("X-Follow") != "" }
+// eachLine is the header of an answer whose lines come slowly, and are to be sent one by one.
+const eachLine = "X-Each-Line"
 
 // A siteRow is what "crawler sites" tells of a site.
 type siteRow struct {

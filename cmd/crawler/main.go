@@ -15,14 +15,22 @@ func main() {
 func crawler() *command.Command {
 	return &command.Command{
 		Name:    "crawler",
-		Summary: "follow sites that tell what changed",
+		Summary: "crawl sites, and keep what is held of them fresh",
 		Usage:   "COMMAND [options]",
 		Help: `
-Keep a copy of a site, fetching exactly what changes:
-    crawler follow https://www.example.org/ --into mirror/ --contact you@example.net
+Find out what a site offers to crawlers:
+    crawler probe https://www.example.org/ --contact you@example.net
 
-See how it stands, while it runs or not:
-    crawler status mirror/`,
-		Sub: []*command.Command{crawlOnce(), crawlOn(), follow(), status(), sites(), pages(), links(), why(), add(), get(), probeSite(), config()},
+Crawl it, once, or from now on:
+    crawler crawl https://www.example.org/ --into crawl/ --contact you@example.net
+    crawler run --into crawl/ --contact you@example.net
+
+See how it stands, while it runs or not, and what has changed:
+    crawler status crawl/
+    crawler events --into crawl/ --follow
+
+Keep a plain copy of one site that tells what changes:
+    crawler follow https://www.example.org/ --into mirror/ --contact you@example.net`,
+		Sub: []*command.Command{crawlOnce(), crawlOn(), follow(), status(), sites(), pages(), links(), why(), add(), get(), events(), export(), probeSite(), config()},
 	}
 }

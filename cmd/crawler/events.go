@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/textual"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// An eventLine is an event as an indexer gets it: with the main text, if that
+// was asked for and is another than before.
+type eventLine struct {
+	collection.Event
+	Body       string `json:"body,omitempty"`        // the main text
+	BodyFormat string `json:"body_format,omitempty"` // plain or markdown
+	BodyCut    bool   `json:"body_cut,omitempty"`    // there is more
+}
+
+func (d *desk) events(w http.ResponseWriter, req *http.Request) {
+	q := req.URL.Query()
+	after, err := protocol.ParseCursor(q.Get("after"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	var text textual.Reader
+	if err := text.Format.Set(q.Get("text")); err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	follow := q.Get("follow") == "true"
+	if follow {
+		w.Header().Set(eachLine, "true")
+	}
+	lines(w, func(yield func(eventLine, error) bool) {
+		for e, err := range d.col.Events(req.Context(), after, follow) {
+			if req.Context().Err() != nil {
+				return
+			}
+			l := eventLine{Event: e}
+			if err == nil {
+				err = d.read(&l, &text)
+			}
+			if !yield(l, err) || err != nil {
+				return
+			}
+		}
+	})
+}
+
+// maxText is how much of a page is read for its text.
+const maxText = textual.DefaultMaxPage
+
+// read adds the main text to an event. A body that is not there any more has none.
+func (d *desk) read(l *eventLine, text *textual.Reader) error {
+	if text.Format == textual.None || l.Op == protocol.Delete || !l.TextChanged || l.Stored.File == "" {
+		return nil
+	}
+	content, err := d.col.Body(l.Stored)
+	if err != nil {
+		d.log.Warn("read text", "url", l.URL, "err", err)
+		return nil
+	}
+	defer content.Close()
+	b, err := io.ReadAll(io.LimitReader(content, maxText))
+	if err != nil {
+		return err
+	}
+	mediaType := l.Type
+	if t := content.Header.Get("Content-Type"); t != "" {
+		mediaType = t
+	}
+	t := text.Read(l.URL, mediaType, b)
+	if t.Format != textual.None {
+		l.Body, l.BodyFormat, l.BodyCut = t.Body, t.Format.String(), t.Cut
+	}
+	return nil
+}
+
+func events() *command.Command {
+	var c collectionFlags
+	var after string
+	var follow bool
+	var text textual.Format
+	return &command.Command{
+		Name:    "events",
+		Summary: "tell what has changed in a collection, for an indexer",
+		Usage:   "--into DIR [options]",
+		Help: `
+One line of JSON for each page that was created, updated, deleted or moved:
+
+    crawler events --into crawl/ --follow
+    crawler events --into crawl/ --after epoch:1234 --follow --text markdown
+
+Store the cursor of each event together with what you have made of it, and go
+on after it: then nothing is lost, and nothing is told twice, however often you
+or the crawler are stopped. Without --after everything is told from the start.
+An event with "text_changed": false needs no indexing: the main text is as it
+was (the crawler needs --text-digest for that).
+
+Exit codes: 0 all is told, or told to end; 1 something failed; 3 the cursor
+cannot be honoured any more: begin again without --after; 2 wrong usage.`,
+		Required: []string{"into"},
+		LogLevel: slog.LevelWarn,
+		Flags: func(fs *flag.FlagSet) {
+			c.define(fs)
+			fs.StringVar(&after, "after", "", "begin after `CURSOR`, that of the last event taken in")
+			fs.BoolVar(&follow, "follow", false, "wait for more")
+			fs.Var(&text, "text", "add the main text as `FORM`: plain or markdown")
+		},
+		Run: func(ctx context.Context, env *command.Env) error {
+			if after == "" {
+				after = protocol.Cursor{}.String()
+			}
+			if _, err := protocol.ParseCursor(after); err != nil {
+				return command.Misusef("--after %s: want the cursor of an event, such as epoch:1234", after)
+			}
+			q := url.Values{"after": {after}, "text": {text.String()}, "follow": {strconv.FormatBool(follow)}}
+			err := copyAnswer(ctx, env, c.dir, "/events?"+q.Encode())
+			if err != nil && isCursor(err) {
+				return &command.ExitError{Code: 3, Err: err}
+			}
+			return err
+		},
+	}
+}
+
+// isCursor reports whether an error, that may come from another process, is
+// about a cursor.
+func isCursor(err error) bool {
+	s := err.Error()
+	return errors.Is(err, protocol.ErrEpoch) || errors.Is(err, protocol.ErrTooOld) ||
+		strings.Contains(s, protocol.ErrEpoch.Error()) || strings.Contains(s, protocol.ErrTooOld.Error())
+}
+
+// An exporting is what "crawler export" asks for.
+type exporting struct {
+	Dir, Coding, Prefix string
+	Since, Until        time.Time
+	Newest              bool
+}
+
+func (d *desk) export(w http.ResponseWriter, req *http.Request) {
+	var x exporting
+	if err := json.NewDecoder(io.LimitReader(req.Body, 1<<20)).Decode(&x); err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	n, err := d.col.ExportWARC(req.Context(), x.Dir, x.Coding, collection.Selection{Prefix: x.Prefix, Since: x.Since, Until: x.Until, Newest: x.Newest})
+	answer(w, n, err)
+}
+
+func (d *desk) urls(w http.ResponseWriter, req *http.Request) {
+	q := req.URL.Query()
+	s := collection.Selection{Prefix: q.Get("prefix"), Newest: q.Get("newest") == "true"}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if _, err := d.col.ExportURLs(req.Context(), w, s); err != nil {
+		panic(http.ErrAbortHandler) // so that nobody takes it for whole
+	}
+}
+
+func export() *command.Command {
+	var c collectionFlags
+	var to, coding, prefix, since, until string
+	var all bool
+	return &command.Command{
+		Name:    "export",
+		Summary: "write a collection, or part of it, as WARC files or a list of URLs",
+		Usage:   "--into DIR [options]",
+		Help: `
+    crawler export --into crawl/ > urls.txt
+    crawler export --into crawl/ --warc out/ --prefix https://www.example.org/
+    crawler export --into crawl/ --warc out/ --all --since 2026-11-01
+
+What is held now is written, unless --all says that older versions are too.`,
+		Required: []string{"into"},
+		LogLevel: slog.LevelWarn,
+		Flags: func(fs *flag.FlagSet) {
+			c.define(fs)
+			fs.StringVar(&to, "warc", "", "write WARC files, and their index, into `DIR`; none: a list of URLs to standard output")
+			fs.StringVar(&coding, "coding", "gzip", "compress records with `CODING`: none, gzip or zstd")
+			fs.StringVar(&prefix, "prefix", "", "only what begins with `URL`")
+			fs.StringVar(&since, "since", "", "only what was fetched since `TIME`")
+			fs.StringVar(&until, "until", "", "only what was fetched before `TIME`")
+			fs.BoolVar(&all, "all", false, "older versions and deleted pages, too")
+		},
+		Run: func(ctx context.Context, env *command.Env) error {
+			if to == "" {
+				q := url.Values{"prefix": {prefix}, "newest": {strconv.FormatBool(!all)}}
+				return copyAnswer(ctx, env, c.dir, "/urls?"+q.Encode())
+			}
+			x := exporting{Prefix: prefix, Newest: !all}
+			switch coding {
+			case "none":
+			case "gzip", "zstd":
+				x.Coding = coding
+			default:
+				return command.Misusef("--coding %s: want none, gzip or zstd", coding)
+			}
+			var err error
+			if x.Dir, err = filepath.Abs(to); err != nil { // whoever has the collection stands elsewhere
+				return err
+			}
+			if err := os.MkdirAll(x.Dir, 0o755); err != nil {
+				return err
+			}
+			for _, t := range []struct {
+				name, value string
+				to          *time.Time
+			}{{"since", since, &x.Since}, {"until", until, &x.Until}} {
+				if t.value == "" {
+					continue
+				}
+				d, err := protocol.ParseDate(t.value)
+				if err != nil {
+					return command.Misusef("--%s %s: want a date such as 2026-11-01", t.name, t.value)
+				}
+				*t.to = d.Time
+			}
+			var n int
+			if err := askJSON(ctx, c.dir, "POST", "/export", x, &n, env.Log); err != nil {
+				return err
+			}
+			fmt.Fprintf(env.Stderr, "%d records written to %s\n", n, to)
+			return nil
+		},
+	}
+}
