@@ -149,6 +149,7 @@ type Committed struct {
 type Visited struct {
 	Page                Page
 	Before              fresh.History // as it was believed before the visit
+	Stated              string        // the Last-Modified that came with the visit before
 	Changed             bool          // other content than before
 	Duplicate           bool          // its links were ignored
 	Matched, Mismatched bool          // with the digest that was told
@@ -186,8 +187,9 @@ type Collection struct {
 	contents  contents
 	naming    map[uint64]*snapshot // by source: one that is arriving
 
-	seen *seen
-	last frontier.PageID // guarded by mem
+	seen  *seen
+	stage *stage
+	last  frontier.PageID // guarded by mem
 
 	mem     sync.RWMutex // guards what is held in memory of the state
 	sites   []*Site      // by ID - 1; a Site is replaced, never changed
@@ -198,7 +200,7 @@ type Collection struct {
 // time: another gets ErrHeld. A state that is not what was written is refused
 // with ErrDamaged.
 func Open(dir string, o *Options) (*Collection, error) {
-	c := &Collection{dir: dir, opts: o.withDefaults(), seen: newSeen(), origins: map[string]frontier.SiteID{}, naming: map[uint64]*snapshot{}}
+	c := &Collection{dir: dir, opts: o.withDefaults(), seen: newSeen(), origins: map[string]frontier.SiteID{}, naming: map[uint64]*snapshot{}, stage: newStage()}
 	if err := c.open(filepath.Join(dir, "state.db")); err != nil {
 		return nil, fmt.Errorf("open collection %s: %w", dir, err)
 	}
@@ -223,8 +225,12 @@ func (c *Collection) Len() int {
 	return int(c.last)
 }
 
-// Memory returns about how many bytes the set of known URLs takes.
+// Memory returns about how many bytes of memory the set of known URLs takes.
 func (c *Collection) Memory() int { return c.seen.bytes() }
+
+// QueueMemory returns about how many bytes of memory the part of the queue
+// takes that is not in its place on disk yet.
+func (c *Collection) QueueMemory() int { return c.stage.bytes() }
 
 // Known returns the number of the page of a URL, quickly: it compares 64 bits
 // of a hash with a secret key and reads no disk. With five million pages, one

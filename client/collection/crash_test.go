@@ -54,7 +54,11 @@ func webAnswer(p *collection.Page) collection.Visit {
 var webNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func openWeb(dir string) (*collection.Collection, error) {
-	return collection.Open(dir, &collection.Options{Policy: daily{}, Now: func() time.Time { return webNow }})
+	c, err := collection.Open(dir, &collection.Options{Policy: daily{}, Now: func() time.Time { return webNow }})
+	if err == nil {
+		c.HoldBack(200)
+	}
+	return c, err
 }
 
 // crawlWeb goes on with the crawl of that Web, until all of it is known.

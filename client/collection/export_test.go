@@ -29,3 +29,7 @@ func (c *Collection) Used() (n int64, err error) {
 	})
 	return n, err
 }
+
+// HoldBack makes the collection hold back so many changes of its queue, so that
+// a test sees them merged. It is for right after Open.
+func (c *Collection) HoldBack(n int) { c.stage.limit = n }

@@ -27,13 +27,14 @@ var (
 	sourcesBucket = []byte("sources") // source -> source
 	namedBucket   = []byte("named")   // source, page -> whether it is doomed: what the source has named
 	readyBucket   = []byte("ready")   // site, rank, page -> at
+	logBucket     = []byte("log")     // number -> changes of ready that are held back
 	waitingBucket = []byte("waiting") // at, page -> site, rank
 	linksBucket   = []byte("links")   // page -> pages
 	digestsBucket = []byte("digests") // start of the digest of parsed content -> the page that had it first
 	outboxBucket  = []byte("outbox")  // for tell and pass
 
 	allBuckets = [][]byte{metaBucket, urlsBucket, pagesBucket, sitesBucket, countsBucket, sourcesBucket, namedBucket,
-		readyBucket, waitingBucket, linksBucket, digestsBucket, outboxBucket}
+		readyBucket, logBucket, waitingBucket, linksBucket, digestsBucket, outboxBucket}
 	metaKey = []byte("collection")
 )
 
@@ -133,6 +134,9 @@ func (c *Collection) load() error {
 			return err
 		}
 		if err := c.loadSites(tx); err != nil {
+			return err
+		}
+		if err := c.loadStage(tx); err != nil {
 			return err
 		}
 		return c.loadURLs(tx)

@@ -51,6 +51,13 @@ func appendReady(b []byte, e frontier.Entry) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(e.Page))
 }
 
+func readyValue(at int64) []byte {
+	if at == 0 {
+		return nil
+	}
+	return binary.BigEndian.AppendUint64(nil, uint64(at))
+}
+
 func parseReady(k, v []byte) (e frontier.Entry, ok bool) {
 	if len(k) != readyLen || len(v) != 0 && len(v) != 8 {
 		return e, false
@@ -151,21 +158,9 @@ func (u *update) ready1(id frontier.SiteID, by int) error {
 func (u *update) flushQueue() error {
 	sortOps(u.readies)
 	sortOps(u.waits)
-	for i := range u.readies {
-		op := &u.readies[i]
-		if op.gone {
-			if err := u.ready.Delete(op.key[:]); err != nil {
-				return err
-			}
-			continue
-		}
-		var value []byte
-		if op.e.At > 0 {
-			value = binary.BigEndian.AppendUint64(nil, uint64(op.e.At))
-		}
-		if err := u.ready.Put(op.key[:], value); err != nil {
-			return err
-		}
+	var err error
+	if u.merged, err = u.flushStage(); err != nil {
+		return err
 	}
 	for i := range u.waits {
 		op := &u.waits[i]
@@ -203,27 +198,51 @@ func (q *queue) Sites(f func(frontier.SiteID, int) error) error {
 }
 
 func (q *queue) Head(site frontier.SiteID, after frontier.Entry, n int) ([]frontier.Entry, error) {
+	c := (*Collection)(q)
 	var list []frontier.Entry
-	err := (*Collection)(q).reading(func(tx *bbolt.Tx) error {
+	after.Site, after.Rank = site, sane(after.Rank)
+	c.stage.mu.RLock() // what is merged into the bucket goes from the stage afterwards
+	defer c.stage.mu.RUnlock()
+	held := c.stage.after(site, after)
+	err := c.reading(func(tx *bbolt.Tx) error {
 		var buf [readyLen]byte
 		from := siteKey(site)
 		if after.Page != 0 {
-			after.Site = site
 			from = appendReady(buf[:0], after)
 		}
 		cur := tx.Bucket(readyBucket).Cursor()
-		for k, v := cur.Seek(from); k != nil && len(list) < n; k, v = cur.Next() {
-			e, ok := parseReady(k, v)
-			if !ok {
-				return damaged(readyBucket, k)
+		k, v := cur.Seek(from)
+		for len(list) < n {
+			e, ok := frontier.Entry{}, false
+			if k != nil {
+				if e, ok = parseReady(k, v); !ok {
+					return damaged(readyBucket, k)
+				}
+				ok = e.Site == site
 			}
-			if e.Site != site {
-				break
-			}
-			if e.Page == after.Page && e.Rank == after.Rank {
+			if ok && e.Page == after.Page && e.Rank == after.Rank {
+				k, v = cur.Next()
 				continue
 			}
-			list = append(list, e)
+			if !ok && len(held) == 0 {
+				return nil
+			}
+			c := -1
+			x := staged{rank: rankKey(e.Rank), page: uint32(e.Page), at: e.At}
+			if !ok {
+				c = 1
+			} else if len(held) > 0 {
+				c = x.compare(&held[0])
+			}
+			if c <= 0 {
+				k, v = cur.Next()
+			}
+			if c >= 0 { // it holds, whatever the bucket says
+				x, held = held[0], held[1:]
+			}
+			if !x.gone {
+				list = append(list, x.entry(site))
+			}
 		}
 		return nil
 	})
@@ -298,27 +317,25 @@ func (q *queue) Rerank(old, new []frontier.Entry) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := c.update(func(u *update) error {
-		var key [readyLen]byte
+		var key [waitingLen]byte
 		for i, o := range old {
 			e := new[i]
 			rank := sane(e.Rank)
 			if o.Page != e.Page || o.Site != e.Site || o.Rank == rank {
 				continue
 			}
-			appendReady(key[:0], o)
-			k, v := u.ready.Cursor().Seek(key[:])
-			if !bytes.Equal(k, key[:]) {
-				continue
-			}
-			is, ok := parseReady(k, v)
-			if !ok {
-				return damaged(readyBucket, k)
-			}
 			w, err := u.get(o.Page)
 			if err != nil {
 				return err
 			}
-			if own, ok := w.Entry(); !ok || own != is {
+			if w == nil {
+				continue
+			}
+			own, ok := w.Entry()
+			if !ok || own.Site != o.Site || own.Rank != o.Rank {
+				continue
+			}
+			if appendWaiting(key[:0], own); own.At > 0 && u.waiting.Get(key[:]) != nil {
 				continue
 			}
 			w.rank, w.dirty = rank, true

@@ -32,6 +32,9 @@ func open(t testing.TB, dir string, o *collection.Options) *collection.Collectio
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	if _, is := t.(*testing.T); is {
+		c.HoldBack(20)
+	}
 	return c
 }
 

@@ -32,6 +32,7 @@ type update struct {
 	fresh []*work // pages that are new, in the order of their IDs
 
 	readies, waits []queueOp
+	merged         []frontier.SiteID                     // of the stage
 	queue          []frontier.Entry                      // that became ready
 	dropped        []frontier.Entry                      // that are not ready any more, though nobody visited them
 	firsts         map[uint64]frontier.PageID            // changes of the digests bucket; 0 takes one out
@@ -366,6 +367,7 @@ func (u *update) publish() {
 	}
 	c.last = u.last
 	c.mem.Unlock()
+	u.publishStage()
 	for _, w := range u.fresh {
 		c.seen.add(c.seen.hash(w.URL), w.ID)
 	}

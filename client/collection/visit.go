@@ -38,7 +38,7 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 	w.dirty, w.planned = true, false
 	w.Status, w.Latency, w.Took = v.Status, v.Latency, v.Took
 	before := w.Page
-	out.Before = before.History
+	out.Before, out.Stated = before.History, before.LastModified
 	place := Place{}
 	if v.Status != 0 {
 		if place, err = u.c.keep(v, &before); err != nil {

@@ -130,6 +130,8 @@ type run struct {
 	batches      uint64
 	enough       string // why the crawl is to end; empty: it is not
 
+	storm   trust.Storm[frontier.SiteID] // notices that wait until those before them are judged
+	drained time.Time                    // when the keeper last looked at it
 	count   counters
 	callers sync.RWMutex   // held for reading by who sends to reads from outside
 	group   sync.WaitGroup // followers

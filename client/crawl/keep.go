@@ -48,6 +48,9 @@ func (r *run) keep() error {
 			full = true
 		case <-r.hurry:
 			full = len(r.reads) == 0
+			if err := r.drain(time.Now()); err != nil {
+				r.log.Error("take in notices", "err", err)
+			}
 		}
 		if len(turn) > 0 && (full || !open) {
 			timer.Stop()
@@ -71,6 +74,9 @@ func (r *run) keep() error {
 			}
 			clear(turn)
 			turn = turn[:0]
+			if err := r.drain(time.Now()); err != nil {
+				r.log.Error("take in notices", "err", err)
+			}
 			r.rouse()
 		}
 	}

@@ -84,6 +84,9 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 // wake returns when there may be something to do, the zero time if never.
 func (r *run) wake(now time.Time) time.Time {
 	next := now.Add(longestIdle)
+	if r.storm.Len() > 0 {
+		return now.Add(drainEvery)
+	}
 	if r.busy > 0 {
 		r.log.Debug("waiting", "busy", r.busy)
 		return next

@@ -2,6 +2,8 @@ package crawl
 
 import (
 	"context"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/client"
@@ -17,6 +19,7 @@ import (
 type claim struct {
 	trust.Claim
 	voice string
+	by    collection.Signal
 }
 
 // apply takes in what a source told of a site: the one door for all of them.
@@ -34,15 +37,30 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 			if old, ok := r.claims[p.ID]; ok && old.voice == string(by) {
 				return true // said again before it could be judged
 			}
+			said := trust.Claim{At: now, Modified: item.Modified, Digest: item.Digest}
+			if by == collection.BySitemap || by == collection.ByFeed {
+				if item.Digest.IsZero() && !st.trust.Date(string(by)).Worth().Signal() {
+					return false // its dates say nothing
+				}
+			}
+			if st.underWay[by] >= r.Trust.Room(v) {
+				// So that a liar is not visited by the thousand before the first lie is seen.
+				r.storm.Add(trust.Said[frontier.SiteID]{Site: st.ID, URL: p.URL, Claim: said, Voice: string(by)})
+				return false
+			}
 			if !r.Trust.Notice(v, now).Taken() {
 				return false
 			}
-			taken[p.ID] = claim{voice: string(by), Claim: trust.Claim{At: now, Modified: item.Modified, Digest: item.Digest}}
+			st.underWay[by]++
+			taken[p.ID] = claim{voice: string(by), by: by, Claim: said}
 			return true
 		},
 	}
 	done, err := r.Collection.Apply(source, step, by, o)
 	if err != nil {
+		r.judging.Lock()
+		st.underWay[by] -= len(taken)
+		r.judging.Unlock()
 		return err
 	}
 	r.count.Told.Add(int64(len(step.Changes)))
@@ -84,6 +102,10 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	}
 	r.judging.Lock()
 	defer r.judging.Unlock()
+	if t, err := http.ParseTime(v.LastModified); err == nil && v.Fault == "" && d.Before.Visits > 0 && (v.Status == http.StatusOK || v.Status == http.StatusNotModified) {
+		before, _ := http.ParseTime(d.Stated)
+		st.trust.Date(headerDates).Visit(trust.Sight{Stated: t, Span: time.Second, Before: before, Last: d.Before.Last, Read: v.Asked, Asked: v.Asked, Changed: d.Changed})
+	}
 	c, ok := r.claims[d.Page.ID]
 	if !ok {
 		return
@@ -95,13 +117,69 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		seen.Status = 0
 	}
 	if d.Before.Visits > 0 {
-		seen.Last, seen.LastChanged = d.Before.Last, d.Before.Visits == 1
+		// Whether the visit before brought a change is not kept: if it may have,
+		// a notice that came soon after it is no lie.
+		seen.Last = d.Before.Last
+		seen.LastChanged = d.Before.Visits == 1 || d.Before.Changes > 0 && c.At.Sub(d.Before.Last) < justChanged
 	}
 	r.Trust.Outcome(st.trust.Voice(c.voice), trust.Judge(c.Claim, seen), v.Asked)
 	r.touch(st)
 	if !again {
 		delete(r.claims, d.Page.ID)
+		st.underWay[c.by]--
 	}
+}
+
+// justChanged is how long after a visit that found a change a notice may be about that change.
+const justChanged = 10 * time.Minute
+
+// drainEvery is how often what waits for room is looked at, and drainMost how much of it.
+const (
+	drainEvery = time.Second
+	drainMost  = 1000
+)
+
+// drain takes in what sites have said while there was no room for more of it.
+func (r *run) drain(now time.Time) error {
+	if r.storm.Len() == 0 || now.Sub(r.drained) < drainEvery {
+		return nil
+	}
+	r.drained = now
+	type voice struct {
+		site frontier.SiteID
+		by   string
+	}
+	of := map[voice][]protocol.Change{}
+	for _, s := range r.storm.Next(drainMost) {
+		k := voice{s.Site, s.Voice}
+		of[k] = append(of[k], protocol.Change{Op: protocol.Update,
+			Item: protocol.Item{URL: s.URL, Modified: s.Claim.Modified, Digest: s.Claim.Digest, Length: -1}})
+	}
+	for k, changes := range of {
+		r.mu.Lock()
+		st := r.siteOf(k.site)
+		r.mu.Unlock()
+		if st == nil {
+			continue
+		}
+		if err := r.apply(st, 0, client.Step{Changes: changes}, collection.Signal(k.by)); err != nil {
+			return err
+		}
+	}
+	// Whoever said too much is looked at as a whole: his sources are asked again.
+	sites, all := r.storm.Degraded()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, st := range r.sites {
+		if all || slices.Contains(sites, st.ID) {
+			for _, src := range st.sources {
+				if src.Kind != collection.Robots && !src.busy && src.At.After(now) {
+					r.plan(src, now)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // Notice takes in that pages have changed, as somebody says who speaks for

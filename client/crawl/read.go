@@ -11,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -53,7 +54,9 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 	v.Type = mediaType(h)
 	v.Again = retryAfter(h, time.Now())
 	if t, err := http.ParseTime(v.LastModified); err == nil {
-		v.Modified, _ = protocol.SaneModified(t, time.Now())
+		if sane, ok := protocol.SaneModified(t, time.Now()); ok && r.dated(a.Site) {
+			v.Modified = sane
+		}
 	}
 	switch {
 	case a.Status == http.StatusOK:
@@ -77,6 +80,26 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 	}
 	return v
 }
+
+// dated reports whether the Last-Modified of a site's answers is worth something.
+func (r *run) dated(id frontier.SiteID) bool {
+	r.mu.Lock()
+	st := r.sites[id]
+	r.mu.Unlock()
+	if st == nil {
+		return true
+	}
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	switch st.trust.Date(headerDates).Worth() {
+	case trust.Now, trust.Alike, trust.Absurd, trust.False:
+		return false
+	}
+	return true
+}
+
+// headerDates is by which name what is known of Last-Modified is kept.
+const headerDates = "header"
 
 // admit asks the Seeder about all that a page leads to.
 func (r *run) admit(a *harvest.Answer, page *gather.Page, v *collection.Visit) {

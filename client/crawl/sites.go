@@ -13,15 +13,16 @@ import (
 // A site is what the engine keeps at hand of one origin. The run's lock guards it.
 type site struct {
 	collection.Site
-	sources map[string]*source // by URL
-	named   map[string]bool    // sources that pages of it have named
-	robots  *source
-	trust   trust.Record
-	soft    softProbe
-	dirty   bool   // Trust, Shape, Delay or Quiet are other than stored
-	asking  int    // sources of it that are asked and not taken in
-	silent  string // why nothing of it may be asked for at present, robots.txt apart
-	first   bool   // its manifest is being read for the first time: pages wait for that
+	sources  map[string]*source // by URL
+	named    map[string]bool    // sources that pages of it have named
+	robots   *source
+	trust    trust.Record              // guarded by run.judging, as is underWay
+	underWay map[collection.Signal]int // notices taken and not judged
+	soft     softProbe
+	dirty    bool   // Trust, Shape, Delay or Quiet are other than stored
+	asking   int    // sources of it that are asked and not taken in
+	silent   string // why nothing of it may be asked for at present, robots.txt apart
+	first    bool   // its manifest is being read for the first time: pages wait for that
 }
 
 // A source is one that the engine asks when it is due.
@@ -79,7 +80,7 @@ func (r *run) load() error {
 
 // know makes a site of a record. A site that is new begins with its robots.txt.
 func (r *run) know(s collection.Site) *site {
-	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{}}
+	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{}, underWay: map[collection.Signal]int{}}
 	r.sites[s.ID], r.origins[s.Origin] = st, st
 	r.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
 	if rec, err := trust.Parse(s.Trust); err == nil { // else it begins anew
@@ -165,7 +166,10 @@ func (r *run) changedSites(now time.Time, all bool) (list []collection.Site) {
 	r.flushed = now
 	for st := range r.dirty {
 		st.dirty = false
-		st.Trust, st.Shape = st.trust.Append(nil), r.Seeder.Shape(st.Origin)
+		r.judging.Lock()
+		st.Trust = st.trust.Append(nil)
+		r.judging.Unlock()
+		st.Shape = r.Seeder.Shape(st.Origin)
 		list = append(list, st.Site)
 	}
 	clear(r.dirty)

@@ -210,6 +210,13 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 	}
 	r.mu.Unlock()
 	s.Pages = len(list.Pages)
+	dates := make([]protocol.Date, len(list.Pages))
+	for i, p := range list.Pages {
+		dates[i] = protocol.Date{Time: p.Modified, Span: p.Span}
+	}
+	r.judging.Lock()
+	st.trust.Date(string(by)).Census(dates, s.Polled)
+	r.judging.Unlock()
 	step := client.Step{}
 	for i := range list.Pages {
 		p := &list.Pages[i]

@@ -5,8 +5,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/frontier"
 )
 
 // counters count since Run began.
@@ -84,12 +85,30 @@ func (c *Crawler) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.Ends, s.Sites, s.Queue, s.Busy = r.enough, len(r.sites), r.front.Len(), r.busy
-	for _, st := range r.sites {
+	s.Followed = len(r.followedNow())
+	return s
+}
+
+// Followed returns the sites that tell of their changes as they happen, or
+// when they are asked for changes only.
+func (c *Crawler) Followed() map[frontier.SiteID]bool {
+	r := c.run.Load()
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.followedNow()
+}
+
+func (r *run) followedNow() map[frontier.SiteID]bool {
+	of := map[frontier.SiteID]bool{}
+	for id, st := range r.sites {
 		for _, src := range st.sources {
-			if src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() {
-				s.Followed++
+			if src.busy && (src.Door == string(client.Stream) || src.Door == string(client.Changes)) {
+				of[id] = true
 			}
 		}
 	}
-	return s
+	return of
 }

@@ -86,12 +86,24 @@ func beliefs(p *collection.Page, site *collection.Site, policy fresh.Policy, q Q
 	default:
 		list = append(list, fmt.Sprintf("visited %d times since %s, changed %d times", p.Visits, day(p.First), p.Changes))
 		if rate := fresh.Rate(p.History); rate > 0 {
-			list = append(list, fmt.Sprintf("thought to change every %s", time.Duration(float64(time.Second)/rate).Round(time.Minute)))
+			list = append(list, fmt.Sprintf("thought to change every %s", period(rate)))
 		}
 		list = append(list, fmt.Sprintf("as it was with a probability of %.2f", fresh.Fresh(p.History, now)))
 	}
 	list = append(list, fmt.Sprintf("a visit now gains %.3f", policy.Profit(p.History, quality, now)))
 	return list
+}
+
+// period is how long a page stays as it is on average.
+func period(rate float64) string {
+	d := time.Duration(min(float64(time.Second)/rate, float64(1<<62)))
+	switch {
+	case d < time.Minute:
+		return d.Round(time.Second).String()
+	case d < 48*time.Hour:
+		return d.Round(time.Minute).String()
+	}
+	return fmt.Sprintf("%.0f days", d.Hours()/24)
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateTime) }

@@ -114,55 +114,112 @@ func (f *Frontier) takeFirst(b *batch, o *BatchOptions) {
 type turn struct {
 	*site
 	score float32
-	at    int // in the batch's list, -1: not there
-	given int
-	quota int // that it is to give now
+	id    SiteID // the site's
+	at    int    // in the batch's list, -1: not there
+	more  int    // that it may give yet
+	quota int    // that it is to give now
 }
-
-// more is how many more pages the site may give.
-func (t *turn) more(o *BatchOptions) int { return min(o.SameSite-t.given, t.left()) }
 
 // takeRounds takes pages of all sites in turn.
 func (f *Frontier) takeRounds(b *batch, o *BatchOptions) error {
 	if b.left == 0 {
 		return nil
 	}
-	var turns []turn
-	for id, s := range f.sites {
-		if s.left() <= 0 || o.Skip != nil && o.Skip(id) {
+	turns := make([]turn, 0, len(f.sites.list))
+	for _, s := range f.sites.list {
+		left := s.left()
+		if left <= 0 || o.Skip != nil && o.Skip(s.id) {
 			continue
-		}
-		if err := f.fill(s, 16); err != nil {
-			return err
 		}
 		if len(s.items) == 0 {
-			continue
+			if err := f.fill(s, 16); err != nil {
+				return err
+			}
+			f.spill()
+			if len(s.items) == 0 {
+				continue
+			}
+			left = s.left()
 		}
-		t := turn{site: s, at: -1}
-		t.score = number(f.strategy.Site(SiteFacts{Site: id, Ready: s.left(), Best: s.items[0].rank, Cash: float32(s.cash)}))
-		if i, ok := b.at[id]; ok {
-			t.at, t.given = i, len(b.list[i].Entries)
+		t := turn{site: s, id: s.id, at: -1, more: min(o.SameSite, left)}
+		t.score = number(f.strategy.Site(SiteFacts{Site: s.id, Ready: left, Best: s.items[0].rank, Cash: float32(s.cash)}))
+		if i, ok := b.at[s.id]; ok {
+			t.at = i
+			t.more = min(left, o.SameSite-len(b.list[i].Entries))
 		}
-		turns = append(turns, t)
-		f.spill()
+		if t.more > 0 {
+			turns = append(turns, t)
+		}
 	}
-	slices.SortFunc(turns, func(x, y turn) int {
-		if c := cmp.Compare(y.score, x.score); c != 0 {
-			return c
-		}
-		return cmp.Compare(x.id, y.id)
-	})
-	// A site may turn out to have less than it seemed; then the others get more.
+	// No more sites than pages can have a part in the first round.
+	first := turns
+	if len(turns) > b.left {
+		choose(turns, b.left)
+		first = turns[:b.left]
+	}
+	slices.SortFunc(first, turn.compare)
+	if err := f.takeTurns(first, b, o); err != nil || b.left == 0 || len(first) == len(turns) {
+		return err
+	}
+	slices.SortFunc(turns, turn.compare)
+	return f.takeTurns(turns, b, o)
+}
+
+// takeTurns takes what the sites are to give, and more of the others where a
+// site turns out to have less than it seemed.
+func (f *Frontier) takeTurns(turns []turn, b *batch, o *BatchOptions) error {
 	for b.left > 0 && share(turns, b.left, o) {
 		for i := range turns {
-			if t := &turns[i]; t.quota > 0 {
-				if err := f.takeFrom(t, b); err != nil {
-					return err
-				}
+			t := &turns[i]
+			if t.quota == 0 {
+				continue
+			}
+			if err := f.takeFrom(t, b); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// compare orders the sites of a batch: the highest score first, the lowest SiteID among equals.
+func (t turn) compare(o turn) int {
+	switch {
+	case t.score > o.score:
+		return -1
+	case t.score < o.score:
+		return 1
+	}
+	return cmp.Compare(t.id, o.id)
+}
+
+// choose brings the n first turns to the front, in any order, without sorting all.
+func choose(turns []turn, n int) {
+	for len(turns) > 1 && n > 0 && n < len(turns) {
+		pivot := turns[len(turns)/2]
+		i, j := 0, len(turns)-1
+		for i <= j {
+			for turns[i].compare(pivot) < 0 {
+				i++
+			}
+			for turns[j].compare(pivot) > 0 {
+				j--
+			}
+			if i <= j {
+				turns[i], turns[j] = turns[j], turns[i]
+				i++
+				j--
+			}
+		}
+		switch { // [0, j] is not behind the pivot and [i, ) not before it
+		case n <= j:
+			turns = turns[:j+1]
+		case n >= i:
+			turns, n = turns[i:], n-i
+		default:
+			return
+		}
+	}
 }
 
 // share sets quotas that sum to at most n: as many whole rounds as there is
@@ -171,13 +228,13 @@ func (f *Frontier) takeRounds(b *batch, o *BatchOptions) error {
 func share(turns []turn, n int, o *BatchOptions) bool {
 	sum := func(rounds int) (sum int) {
 		for i := range turns {
-			sum += max(0, min(turns[i].more(o), rounds*o.Round))
+			sum += min(turns[i].more, rounds*o.Round)
 		}
 		return sum
 	}
-	lo, hi := 0, (o.SameSite+o.Round-1)/o.Round // so many rounds fit; so many are enough for all
+	lo, hi := 0, min((o.SameSite+o.Round-1)/o.Round, n) // so many rounds fit; so many are enough for all
 	for lo < hi {
-		if mid := (lo + hi + 1) / 2; sum(mid) <= n {
+		if mid := lo + (hi-lo+1)/2; sum(mid) <= n {
 			lo = mid
 		} else {
 			hi = mid - 1
@@ -185,12 +242,12 @@ func share(turns []turn, n int, o *BatchOptions) bool {
 	}
 	left := n
 	for i := range turns {
-		turns[i].quota = max(0, min(turns[i].more(o), lo*o.Round))
+		turns[i].quota = min(turns[i].more, lo*o.Round)
 		left -= turns[i].quota
 	}
 	for i := range turns {
 		t := &turns[i]
-		last := max(0, min(t.more(o)-t.quota, o.Round, left))
+		last := min(t.more-t.quota, o.Round, left)
 		t.quota += last
 		left -= last
 	}
@@ -210,6 +267,7 @@ func (f *Frontier) takeFrom(t *turn, b *batch) error {
 			return err
 		}
 		if len(t.items) == 0 {
+			t.more = 0
 			return nil
 		}
 		n := min(want, len(t.items))
@@ -220,7 +278,7 @@ func (f *Frontier) takeFrom(t *turn, b *batch) error {
 		}
 		t.out += n
 		f.held -= n
-		t.given += n
+		t.more -= n
 		b.left -= n
 		want -= n
 	}

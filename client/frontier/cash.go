@@ -140,7 +140,7 @@ func (f *Frontier) Share(from PageID, fresh float32, to []PageID) error {
 	}
 	r := b.at(from)
 	if r.ready() { // it is in the queue again already
-		if s := f.sites[r.site[r.i]]; s != nil {
+		if s := f.sites.get(r.site[r.i]); s != nil {
 			s.cash -= float64(r.cash[r.i])
 		}
 	}
@@ -160,7 +160,7 @@ func (f *Frontier) Share(from PageID, fresh float32, to []PageID) error {
 	for _, p := range to {
 		r := b.at(p)
 		got := b.pay(r, part)
-		if s := f.sites[r.site[r.i]]; s != nil && r.ready() {
+		if s := f.sites.get(r.site[r.i]); s != nil && r.ready() {
 			s.cash += got
 		}
 		b.touch(r, p, f.o.Step)
@@ -235,10 +235,10 @@ func (f *Frontier) settle() error {
 
 // readCash opens the accounts of all pages in the queue.
 func (f *Frontier) readCash() error {
-	for id, s := range f.sites {
+	for _, s := range f.sites.list {
 		after := Entry{}
 		for {
-			list, err := f.store.Head(id, after, 4096)
+			list, err := f.store.Head(s.id, after, 4096)
 			if err != nil {
 				return err
 			}

@@ -51,7 +51,7 @@ type Frontier struct {
 	now      int64  // the greatest that was said
 	last     PageID // the greatest in a window, ever: what is beyond it need not be looked for
 	held     int    // items in all windows
-	sites    map[SiteID]*site
+	sites    table
 	out      map[PageID]given
 	first    []Entry // on demand, in their order
 	cash     *book   // nil unless the strategy is a Sharer
@@ -65,6 +65,7 @@ type site struct {
 	out   int // of those
 	cash  float64
 	round uint32
+	at    int // in the table's list
 	window
 }
 
@@ -83,7 +84,7 @@ type given struct {
 // ready entries are read once; a page begins with the cash of its rank.
 func New(strategy Strategy, store Store, o *Options) (*Frontier, error) {
 	f := &Frontier{strategy: strategy, store: store, o: o.withDefaults(),
-		sites: map[SiteID]*site{}, out: map[PageID]given{}}
+		sites: newTable(), out: map[PageID]given{}}
 	if f.strategy == nil {
 		f.strategy = BreadthFirst{}
 	}
@@ -110,24 +111,26 @@ func (f *Frontier) look() error {
 	if err != nil {
 		return err
 	}
-	for id, s := range f.sites {
+	for i := 0; i < len(f.sites.list); i++ {
+		s := f.sites.list[i]
 		if s.round == f.round {
 			continue
 		}
 		s.ready = 0
 		if s.out == 0 { // nothing is left to say of it
 			f.held -= s.forget()
-			delete(f.sites, id)
+			f.sites.remove(s)
+			i--
 		}
 	}
 	return nil
 }
 
 func (f *Frontier) site(id SiteID) *site {
-	s := f.sites[id]
+	s := f.sites.get(id)
 	if s == nil {
 		s = &site{id: id, round: f.round}
-		f.sites[id] = s
+		f.sites.add(s)
 	}
 	return s
 }
@@ -180,7 +183,7 @@ func (f *Frontier) Drop(pages []Entry) {
 	defer f.mu.Unlock()
 	for _, e := range pages {
 		f.first = slices.DeleteFunc(f.first, func(o Entry) bool { return o.Page == e.Page })
-		s := f.sites[e.Site]
+		s := f.sites.get(e.Site)
 		if g, ok := f.out[e.Page]; ok {
 			f.count(&g, false)
 			g.first = false
@@ -250,7 +253,7 @@ func (f *Frontier) Done(pages []PageID) {
 			continue
 		}
 		delete(f.out, p)
-		if s := f.sites[g.site]; s != nil && g.counted {
+		if s := f.sites.get(g.site); s != nil && g.counted {
 			s.out--
 			s.ready = max(0, s.ready-1)
 		}
@@ -277,7 +280,7 @@ func (f *Frontier) giveBack(p PageID) {
 	if g.first {
 		f.first = append(f.first, Entry{Page: p, Site: g.site, Rank: g.rank})
 	}
-	s := f.sites[g.site]
+	s := f.sites.get(g.site)
 	if s == nil || !g.counted {
 		return
 	}
@@ -291,7 +294,7 @@ func (f *Frontier) Len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := len(f.first)
-	for _, s := range f.sites {
+	for _, s := range f.sites.list {
 		n += s.left()
 	}
 	return n
@@ -302,7 +305,7 @@ func (f *Frontier) Sites() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0
-	for _, s := range f.sites {
+	for _, s := range f.sites.list {
 		if s.left() > 0 {
 			n++
 		}
@@ -342,11 +345,11 @@ func (f *Frontier) Wake(now int64) int64 {
 
 // spill lets go of the tails of windows if there is too much in memory.
 func (f *Frontier) spill() {
-	if f.held <= max(f.o.Memory, 4*len(f.sites)) {
+	if f.held <= max(f.o.Memory, 4*len(f.sites.list)) {
 		return
 	}
-	n := max(1, f.o.Memory/2/len(f.sites))
-	for _, s := range f.sites {
+	n := max(1, f.o.Memory/2/len(f.sites.list))
+	for _, s := range f.sites.list {
 		f.held -= s.cut(n)
 	}
 }

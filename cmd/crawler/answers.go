@@ -65,6 +65,10 @@ type freshness struct {
 func (d *desk) sites(w http.ResponseWriter, req *http.Request) {
 	now := time.Now()
 	of := map[frontier.SiteID]*freshness{}
+	told := map[frontier.SiteID]bool{}
+	if d.crawler != nil {
+		told = d.crawler.Followed()
+	}
 	for p, err := range d.col.Pages(req.Context()) {
 		if err != nil {
 			refuse(w, http.StatusInternalServerError, err)
@@ -79,7 +83,11 @@ func (d *desk) sites(w http.ResponseWriter, req *http.Request) {
 			of[p.Site] = f
 		}
 		f.pages++
-		f.sum += fresh.Fresh(p.History, now)
+		if told[p.Site] && !p.Told { // whoever is told at once knows by silence that nothing has changed
+			f.sum++
+		} else {
+			f.sum += fresh.Fresh(p.History, now)
+		}
 		if age := now.Sub(p.First).Hours() / 24; age > 0 && p.Visits > 1 {
 			f.perDay += float64(p.Visits-1) / max(age, 1)
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -39,7 +40,7 @@ type conn struct {
 
 	// Of the answer that is read. A deadline is set once in a window, not at
 	// every read.
-	left     int64 // bytes that may still come
+	left     int64 // bytes that may still come, of the header
 	minimum  int64 // bytes a window; 0 means any number over 0
 	window   time.Duration
 	begun    time.Time // of the window
@@ -188,9 +189,9 @@ func (c *conn) ask(request []byte, patience time.Duration) (*http.Response, erro
 }
 
 // expect says how the body is to come: within a time, at a speed.
-func (c *conn) expect(most int64, whole, window time.Duration, minSpeed int) {
+func (c *conn) expect(whole, window time.Duration, minSpeed int) {
 	now := time.Now()
-	c.inHeader, c.left = false, most
+	c.inHeader, c.left = false, math.MaxInt64 // who reads knows where to stop
 	c.begun, c.got, c.end, c.window = now, 0, now.Add(whole), window
 	c.minimum = int64(float64(minSpeed) * window.Seconds())
 	c.deadline()

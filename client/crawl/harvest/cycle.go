@@ -3,9 +3,7 @@ package harvest
 import (
 	"container/heap"
 	"context"
-	"errors"
 	"fmt"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -22,6 +20,8 @@ type cycle struct {
 	sites int           // that have such
 	doing int           // goroutines that ask, or give back
 
+	ready    readyHeap
+	placed   uint64 // sites that were put in order
 	stopping bool
 	broken   bool    // nearly no name can be looked up
 	doubtful []doubt // what could not be, while it is not known whose fault that is
@@ -140,24 +140,35 @@ func (c *cycle) wake() {
 	}
 }
 
-// dispatch begins to ask the sites whose time has come, and returns how long
-// nothing more of that can happen by itself; negative means for ever.
+// dispatch begins to ask the sites whose time has come, in the order of their
+// batch, and returns how long nothing more of that can happen by itself;
+// negative means for ever.
 func (c *cycle) dispatch() time.Duration {
 	h := c.h
-	now := time.Now()
-	for len(h.due) > 0 && c.doing < h.most() && !c.broken {
-		s := h.due[0]
-		if wait := s.next.Sub(now); wait > 0 {
-			return h.sweepWithin(wait)
+	now, wait := time.Now(), time.Duration(-1)
+	for len(h.due) > 0 {
+		if wait = h.due[0].next.Sub(now); wait > 0 {
+			break
 		}
-		heap.Pop(&h.due)
-		if s.busy || len(s.parts) == 0 {
-			continue // who has the turn will put it back
-		}
-		s.busy = true
-		c.spawn(func() { c.work(s) })
+		wait = -1
+		heap.Push(&c.ready, heap.Pop(&h.due))
 	}
-	return h.sweepWithin(-1)
+	for len(c.ready) > 0 && c.doing < h.most() && !c.broken {
+		s := heap.Pop(&c.ready).(*site)
+		switch {
+		case s.busy || len(s.parts) == 0:
+			// Who has the turn will put it back.
+		case s.next.After(now): // it was made quiet meanwhile
+			heap.Push(&h.due, s)
+			if d := s.next.Sub(now); wait < 0 || d < wait {
+				wait = d
+			}
+		default:
+			s.busy = true
+			c.spawn(func() { c.work(s) })
+		}
+	}
+	return h.sweepWithin(wait)
 }
 
 // spawn runs f in a goroutine that the cycle waits for. The lock is held.
@@ -240,7 +251,7 @@ func (c *cycle) begin(b *Batch) {
 	c.lastSites, c.lastTasks = len(b.Sites), 0
 	for _, sb := range b.Sites {
 		c.lastTasks += len(sb.Tasks)
-		c.add(sb, o, false)
+		c.add(sb, o)
 	}
 	o.began = o.left
 	h.log.Debug("batch begun", "batch", b.Number, "sites", o.began, "tasks", c.lastTasks)
@@ -290,8 +301,8 @@ func (c *cycle) end(o *open) {
 	}
 }
 
-// add gives a site tasks, at the front if they are on demand. The lock is held.
-func (c *cycle) add(sb SiteBatch, o *open, first bool) {
+// add gives a site tasks of a batch, or on demand if there is none. The lock is held.
+func (c *cycle) add(sb SiteBatch, o *open) {
 	if len(sb.Tasks) == 0 {
 		return
 	}
@@ -300,19 +311,18 @@ func (c *cycle) add(sb SiteBatch, o *open, first bool) {
 		c.giveBack(sb.Site, sb.Tasks, FaultProtocol, fmt.Errorf("site %d: %w", sb.Site, err))
 		return
 	}
-	s.id, s.pages, s.delay = sb.Site, sb.Pages, sb.Delay
 	if len(s.parts) == 0 {
 		c.sites++
+		c.placed++
+		s.order = c.placed
 	}
 	c.tasks += len(sb.Tasks)
-	p := part{batch: o, tasks: sb.Tasks}
-	if o != nil {
-		o.left++
-	}
-	if first {
-		s.parts = append([]part{p}, s.parts...)
+	if o == nil {
+		s.demand(sb)
 	} else {
-		s.parts = append(s.parts, p)
+		o.left++
+		s.id, s.pages, s.delay = sb.Site, sb.Pages, sb.Delay
+		s.parts = append(s.parts, part{batch: o, tasks: sb.Tasks})
 	}
 	if !s.busy {
 		c.h.enqueue(s)
@@ -331,12 +341,19 @@ func (h *Harvester) Insert(sb SiteBatch) error {
 		return fmt.Errorf("insert tasks: %w", err)
 	}
 	if c := h.cycle; c != nil && !c.stopping {
-		c.add(sb, nil, true)
+		c.add(sb, nil)
 	} else if len(sb.Tasks) > 0 {
-		s.id, s.pages, s.delay = sb.Site, sb.Pages, sb.Delay
-		s.parts = append([]part{{tasks: sb.Tasks}}, s.parts...)
+		s.demand(sb)
 	}
 	return nil
+}
+
+// demand puts tasks before all others. What is known of the site may be more
+// than they say.
+func (s *site) demand(sb SiteBatch) {
+	s.id, s.pages, s.delay = sb.Site, max(s.pages, sb.Pages), max(s.delay, sb.Delay)
+	s.parts = append([]part{{tasks: sb.Tasks}}, s.parts...)
+	s.order = 0
 }
 
 // stop ends the cycle: what is asked is cut short, and all that is left is given back.
@@ -347,16 +364,13 @@ func (c *cycle) stop() {
 	h.due = nil
 	left := c.doubtful
 	for _, s := range h.sites {
-		s.place = -1
+		s.place, s.ready, s.parked = -1, false, false
 		if len(s.parts) > 0 {
 			left = append(left, doubt{s, c.clear(s), nil})
 		}
 		if s.asking != nil {
 			s.asking.cut()
 		}
-	}
-	for _, a := range h.addresses {
-		a.waiting = nil
 	}
 	h.mu.Unlock()
 	c.owned.Wait()
@@ -375,123 +389,4 @@ func (c *cycle) stop() {
 		c.answer(d.site.id, d.tasks, FaultStopped, err)
 	}
 	h.inner.CloseIdleConnections()
-}
-
-// errCycle is why a task comes back that was not asked for.
-var errCycle = errors.New("the cycle has ended")
-
-// A doubt is what a site had when its name could not be looked up.
-type doubt struct {
-	site  *site
-	tasks []Task
-	err   error
-}
-
-// believe takes doubts for what they are: the fault of the sites.
-func (c *cycle) believe() {
-	for _, d := range c.doubtful {
-		c.giveBack(d.site.id, d.tasks, FaultDNS, d.err)
-	}
-	c.doubtful = nil
-}
-
-// work asks a site whose turn it has, for one task, or for as many as come
-// without a gap.
-func (c *cycle) work(s *site) {
-	h := c.h
-	h.mu.Lock()
-	kept := s.conn != nil
-	h.mu.Unlock()
-	for {
-		var ips []netip.Addr
-		var err error
-		if !kept || h.PerAddress {
-			ips, err = h.locate(c.ctx, s.host)
-		}
-		h.mu.Lock()
-		if err != nil {
-			c.lost(s, err)
-		}
-		may := len(s.parts) > 0 && !c.stopping
-		if may {
-			may, s.parked = h.enter(s, ips, func() { h.unpark(s) })
-		}
-		if !may {
-			h.release(s)
-			h.mu.Unlock()
-			return
-		}
-		t := c.take(s)
-		h.mu.Unlock()
-
-		a, again := h.fetch(c.ctx, s, t, ips)
-
-		h.mu.Lock()
-		h.leave(s, a)
-		if again = again && !c.stopping; again {
-			c.untake(s, t)
-		} else {
-			c.judge(s, a)
-		}
-		h.mu.Unlock()
-		if again {
-			a.Release()
-		} else {
-			c.sink(a)
-		}
-
-		h.mu.Lock()
-		if len(s.waiters) > 0 || len(s.parts) == 0 || c.stopping || h.PerAddress || time.Now().Before(s.next) {
-			h.release(s)
-			h.mu.Unlock()
-			return
-		}
-		kept = s.conn != nil
-		h.mu.Unlock()
-	}
-}
-
-// unpark puts a site back whose address is free again. The lock is held.
-func (h *Harvester) unpark(s *site) {
-	s.parked = false
-	if !s.busy && len(s.parts) > 0 && h.cycle != nil {
-		h.enqueue(s)
-	}
-}
-
-// judge gives a site up for this cycle that does not answer at all: to ask it
-// for hundreds of pages, one after the other, would help nobody. The lock is held.
-func (c *cycle) judge(s *site, a *Answer) {
-	if a.Asked.IsZero() {
-		return
-	}
-	if a.Status > 0 || a.Fault == FaultStopped {
-		s.silent = 0
-		return
-	}
-	if s.silent++; s.silent >= maxSilent {
-		s.silent = 0
-		c.giveBack(s.id, c.clear(s), a.Fault, fmt.Errorf("the site was silent %d times in a row, at last: %w", maxSilent, a.Err))
-	}
-}
-
-// lost answers all tasks of a site that cannot be reached, since its name
-// cannot be looked up or leads where nothing is to be asked. The lock is held.
-func (c *cycle) lost(s *site, err error) {
-	if c.ctx.Err() != nil {
-		return // all is given back
-	}
-	tasks := c.clear(s)
-	var refused *addressError
-	if errors.As(err, &refused) {
-		c.giveBack(s.id, tasks, FaultAddress, err)
-		return
-	}
-	c.doubtful = append(c.doubtful, doubt{s, tasks, err})
-	switch c.h.names.verdict() {
-	case broken:
-		c.broken = true
-	case sound:
-		c.believe()
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -200,6 +201,28 @@ func TestBadTasks(t *testing.T) {
 		}
 		if n := len(w.Log()); n != 2 {
 			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// Where more sites could be asked than may be at once, the batch's order decides.
+func TestOrderOfSites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := honest(30)
+		defer w.Close()
+		sites := w.Sites()
+		for _, s := range sites {
+			s.Latency = time.Second
+		}
+		rand.Shuffle(len(sites), func(i, j int) { sites[i], sites[j] = sites[j], sites[i] })
+		h := newHarvester(w)
+		h.Sites = 1
+		h.Wait = time.Second
+		harvestAll(t, h, batchOf(sites, 1, func(int) int { return 1 }))
+		for i, a := range w.Log() {
+			if a.Site != sites[i] {
+				t.Fatalf("%s was asked in place of %s", a.Site.Origin, sites[i].Origin)
+			}
 		}
 	})
 }

@@ -156,8 +156,9 @@ func (h *Harvester) exchange(ctx context.Context, c *conn, s *site, t Task, requ
 	}
 	h.head(a, resp)
 	limit := h.limit(t)
-	c.expect(limit+limit/8+maxHeader, h.patience(limit), positive(h.Window, DefaultWindow), h.speed())
-	whole, err := h.body(ctx, a, s, resp, limit)
+	whole, err := h.body(ctx, a, resp, limit, func() {
+		c.expect(h.patience(limit), positive(h.Window, DefaultWindow), h.speed())
+	})
 	return (err == nil || faultOf(err) == FaultSize || faultOf(err) == FaultCoding) && whole && !resp.Close && c.buf.Buffered() == 0, err
 }
 
@@ -187,8 +188,10 @@ func (h *Harvester) speed() int {
 	return positive(h.MinSpeed, DefaultMinSpeed)
 }
 
-// body takes in the body of an answer, and reports whether it was read to its end.
-func (h *Harvester) body(ctx context.Context, a *Answer, s *site, resp *http.Response, limit int64) (whole bool, err error) {
+// body takes in the body of an answer, and reports whether it was read to its
+// end. It calls begin when there is memory for it: until then, it is not the
+// site that keeps us waiting.
+func (h *Harvester) body(ctx context.Context, a *Answer, resp *http.Response, limit int64, begin func()) (whole bool, err error) {
 	part := false
 	switch a.Status {
 	case http.StatusNotModified, http.StatusNoContent:
@@ -220,6 +223,7 @@ func (h *Harvester) body(ctx context.Context, a *Answer, s *site, resp *http.Res
 	}
 	defer func() { h.hold(a, taken) }()
 	limit = min(limit, max(taken, 1))
+	begin()
 	var over bool
 	a.Body, over, err = h.buffers.slurp(resp.Body, resp.ContentLength, limit)
 	a.Wire = int64(len(a.Body))

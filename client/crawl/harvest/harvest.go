@@ -1,6 +1,18 @@
 // Package harvest is the role that downloads: it takes closed batches of
 // tasks, and asks thousands of sites at once, each as politely as if it were
 // the only one. It knows nothing of what pages mean.
+//
+// A site has one turn. Who has it, a task of the [Harvester.Run] or a request
+// by [Harvester.Transport], is the only one that asks the site; after that the
+// site is left in peace for a gap, and nothing makes the gap shorter. Sites
+// that wait for their gap cost no goroutine and no connection worth the name;
+// of those that may be asked, as many as [Harvester].Sites are asked at once,
+// in the order of their batch.
+//
+// Everything that a site can do wrong ends in a [Fault], within a bounded time
+// and a bounded number of bytes. Faults of the cycle itself, and of the name
+// server that the crawler uses, are not laid at the door of any page: those
+// tasks come back with [FaultStopped], to be asked for again.
 package harvest
 
 import (

@@ -31,14 +31,13 @@ func (h *Harvester) exchange2(ctx context.Context, c *conn, s *site, t Task, a *
 	c.wire++
 	h.head(a, resp)
 	limit := h.limit(t)
-	c.expect(limit, h.patience(limit), positive(h.Window, DefaultWindow), h.speed())
 	p := &paced{r: resp.Body, c: c, cancel: cancel}
-	p.mu.Lock()
-	p.timer = time.AfterFunc(time.Until(earlier(c.begun.Add(c.window), c.end)), p.tick)
-	p.mu.Unlock()
 	defer p.stop()
 	resp.Body = p
-	_, err = h.body(ctx, a, s, resp, limit)
+	_, err = h.body(ctx, a, resp, limit, func() {
+		c.expect(h.patience(limit), positive(h.Window, DefaultWindow), h.speed())
+		p.begin()
+	})
 	return faultOf(err) == FaultSize || err == nil, cause(ctx, err)
 }
 
@@ -72,6 +71,12 @@ func (p *paced) Read(b []byte) (int, error) {
 
 func (p *paced) Close() error { return p.r.Close() }
 
+func (p *paced) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timer = time.AfterFunc(time.Until(earlier(p.c.begun.Add(p.c.window), p.c.end)), p.tick)
+}
+
 func (p *paced) tick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,5 +94,7 @@ func (p *paced) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
-	p.timer.Stop()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
 }

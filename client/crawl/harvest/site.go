@@ -28,8 +28,10 @@ type site struct {
 	next    time.Time // the earliest next access
 	busy    bool      // somebody has the turn
 	waiters []chan struct{}
-	place   int // in the heap, -1 if it is not there
-	silent  int // faults in a row that were no answer
+	order   uint64 // the least goes first, of the sites that may be asked
+	place   int    // in the heap, -1 if it is not there
+	ready   bool   // in the queue of those that may be asked
+	silent  int    // faults in a row that were no answer
 
 	at      netip.Addr // where it is asked, if addresses are taken turns with
 	parked  bool       // that is busy
@@ -228,7 +230,7 @@ func (h *Harvester) release(s *site) {
 // enqueue puts a site that has tasks, and that nobody asks, where the cycle
 // finds it. The lock is held.
 func (h *Harvester) enqueue(s *site) {
-	if s.place < 0 {
+	if s.place < 0 && !s.ready {
 		heap.Push(&h.due, s)
 	}
 	h.cycle.wake()
@@ -376,6 +378,29 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// A readyHeap has the most important of the sites that may be asked on top.
+type readyHeap []*site
+
+func (q readyHeap) Len() int           { return len(q) }
+func (q readyHeap) Less(i, j int) bool { return q[i].order < q[j].order }
+func (q readyHeap) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+
+// Push and Pop are for container/heap.
+func (q *readyHeap) Push(x any) {
+	s := x.(*site)
+	s.ready = true
+	*q = append(*q, s)
+}
+
+func (q *readyHeap) Pop() any {
+	last := len(*q) - 1
+	s := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	s.ready = false
+	return s
 }
 
 // A siteHeap has the site that may be asked first on top.

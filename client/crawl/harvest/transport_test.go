@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -118,6 +119,42 @@ func TestTurnOfABody(t *testing.T) {
 		third.Body.Close()
 		if d := time.Since(begin); d > 10*time.Minute {
 			t.Errorf("a body that nobody reads kept the turn until %v", d)
+		}
+	})
+}
+
+// Sites that share an address wait for each other, whoever asks them.
+func TestTransportByAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 12, Sites: 3, Kinds: []fakeweb.Kind{fakeweb.Honest}, Share: 3})
+		defer w.Close()
+		h := newHarvester(w)
+		h.PerAddress, h.Wait = true, 2*time.Second
+		for _, s := range w.Sites() {
+			s.Latency = time.Second / 10
+		}
+		var visitors sync.WaitGroup
+		for _, s := range w.Sites()[:2] {
+			visitors.Go(func() {
+				for range 5 {
+					resp, err := (&http.Client{Transport: h.Transport(s.Origin)}).Get(s.Origin + "/")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+			})
+		}
+		harvestAll(t, h, batchOf(w.Sites()[1:], 1, func(int) int { return 5 }))
+		visitors.Wait()
+		h.Close()
+		for _, f := range w.Impolite(fakeweb.Manners{Gap: 2 * time.Second, Address: true}) {
+			t.Error(f)
+		}
+		if n := len(w.Log()); n != 20 {
+			t.Errorf("%d requests", n)
 		}
 	})
 }

@@ -289,6 +289,24 @@ func TestContentCodings(t *testing.T) {
 	})
 }
 
+// More sites are asked at once where many requests fail (S09).
+func TestOverbook(t *testing.T) {
+	for overbook, want := range map[bool]int{false: 30, true: 40} {
+		synctest.Test(t, func(t *testing.T) {
+			w := fakeweb.New(fakeweb.Options{Seed: 13, Sites: 300, Kinds: []fakeweb.Kind{fakeweb.Tarpit}})
+			defer w.Close()
+			h := newHarvester(w)
+			h.Sites, h.Overbook = 30, overbook
+			time.AfterFunc(150*time.Second, func() {
+				if n := h.Stats().InFlight; n != want {
+					t.Errorf("overbook %v: %d at once", overbook, n)
+				}
+			})
+			harvestAll(t, h, batchOf(w.Sites(), 1, func(int) int { return 1 }))
+		})
+	}
+}
+
 // Bodies that nobody has released are bounded in all.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -301,6 +319,9 @@ func TestMemory(t *testing.T) {
 		var released sync.WaitGroup
 		n := 0
 		err := h.Run(t.Context(), once(everything(w, 4)), func(a *harvest.Answer) {
+			if a.Fault == harvest.FaultSlow || a.Fault == harvest.FaultTimeout {
+				t.Errorf("%s is blamed for our waiting: %v", a.URL, a.Err)
+			}
 			mu.Lock()
 			n++
 			held += int64(len(a.Body))

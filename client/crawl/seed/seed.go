@@ -123,8 +123,8 @@ func (s *Seeder) Admit(r Ref) Verdict {
 		}
 	}
 	v := o.verdict
-	if r.Kind >= Embedded {
-		v.LogOnly = v.LogOnly && r.Kind == Listed
+	if r.Kind == Embedded || r.Kind == Person {
+		v.LogOnly = false
 	}
 	if r.Kind == Person {
 		v.Rule = ""
@@ -144,7 +144,12 @@ func (s *Seeder) Admit(r Ref) Verdict {
 // forgotten or not valid any more.
 func (s *Seeder) opinion(url string, hash uint64) *opinion {
 	o := s.known[hash%knownSize].Load()
-	if o == nil || o.hash != hash || o.url != url || o.gen != s.gen.Load() || o.site != nil && o.site.force.Load() != o.force {
+	switch {
+	case o == nil || o.hash != hash || o.url != url || o.gen != s.gen.Load():
+		return nil
+	case o.site == nil && s.lookup(o.verdict.URL[:pathBegin(o.verdict.URL)]) != nil:
+		return nil // it has become a site of ours
+	case o.site != nil && o.site.force.Load() != o.force:
 		return nil
 	}
 	return o

@@ -319,6 +319,17 @@ func TestRobots(t *testing.T) {
 		}
 	}
 
+	// What was only noted before the site was one of ours is judged again.
+	image := seed.Ref{URL: "https://b.example/private/a.png"}
+	if v := s.Admit(image); !v.OK || !v.LogOnly {
+		t.Errorf("an image: %+v", v)
+	}
+	s.SetRobots("https://b.example", seed.RobotsAnswer{Status: 200, Body: file}, noon)
+	image.Kind = seed.Embedded
+	if v := s.Admit(image); v.OK {
+		t.Errorf("a forbidden image: %+v", v)
+	}
+
 	// After a restart, the last file is known and the site is still silent.
 	again := &seed.Seeder{Agent: "testbot"}
 	again.SetRobots(site, seed.RobotsAnswer{Status: 503, Body: file, Since: noon}, noon.Add(time.Hour))

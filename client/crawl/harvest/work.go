@@ -1,0 +1,127 @@
+package harvest
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// errCycle is why a task comes back that was not asked for.
+var errCycle = errors.New("the cycle has ended")
+
+// A doubt is what a site had when its name could not be looked up.
+type doubt struct {
+	site  *site
+	tasks []Task
+	err   error
+}
+
+// believe takes doubts for what they are: the fault of the sites.
+func (c *cycle) believe() {
+	for _, d := range c.doubtful {
+		c.giveBack(d.site.id, d.tasks, FaultDNS, d.err)
+	}
+	c.doubtful = nil
+}
+
+// work asks a site whose turn it has, for one task, or for as many as come
+// without a gap.
+func (c *cycle) work(s *site) {
+	h := c.h
+	h.mu.Lock()
+	kept := s.conn != nil
+	h.mu.Unlock()
+	for {
+		var ips []netip.Addr
+		var err error
+		if !kept || h.PerAddress {
+			ips, err = h.locate(c.ctx, s.host)
+		}
+		h.mu.Lock()
+		if err != nil {
+			c.lost(s, err)
+		}
+		may := len(s.parts) > 0 && !c.stopping
+		if may {
+			may, s.parked = h.enter(s, ips, func() { h.unpark(s) })
+		}
+		if !may {
+			h.release(s)
+			h.mu.Unlock()
+			return
+		}
+		t := c.take(s)
+		h.mu.Unlock()
+
+		a, again := h.fetch(c.ctx, s, t, ips)
+
+		h.mu.Lock()
+		h.leave(s, a)
+		if again = again && !c.stopping; again {
+			c.untake(s, t)
+		} else {
+			c.judge(s, a)
+		}
+		h.mu.Unlock()
+		if again {
+			a.Release()
+		} else {
+			c.sink(a)
+		}
+
+		h.mu.Lock()
+		if len(s.waiters) > 0 || len(s.parts) == 0 || c.stopping || h.PerAddress || time.Now().Before(s.next) {
+			h.release(s)
+			h.mu.Unlock()
+			return
+		}
+		kept = s.conn != nil
+		h.mu.Unlock()
+	}
+}
+
+// unpark puts a site back whose address is free again. The lock is held.
+func (h *Harvester) unpark(s *site) {
+	s.parked = false
+	if !s.busy && len(s.parts) > 0 && h.cycle != nil {
+		h.enqueue(s)
+	}
+}
+
+// judge gives a site up for this cycle that does not answer at all: to ask it
+// for hundreds of pages, one after the other, would help nobody. The lock is held.
+func (c *cycle) judge(s *site, a *Answer) {
+	if a.Asked.IsZero() {
+		return
+	}
+	if a.Status > 0 || a.Fault == FaultStopped {
+		s.silent = 0
+		return
+	}
+	if s.silent++; s.silent >= maxSilent {
+		s.silent = 0
+		c.giveBack(s.id, c.clear(s), a.Fault, fmt.Errorf("the site was silent %d times in a row, at last: %w", maxSilent, a.Err))
+	}
+}
+
+// lost answers all tasks of a site that cannot be reached, since its name
+// cannot be looked up or leads where nothing is to be asked. The lock is held.
+func (c *cycle) lost(s *site, err error) {
+	if c.ctx.Err() != nil {
+		return // all is given back
+	}
+	tasks := c.clear(s)
+	var refused *addressError
+	if errors.As(err, &refused) {
+		c.giveBack(s.id, tasks, FaultAddress, err)
+		return
+	}
+	c.doubtful = append(c.doubtful, doubt{s, tasks, err})
+	switch c.h.names.verdict() {
+	case broken:
+		c.broken = true
+	case sound:
+		c.believe()
+	}
+}
