@@ -49,7 +49,7 @@ var ours = map[string][]string{
 	"client/crawl/harvest":  {"protocol", "client/frontier", "internal/coding"},
 	"client/crawl/gather":   {"protocol", "internal/html", "internal/urlref"},
 	"client/crawl/seed":     {"protocol", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap", "internal/urlref"},
-	"internal/warc":         {"internal/coding"},
+	"internal/warc":         {"internal/atomicfile", "internal/coding"},
 	"internal/urlref":       {"protocol"},
 	"internal/filename":     {},
 	"internal/fakeweb":      {"protocol"},
@@ -61,18 +61,19 @@ var ours = map[string][]string{
 
 // theirs says where each third-party package has its home.
 var theirs = map[string][]string{
-	"github.com/beevik/etree":             {"protocol"},
-	"github.com/fsnotify/fsnotify":        {"server"},
-	"github.com/gorilla/websocket":        {"internal/wsconn"},
-	"go.etcd.io/bbolt":                    {"internal/journal", "client/mirror/holding", "client/collection"},
-	"github.com/bmatcuk/doublestar/v4":    {"server"},
-	"github.com/peterbourgon/ff/v3":       {"internal/command"},
-	"github.com/schollz/progressbar/v3":   {"internal/command"},
-	"golang.org/x/term":                   {"internal/command"},
-	"github.com/prometheus/client_golang": {"cmd/notifier"},
-	"github.com/klauspost/compress":       {"internal/coding"},
-	"github.com/mmcdole/gofeed":           {"internal/feed"},
-	"golang.org/x/net":                    {"internal/html"},
+	"github.com/beevik/etree":                         {"protocol"},
+	"github.com/fsnotify/fsnotify":                    {"server"},
+	"github.com/gorilla/websocket":                    {"internal/wsconn"},
+	"go.etcd.io/bbolt":                                {"internal/journal", "client/mirror/holding", "client/collection"},
+	"github.com/bmatcuk/doublestar/v4":                {"server"},
+	"github.com/peterbourgon/ff/v3":                   {"internal/command"},
+	"github.com/schollz/progressbar/v3":               {"internal/command"},
+	"golang.org/x/term":                               {"internal/command"},
+	"github.com/prometheus/client_golang":             {"cmd/notifier", "cmd/crawler"},
+	"github.com/klauspost/compress":                   {"internal/coding"},
+	"github.com/mmcdole/gofeed":                       {"internal/feed"},
+	"golang.org/x/net":                                {"internal/html", "internal/textual", "bench/links", "bench/crawl/reference"},
+	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/textual"},
 }
 
 // free packages may import anything of ours: they are wiring, programs to read, or measurements.

@@ -256,7 +256,7 @@ func TestTornTail(t *testing.T) {
 		data, _ := os.ReadFile(filepath.Join(origin, kept.File))
 		junk := [][]byte{nil, bytes.Repeat([]byte{0}, 700), []byte("WARC/1.1\r\nContent-Length: 99999999\r\n\r\n"), {0x1f, 0x8b, 8, 0}}
 		for cut := kept.Offset; cut <= int64(len(data)); cut++ {
-			if near := cut-kept.Offset < 4 || slices.ContainsFunc(ends, func(end int64) bool { return cut > end-10 && cut < end+2 }); !near && cut%29 != 0 {
+			if near := cut-kept.Offset < 4 || slices.ContainsFunc(ends, func(end int64) bool { return cut > end-10 && cut < end+2 }); !near && cut%61 != 0 {
 				continue
 			}
 			dir := t.TempDir()
