@@ -56,6 +56,9 @@ type Crawler struct {
 	// Start are URLs to begin with; those known already are passed over.
 	Start []string
 
+	// Again has every page that is known asked for once more, at once.
+	Again bool
+
 	// Once ends Run when nothing is left to ask for, or a Stop says so. Else
 	// Run goes on until it is told to end.
 	Once bool
@@ -135,6 +138,7 @@ type run struct {
 	count   counters
 	callers sync.RWMutex   // held for reading by who sends to reads from outside
 	group   sync.WaitGroup // followers
+	begun   sync.WaitGroup // what readers have begun
 	fail    context.CancelCauseFunc
 }
 
@@ -186,6 +190,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r.group.Wait()
 	close(r.answers)
 	readers.Wait()
+	r.begun.Wait()
 	r.callers.Lock() // whoever asked from outside has been answered, or will be told that it is too late
 	defer r.callers.Unlock()
 	close(r.reads)

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -57,7 +58,7 @@ func (r *run) followed(src *source) collection.Source {
 	r.mu.Unlock()
 	t := r.Harvester.Transport(st.Origin)
 	from := &client.Source{Base: s.URL, UserAgent: r.Harvester.Agent, Poll: orElse(r.ManifestEvery, manifestEvery),
-		NoStream: r.NoStreams, Log: r.Log, HTTP: &http.Client{Transport: t}}
+		NoStream: r.NoStreams, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: func(u string) error { return r.allowed(st, u) }}
 	cursor := s.Cursor
 	if r.Once {
 		asked := false
@@ -114,6 +115,26 @@ func (r *run) followed(src *source) collection.Source {
 	return s
 }
 
+// allowed says whether a site may be asked for a URL of its own now, for
+// whoever asks by himself.
+func (r *run) allowed(st *site, u string) error {
+	r.mu.Lock()
+	rule := st.silent
+	r.mu.Unlock()
+	if rule == "" {
+		rule = r.Seeder.Forbids(u)
+	}
+	if rule != "" {
+		return &forbiddenError{u, rule}
+	}
+	return nil
+}
+
+// A forbiddenError is why something is not asked for.
+type forbiddenError struct{ url, rule string }
+
+func (e *forbiddenError) Error() string { return fmt.Sprintf("%.200s is not asked for: %s", e.url, e.rule) }
+
 func signalOf(d client.Door) collection.Signal {
 	switch d {
 	case client.Stream:
@@ -125,8 +146,12 @@ func signalOf(d client.Door) collection.Signal {
 }
 
 // fetchSmall gets a small document, whose redirects are not followed.
-func fetchSmall(c *http.Client, u string, most int64) ([]byte, *http.Response, error) {
-	resp, err := c.Get(u)
+func fetchSmall(ctx context.Context, c *http.Client, u string, most int64) ([]byte, *http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := c.Do(req)
 	if err != nil {
 		return nil, nil, err
 	}

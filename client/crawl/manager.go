@@ -162,9 +162,15 @@ func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
 		if src.busy || r.unwanted(src) {
 			continue
 		}
-		if src.Kind != collection.Robots && !st.obeys() {
-			r.plan(src, now.Add(time.Second)) // robots.txt comes first
-			continue
+		if src.Kind != collection.Robots {
+			if wait := st.untold(now); wait > 0 {
+				r.plan(src, now.Add(wait)) // robots.txt comes first
+				continue
+			}
+			if r.Seeder.Forbids(src.URL) != "" {
+				r.plan(src, now.Add(r.every(collection.Robots)))
+				continue
+			}
 		}
 		src.busy = true
 		if src.Kind == collection.ManifestRDF {

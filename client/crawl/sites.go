@@ -126,9 +126,13 @@ func (r *run) plan(src *source, at time.Time) {
 func (r *run) obey(st *site, now time.Time) (changed bool) {
 	s := st.robots
 	changed = r.Seeder.SetRobots(st.Origin, seed.RobotsAnswer{Status: s.Status, Body: s.Body, Since: s.Since}, now)
-	if d := r.Seeder.Delay(st.Origin); st.Delay != d {
+	d := r.Seeder.Delay(st.Origin)
+	if st.Delay != d {
 		st.Delay = d
 		r.touch(st)
+	}
+	if d > 0 || changed {
+		r.Harvester.Pace(st.Origin, d)
 	}
 	st.silent = r.Seeder.Silent(st.Origin)
 	return changed
@@ -136,6 +140,18 @@ func (r *run) obey(st *site, now time.Time) (changed bool) {
 
 // obeys reports whether the robots.txt of a site is known and in force now.
 func (st *site) obeys() bool { return st.robots != nil && !st.robots.Polled.IsZero() }
+
+// untold returns how long the sources of a site are to wait for its robots.txt,
+// which is due, or asked for, or says that the site is to be left alone; 0 if not.
+func (st *site) untold(now time.Time) time.Duration {
+	switch rb := st.robots; {
+	case rb == nil || rb.busy || !rb.At.After(now):
+		return time.Second
+	case st.silent != "":
+		return rb.At.Sub(now) + time.Second
+	}
+	return 0
+}
 
 // waits reports whether the pages of a site are to wait: its robots.txt is not
 // known yet, or its sources are being asked (App. W), or it wants to be left alone.

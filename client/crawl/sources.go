@@ -57,7 +57,6 @@ func (r *run) every(kind collection.SourceKind) time.Duration {
 
 // readSource takes in the answer of a source.
 func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
-	defer a.Release()
 	r.mu.Lock()
 	st := r.siteOf(a.Site)
 	var src *source
@@ -73,23 +72,41 @@ func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Pag
 		if soft {
 			r.softAnswered(st, a, g, page)
 		}
+		a.Release()
 		return
 	}
+	r.mu.Unlock()
+	if a.Fault == "" && a.Status >= 300 && a.Status < 400 && a.Location != "" {
+		r.begun.Go(func() { // which may take minutes, and readers are few
+			body, status := r.chase(src, a)
+			if r.ctx.Err() != nil {
+				a.Fault = harvest.FaultStopped
+			}
+			r.answeredSource(st, src, a, body, status)
+		})
+		return
+	}
+	status := a.Status
+	if a.Fault != "" && a.Fault != harvest.FaultSize {
+		status = 0 // half a robots.txt is none
+	}
+	r.answeredSource(st, src, a, a.Body, status)
+}
+
+// answeredSource takes in what the answer of a source came to, redirects followed.
+func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []byte, status int) {
+	defer a.Release()
+	r.mu.Lock()
 	s := src.Source
 	r.mu.Unlock()
-
 	now := time.Now()
 	out := read{source: src, busy: 1}
-	body, status := a.Body, a.Status
-	if status >= 300 && status < 400 && a.Location != "" {
-		body, status = r.chase(a)
-	}
 	s.Polled, s.Status, s.Fault = now, status, ""
 	switch {
 	case a.Fault == harvest.FaultStopped:
 		s = src.Source
 		s.At = now.Add(time.Second)
-	case a.Fault != "" && a.Fault != harvest.FaultSize || status >= 500 || status == http.StatusTooManyRequests:
+	case status == 0 || status >= 500 || status == http.StatusTooManyRequests:
 		s.Fails++
 		s.Fault = answered(a, status)
 		s.At = now.Add(min(firstRetry<<min(s.Fails-1, 16), lastRetry))
@@ -103,9 +120,12 @@ func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Pag
 			s.At = now.Add(seed.RobotsAgain(status, s.Fails))
 		}
 	case status == http.StatusNotModified:
-		s.Status, s.Fails, s.Since, s.At = src.Status, 0, time.Time{}, now.Add(r.every(s.Kind))
+		s.Status, s.Fails, s.Since, s.At = http.StatusOK, 0, time.Time{}, now.Add(r.every(s.Kind))
 	case s.Kind == collection.Robots:
-		s.Body, s.Fails, s.At = bytes.Clone(body), 0, now.Add(r.every(s.Kind))
+		s.Body, s.Fails, s.At = nil, 0, now.Add(r.every(s.Kind))
+		if status < 300 {
+			s.Body = bytes.Clone(body)
+		}
 		s.Since = time.Time{}
 		s.ETag, s.LastModified = a.Header.Get("ETag"), a.Header.Get("Last-Modified")
 	case status != http.StatusOK:
@@ -233,15 +253,19 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 	return more
 }
 
-// chase follows the redirects of a source, as RFC 9309 wants it for
-// robots.txt: at most five, to other origins too.
-func (r *run) chase(a *harvest.Answer) ([]byte, int) {
-	to, status := a.Location, a.Status
+// chase follows the redirects of a source: at most five. Those of robots.txt
+// lead to other origins too, as RFC 9309 wants it; all else keeps to the site's
+// own, and to its robots.txt.
+func (r *run) chase(src *source, a *harvest.Answer) (body []byte, status int) {
+	to, from := a.Location, src.site
 	for range 5 {
+		if src.Kind != collection.Robots && (protocol.Origin(to) != from.Origin || r.allowed(from, to) != nil) {
+			return nil, http.StatusNotFound
+		}
 		c := &http.Client{Transport: r.Harvester.Transport(protocol.Origin(to)), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-		b, resp, err := fetchSmall(c, to, sourceBytes(collection.SourceKind("")))
+		b, resp, err := fetchSmall(r.ctx, c, to, sourceBytes(src.Kind))
 		if err != nil {
-			return nil, http.StatusBadGateway
+			return nil, 0
 		}
 		if status = resp.StatusCode; status < 300 || status > 399 {
 			return b, status

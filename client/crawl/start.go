@@ -20,17 +20,46 @@ func (r *run) begin() error {
 			x.finds = append(x.finds, find(v, 0, collection.ByPerson))
 		}
 	}
-	if len(x.finds) == 0 {
-		return nil
+	if len(x.finds) > 0 {
+		if err := r.commit([]read{x}, false); err != nil {
+			return err
+		}
 	}
-	return r.commit([]read{x}, false)
+	if r.Again {
+		return r.again()
+	}
+	return nil
+}
+
+// again has every page asked for that is not excluded or gone, as if somebody had asked for each.
+func (r *run) again() error {
+	var x read
+	turn := func() error {
+		err := r.commit([]read{x}, false)
+		x.finds = x.finds[:0]
+		return err
+	}
+	for p, err := range r.Collection.Pages(r.ctx) {
+		if err != nil {
+			return err
+		}
+		if p.State == collection.Excluded || p.State == collection.Gone {
+			continue
+		}
+		if x.finds = append(x.finds, collection.Find{URL: p.URL, Depth: p.Depth, By: collection.ByPerson, Dynamic: p.Dynamic}); len(x.finds) == turnSize {
+			if err := turn(); err != nil {
+				return err
+			}
+		}
+	}
+	return turn()
 }
 
 // readmit asks the Seeder again about the pages that an earlier robots.txt
 // forbade. What is forbidden now is found out before it is asked for.
 func (r *run) readmit(st *site) {
 	r.busy++
-	r.group.Go(func() {
+	r.begun.Go(func() {
 		x := read{busy: 1}
 		for p, err := range r.Collection.Pages(r.ctx) {
 			if err != nil {

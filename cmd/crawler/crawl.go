@@ -31,7 +31,8 @@ Crawl one site, or many, into a directory:
 It asks robots.txt first and obeys it, leaves each site in peace for 15 s after
 each request, and follows links on the hosts that it was given. A site that has
 a robots.rdf is taken from that. Killed, or told to end, it goes on where it was
-when it is started again. Run it once more, and it visits what may have changed.
+when it is started again. Run it once more, and it visits what may have
+changed; with --again, everything.
 
     crawler crawl http://127.0.0.1:8080/ --into crawl/ --allow-private --wait 0
 
@@ -59,6 +60,7 @@ Exit codes: 0 told to end; 1 something failed; 2 wrong usage.`, false)
 func engine(name, summary, help string, once bool) *command.Command {
 	s := newSettings()
 	var file string
+	var again bool
 	return &command.Command{
 		Name: name, Summary: summary, Help: help,
 		Usage:    "[URL...] --into DIR [options]",
@@ -70,6 +72,7 @@ func engine(name, summary, help string, once bool) *command.Command {
 		Flags: func(fs *flag.FlagSet) {
 			s.define(fs)
 			fs.StringVar(&file, "sites", "", "`FILE` of URLs to begin with, one a line")
+			fs.BoolVar(&again, "again", false, "ask for every page that is known once more, at once")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			start := env.Args
@@ -80,13 +83,13 @@ func engine(name, summary, help string, once bool) *command.Command {
 				}
 				start = append(start, more...)
 			}
-			return s.crawl(ctx, env, start, once)
+			return s.crawl(ctx, env, start, once, again)
 		},
 	}
 }
 
 // crawl runs the engine and what belongs to it, until it is done or ctx ends.
-func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, once bool) (err error) {
+func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, once, again bool) (err error) {
 	for i, u := range start {
 		if start[i], err = protocol.CanonicalURL("", u); err != nil {
 			return command.Misusef("%s: want a URL such as https://www.example.org/", u)
@@ -114,7 +117,7 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	if err != nil {
 		return err
 	}
-	c.Start, c.Once = start, once
+	c.Start, c.Once, c.Again = start, once, again
 	d := &desk{col: col, crawler: c, log: env.Log}
 
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -250,27 +250,20 @@ func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger
 	if _, err := os.Stat(statePath(dir)); err != nil {
 		return nil, fmt.Errorf("%s is no collection: \"crawler crawl URL --into %s\" makes one", dir, dir)
 	}
-	door := holder.Door{State: statePath(dir), Held: func() (bool, error) { return isHeld(dir) }}
+	var col *collection.Collection
+	door := holder.Door{State: statePath(dir), Held: func() (held bool, err error) {
+		// To open it takes long if it is large: whoever finds it free keeps it open.
+		col, err = collection.Open(dir, &collection.Options{ReadOnly: true})
+		if errors.Is(err, collection.ErrHeld) {
+			return true, nil
+		}
+		return false, err
+	}}
 	body, err := door.Stream(ctx, method, path, in)
 	if !errors.Is(err, holder.ErrNotHeld) {
 		return body, err
 	}
-	col, err := collection.Open(dir, &collection.Options{ReadOnly: true, Wait: 5 * time.Second})
-	if err != nil {
-		return nil, err
-	}
 	return inProcess(ctx, &desk{col: col, log: log}, method, path, in)
-}
-
-func isHeld(dir string) (bool, error) {
-	col, err := collection.Open(dir, &collection.Options{ReadOnly: true})
-	switch {
-	case errors.Is(err, collection.ErrHeld):
-		return true, nil
-	case err != nil:
-		return false, nil // whatever is wrong with it, the caller who opens it is told
-	}
-	return false, col.Close()
 }
 
 // askJSON decodes one answer.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,7 +44,7 @@ func (d *desk) events(w http.ResponseWriter, req *http.Request) {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	follow := q.Get("follow") == "true"
+	follow := q.Get("follow") == "true" && d.crawler != nil // else nothing will come
 	if follow {
 		w.Header().Set(eachLine, "true")
 	}
@@ -130,13 +131,86 @@ cannot be honoured any more: begin again without --after; 2 wrong usage.`,
 			if _, err := protocol.ParseCursor(after); err != nil {
 				return command.Misusef("--after %s: want the cursor of an event, such as epoch:1234", after)
 			}
-			q := url.Values{"after": {after}, "text": {text.String()}, "follow": {strconv.FormatBool(follow)}}
-			err := copyAnswer(ctx, env, c.dir, "/events?"+q.Encode())
+			t := teller{dir: c.dir, after: after, text: text, env: env}
+			err := t.tell(ctx, follow)
 			if err != nil && isCursor(err) {
 				return &command.ExitError{Code: 3, Err: err}
 			}
 			return err
 		},
+	}
+}
+
+// A teller prints events, and remembers which was the last.
+type teller struct {
+	dir, after string
+	text       textual.Format
+	env        *command.Env
+}
+
+// again is how long a follower waits for a crawler that does not run.
+const again = time.Second
+
+// tell prints what there is and, with follow, what comes until ctx ends, by
+// whichever crawler tells it: while none runs, the collection is read now and
+// then, and left free for one that starts.
+func (t *teller) tell(ctx context.Context, follow bool) error {
+	for {
+		err := t.stream(ctx, follow)
+		if !follow || ctx.Err() != nil {
+			return quiet(ctx, err)
+		}
+		if err != nil {
+			var output *command.ExitError
+			if isCursor(err) || errors.As(err, &output) {
+				return err
+			}
+			t.env.Log.Warn("events: they go on when a crawler answers again", "err", err)
+		}
+		timer := time.NewTimer(again)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+	}
+}
+
+// quiet is err, unless we were told to end.
+func quiet(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// stream prints one answer.
+func (t *teller) stream(ctx context.Context, follow bool) (err error) {
+	q := url.Values{"after": {t.after}, "text": {t.text.String()}, "follow": {strconv.FormatBool(follow)}}
+	body, err := ask(ctx, t.dir, "GET", "/events?"+q.Encode(), nil, t.env.Log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, body.Close()) }()
+	for r := bufio.NewReader(body); ; {
+		line, err := r.ReadBytes('\n')
+		if err != nil { // a line that was cut is told again
+			if err == io.EOF && len(line) == 0 {
+				return nil
+			}
+			return err
+		}
+		if _, err := t.env.Stdout.Write(line); err != nil {
+			return &command.ExitError{Code: command.Failure, Err: err}
+		}
+		var e struct{ Cursor protocol.Cursor }
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
+		}
+		if !e.Cursor.IsZero() {
+			t.after = e.Cursor.String()
+		}
 	}
 }
 

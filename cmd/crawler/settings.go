@@ -96,7 +96,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.Var(&s.sessionIDs, "session-id", "parameter that ends in `NAME` names a session, not a page; may be repeated, and replaces the list that is built in")
 	fs.Var(&s.staticExt, "static-ext", "`EXTENSION` of pages that are files; may be repeated (none: all that are in no other list)")
 	fs.Var(&s.dynamicExt, "dynamic-ext", "`EXTENSION` of pages that a program makes; may be repeated, and replaces the list that is built in")
-	fs.Var(&s.logExt, "log-ext", "`EXTENSION` of what is noted and not fetched; may be repeated, and replaces the list that is built in")
+	fs.Var(&s.logExt, "log-ext", "`EXTENSION` of what is noted and not fetched, such as zip; may be repeated, and replaces the list that is built in (none: fetch all)")
 	fs.IntVar(&s.maxPages, "max-pages", 10_000_000, "know at most `N` pages")
 	fs.IntVar(&s.maxSites, "max-sites", 100_000, "know at most `N` sites")
 	fs.IntVar(&s.perSite, "per-site", 25_000, "know at most `N` pages of a site")
@@ -149,10 +149,14 @@ func seldom() (names []string) {
 	return names
 }
 
-// listed is a list for seed.Rules, where nil means what is built in.
+// listed is a list for seed.Rules, where nil means what is built in; "none" is
+// an empty list.
 func listed(s command.Strings) []string {
-	if len(s) == 0 {
+	switch {
+	case len(s) == 0:
 		return nil
+	case len(s) == 1 && s[0] == "none":
+		return []string{}
 	}
 	return s
 }
@@ -173,6 +177,7 @@ func (s *settings) open(log *slog.Logger) (*collection.Collection, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Wait = 5 * time.Second // for a command that is just reading it
 	return collection.Open(s.into, o)
 }
 

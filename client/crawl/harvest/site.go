@@ -26,6 +26,7 @@ type site struct {
 	parts []part        // tasks, in order
 
 	next    time.Time // the earliest next access
+	left    time.Time // the end of the last one; zero: none
 	busy    bool      // somebody has the turn
 	waiters []chan struct{}
 	order   uint64 // the least goes first, of the sites that may be asked
@@ -94,6 +95,22 @@ func (h *Harvester) Quiet(origin string, until time.Time) {
 	defer h.mu.Unlock()
 	if s, err := h.site(origin); err == nil {
 		h.later(s, until)
+	}
+}
+
+// Pace tells the Crawl-delay of a site as soon as it is known: it holds from the
+// last access on, and for Transports too, until Pace or a batch tells another.
+func (h *Harvester) Pace(origin string, delay time.Duration) {
+	h.start()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, err := h.site(origin)
+	if err != nil {
+		return
+	}
+	s.delay = delay
+	if !s.left.IsZero() {
+		h.later(s, s.left.Add(h.gap(s, 0)))
 	}
 }
 
@@ -267,7 +284,7 @@ func (h *Harvester) leave(s *site, a *Answer) {
 	now := time.Now()
 	next := now
 	if !a.Asked.IsZero() {
-		next = now.Add(h.gap(s, a.Took))
+		next, s.left = now.Add(h.gap(s, a.Took)), now
 	}
 	h.later(s, next)
 	if again := h.comeLater(s, a, now); again.After(next) {
@@ -331,7 +348,7 @@ func (h *Harvester) forget() {
 	}
 	now := time.Now()
 	for origin, s := range h.sites {
-		if len(s.parts) == 0 && !s.busy && len(s.waiters) == 0 && s.conn == nil && now.After(s.next) {
+		if len(s.parts) == 0 && !s.busy && len(s.waiters) == 0 && s.conn == nil && s.delay == 0 && now.After(s.next) {
 			delete(h.sites, origin)
 		}
 	}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/sitetest"
+)
+
+// A running is a crawler that was started by its command.
+type running struct {
+	t    *testing.T
+	dir  string
+	stop context.CancelFunc
+	end  chan int
+	errs *strings.Builder
+}
+
+// own are the options for a site on this machine.
+func own(dir string) []string {
+	return []string{"--into", dir, "--allow-private", "--wait", "0", "--coding", "none", "--text-digest"}
+}
+
+func begin(t *testing.T, dir string, args ...string) *running {
+	ctx, stop := context.WithCancel(t.Context())
+	r := &running{t: t, dir: dir, stop: stop, end: make(chan int, 1)}
+	go func() {
+		code, _, said := program(ctx, append(args, own(dir)...)...)
+		if code != 0 {
+			t.Errorf("crawler %q: exit code %d: %s", args, code, said)
+		}
+		r.end <- code
+	}()
+	t.Cleanup(r.finish)
+	return r
+}
+
+func (r *running) finish() {
+	if r.stop == nil {
+		return
+	}
+	r.stop()
+	<-r.end
+	r.stop = nil
+}
+
+// until waits for something to be so.
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after 20 s it is not so that %s", what)
+		}
+	}
+}
+
+func (r *running) says(args ...string) string {
+	r.t.Helper()
+	code, out, said := program(r.t.Context(), append(args, "--into", r.dir)...)
+	if code != 0 {
+		r.t.Fatalf("crawler %q: exit code %d: %s", args, code, said)
+	}
+	return out
+}
+
+// A site that speaks is taken in whole, told of changes is asked for just
+// those, and every command tells of it beside the running crawler.
+func TestRunBesideASiteThatSpeaks(t *testing.T) {
+	pages := map[string]string{"index.html": "<title>Home</title>home <a href=a.html>a</a>"}
+	for i := range 30 {
+		pages[fmt.Sprintf("p%d.html", i)] = fmt.Sprintf("<title>Page %d</title>text %d", i, i)
+	}
+	site := sitetest.NewSite(t, pages)
+	dir := filepath.Join(t.TempDir(), "crawl")
+	r := begin(t, dir, "run", site.Base)
+	until(t, "all pages are held", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "state.db"))
+		return err == nil && strings.Contains(r.says("sites"), " 31 ")
+	})
+	page := site.Base + "p7.html"
+	if got := r.says("get", page); got != pages["p7.html"] {
+		t.Errorf("get: %q", got)
+	}
+	site.Write("p7.html", "<title>Page 7</title>quite another text")
+	site.Publish()
+	until(t, "the change has come", func() bool { return strings.Contains(r.says("get", page), "quite another") })
+
+	var last collection.Event
+	lines := strings.Split(strings.TrimSpace(r.says("events", "--text", "plain")), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
+		t.Fatal(err)
+	}
+	if last.URL != page || last.Op != "update" || !last.TextChanged || last.Signal != collection.ByStream {
+		t.Errorf("the last event is %+v", last)
+	}
+	if !strings.Contains(lines[len(lines)-1], `"body":"quite another text"`) {
+		t.Errorf("the last event has no text: %s", lines[len(lines)-1])
+	}
+	if out := r.says("sites"); !strings.Contains(out, "stream") || !strings.Contains(out, "100%") {
+		t.Errorf("sites: %s", out)
+	}
+	if out := r.says("why", page); !strings.Contains(out, "robots.txt allows it") || !strings.Contains(out, "told by stream") {
+		t.Errorf("why: %s", out)
+	}
+	if out := r.says("pages", "--prefix", site.Base+"p1", "--format", "csv"); strings.Count(out, "\n") != 12 {
+		t.Errorf("pages: %s", out)
+	}
+	code, _, said := program(t.Context(), "add", site.Base+"new.html", site.Base+"p1.html", "ftp://x/", "--into", dir)
+	if code != 1 || !strings.Contains(said, "ftp://x/ is not asked for") {
+		t.Errorf("add: exit code %d: %s", code, said)
+	}
+	until(t, "what was added is asked for", func() bool {
+		return strings.Contains(r.says("pages", "--prefix", site.Base+"new.html"), "404") && strings.Contains(r.says("pages", "--prefix", site.Base+"p1.html", "--format", "csv"), ",2,0,")
+	})
+	code, out, said := program(t.Context(), "status", dir)
+	if code != 0 || !strings.Contains(out, "running since") || !strings.Contains(out, "1 sites followed") {
+		t.Errorf("status: exit code %d: %s%s", code, out, said)
+	}
+	r.finish()
+	if out := r.says("get", page); !strings.Contains(out, "quite another") {
+		t.Errorf("get, with nobody running: %q", out)
+	}
+	if code, out, _ := program(t.Context(), "status", dir); code != 0 || !strings.Contains(out, "not running") {
+		t.Errorf("status, with nobody running: exit code %d: %s", code, out)
+	}
+}
+
+// A chain of 200 pages, each leading to the next, takes one cycle where the
+// site says what it has; nothing is parsed, and pages that nobody links to are
+// found too (C24).
+func TestChainByManifest(t *testing.T) {
+	pages := map[string]string{}
+	for i := range 200 {
+		pages[fmt.Sprintf("c%03d.html", i)] = fmt.Sprintf("<a href=c%03d.html>on</a>", i+1)
+	}
+	pages["orphan.html"] = "nobody leads here"
+	site := sitetest.NewSite(t, pages)
+	dir := filepath.Join(t.TempDir(), "crawl")
+	code, _, said := program(t.Context(), append([]string{"crawl", site.Base + "c000.html", "--no-parse", "--no-sitemaps", "--log-level", "debug"}, own(dir)...)...)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, said)
+	}
+	if n := strings.Count(said, `msg="batch begun"`); n != 2 {
+		t.Errorf("%d batches, want one for robots.txt and one for all pages", n)
+	}
+	if !strings.Contains(said, "201 pages fetched") {
+		t.Errorf("it said %s", said)
+	}
+}
+
+func TestStrangersWantAContact(t *testing.T) {
+	for _, args := range [][]string{
+		{"crawl", "https://example.org/", "--into", t.TempDir()},
+		{"crawl", "https://example.org/", "--into", t.TempDir(), "--contact", "me@example.net", "--wait", "100ms"},
+		{"crawl", "--into", t.TempDir()},
+		{"crawl", "nonsense", "--into", t.TempDir()},
+		{"crawl", "http://127.0.0.1/", "--into", t.TempDir(), "--strategy", "alphabetical"},
+		{"crawl", "http://127.0.0.1/", "--into", t.TempDir(), "--store", "drawer"},
+		{"events", "--into", t.TempDir(), "--after", "yesterday"},
+	} {
+		if code, _, said := program(t.Context(), args...); code != 2 || said == "" {
+			t.Errorf("crawler %q: exit code %d, want 2: %s", args, code, said)
+		}
+	}
+	if code, _, said := program(t.Context(), "pages", "--into", t.TempDir()); code != 1 || !strings.Contains(said, "is no collection") {
+		t.Errorf("pages of nothing: exit code %d: %s", code, said)
+	}
+}
+
+// The configuration that is printed is one that can be read, and has every
+// setting of the papers.
+func TestConfig(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "crawler.conf")
+	if err := os.WriteFile(file, []byte("wait 42s\nsame-site 7\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, short, _ := program(t.Context(), "config", "--config", file)
+	if n := strings.Count(short, "\n# ") + strings.Count(short, "\n"); n < 12 || !strings.Contains(short, "\nwait 42s\n") || strings.Contains(short, "same-site") {
+		t.Errorf("config: %s", short)
+	}
+	code, all, said := program(t.Context(), "config", "--all", "--config", file)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, said)
+	}
+	for i := 1; i <= 54; i++ {
+		if i >= 27 && i <= 29 {
+			continue // there are none of these numbers
+		}
+		if !strings.Contains(all, fmt.Sprintf("# G%02d ", i)) {
+			t.Errorf("G%02d is not explained", i)
+		}
+	}
+	if err := os.WriteFile(file, []byte(all), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, again, said := program(t.Context(), "config", "--all", "--config", file); code != 0 || again != all {
+		t.Errorf("what it prints is read as something else: exit code %d: %s\n%s", code, said, again)
+	}
+}
