@@ -36,7 +36,7 @@ func (f *follower) takeStream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.wait(ctx); err != nil {
+	if err := f.wait(ctx, u); err != nil {
 		return err
 	}
 	conn, err := wsconn.Dial(ctx, u, f.header(), f.client, wsconn.Options{

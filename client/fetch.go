@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/wsconn"
@@ -100,10 +101,11 @@ type fetcher struct {
 	agent  string
 	own    bool // the client's connections are nobody else's
 	pace   func(context.Context) error
+	allow  func(url string) error
 }
 
 func newFetcher(s *Source, origin string) *fetcher {
-	f := &fetcher{client: new(http.Client), agent: cmp.Or(s.UserAgent, defaultAgent), pace: s.Pace}
+	f := &fetcher{client: new(http.Client), agent: cmp.Or(s.UserAgent, defaultAgent), pace: s.Pace, allow: s.Allow}
 	if s.HTTP != nil {
 		*f.client = *s.HTTP
 	} else {
@@ -123,6 +125,9 @@ func newFetcher(s *Source, origin string) *fetcher {
 		if len(via) >= maxRedirects {
 			return fmt.Errorf("more than %d redirects", maxRedirects)
 		}
+		if err := f.allowed(r.URL.String()); err != nil {
+			return err
+		}
 		if next != nil {
 			return next(r, via)
 		}
@@ -131,8 +136,23 @@ func newFetcher(s *Source, origin string) *fetcher {
 	return f
 }
 
-// wait waits for the next request's turn.
-func (f *fetcher) wait(ctx context.Context) error {
+// allowed asks the caller about a URL. That of a stream is shown to him as what
+// its connection begins with, which is a request like any other.
+func (f *fetcher) allowed(u string) error {
+	if f.allow == nil {
+		return nil
+	}
+	if rest, ok := strings.CutPrefix(u, "ws"); ok {
+		u = "http" + rest
+	}
+	return f.allow(u)
+}
+
+// wait waits for the turn of the next request.
+func (f *fetcher) wait(ctx context.Context, u string) error {
+	if err := f.allowed(u); err != nil {
+		return err
+	}
 	if f.pace == nil {
 		return ctx.Err()
 	}
@@ -154,7 +174,7 @@ var errStalled = errors.New("no byte for too long")
 // within the given time; then no part of the body may take longer than stall.
 // The body must be closed.
 func (f *fetcher) get(ctx context.Context, u string, h http.Header, patience time.Duration) (*http.Response, error) {
-	if err := f.wait(ctx); err != nil {
+	if err := f.wait(ctx, u); err != nil {
 		return nil, err
 	}
 	ctx, end := context.WithTimeout(ctx, longestRead)

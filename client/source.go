@@ -33,6 +33,11 @@ type Source struct {
 	// politeness asks; its error gives the request up. Redirects are not paced.
 	Pace func(context.Context) error
 
+	// Allow, if not nil, is asked before every request, redirects and streams
+	// too, with its URL: its error gives the request up. So a caller can keep
+	// to robots.txt, which may change while a site is followed.
+	Allow func(url string) error
+
 	// Poll is the time between two looks at the manifest of a site that has
 	// no other door, or none that works. Zero means 10 minutes. It is varied by a tenth.
 	Poll time.Duration

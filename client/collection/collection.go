@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -68,7 +69,7 @@ const (
 // those that are printed beside them.
 type Again struct {
 	Failing []time.Duration // after the first failure in a row, and so on: 1 min, 10 min, 1 h, then 12 h four times (P01)
-	Lost    time.Duration   // after all of those, and after failures of DNS (P05): 7 days
+	Lost    time.Duration   // after all of those: 7 days (P05)
 	Missing time.Duration   // after a first 404: 4 h. A second one as much later means that the page is gone
 	Refused time.Duration   // after another answer that will not pass soon, such as 403: 7 days
 	Gone    time.Duration   // after a page was found to be gone: 30 days
@@ -107,7 +108,9 @@ func (o *Options) withDefaults() Options {
 	if d.MaxPages <= 0 {
 		d.MaxPages = 10_000_000
 	}
-	d.MaxPages = min(d.MaxPages, maxPages)
+	if uint64(d.MaxPages) > maxPages {
+		d.MaxPages = int(uint64(maxPages) & math.MaxInt)
+	}
 	if d.MaxSites <= 0 {
 		d.MaxSites = 100_000
 	}
@@ -183,6 +186,7 @@ type Collection struct {
 	broken    error      // what was read from a file that is damaged may be wrong
 	stuck     bool       // bbolt has failed with its lock held
 	table     findTable
+	touched   int    // records, since pages of the file were given back
 	committed []byte // what stateOfContents gave to the last transaction
 	contents  contents
 	naming    map[uint64]*snapshot // by source: one that is arriving
@@ -193,6 +197,7 @@ type Collection struct {
 
 	mem     sync.RWMutex // guards what is held in memory of the state
 	sites   []*Site      // by ID - 1; a Site is replaced, never changed
+	names   []string     // their origins; appended to only
 	origins map[string]frontier.SiteID
 }
 
@@ -254,7 +259,7 @@ func (c *Collection) Page(url string) (p Page, ok bool, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
 		v := c.view(tx)
 		for _, id := range ids {
-			if ok, _, err = v.page(id, &p); err != nil || ok && p.URL == url {
+			if ok, err = v.page(id, &p); err != nil || ok && p.URL == url {
 				return err
 			}
 		}
@@ -270,7 +275,7 @@ func (c *Collection) Page(url string) (p Page, ok bool, err error) {
 // PageByID returns what is known of a page, and false if there is none.
 func (c *Collection) PageByID(id frontier.PageID) (p Page, ok bool, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
-		ok, _, err = c.view(tx).page(id, &p)
+		ok, err = c.view(tx).page(id, &p)
 		return err
 	})
 	if err != nil {
@@ -286,7 +291,7 @@ func (c *Collection) PagesByID(ids []frontier.PageID) ([]Page, error) {
 	err := c.reading(func(tx *bbolt.Tx) error {
 		v := c.view(tx)
 		for i, id := range ids {
-			if ok, _, err := v.page(id, &list[i]); err != nil {
+			if ok, err := v.page(id, &list[i]); err != nil {
 				return err
 			} else if !ok {
 				list[i] = Page{}
@@ -344,7 +349,7 @@ func (v *view) pagesFrom(list []Page, id frontier.PageID) ([]Page, error) {
 				continue
 			}
 			list = append(list, Page{})
-			if _, _, err := v.rest(&list[len(list)-1]); err != nil {
+			if err := v.rest(&list[len(list)-1]); err != nil {
 				return list, err
 			}
 		}

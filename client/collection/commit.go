@@ -137,7 +137,7 @@ func (u *update) place(w *work) {
 	if w.At.Equal(Never) {
 		w.Value = 0
 	} else {
-		w.Value = u.c.worth(&w.Page, u.sites[w.Site-1], at)
+		w.Value = u.c.worth(&w.Page, u.siteAt(w.Site), at)
 	}
 	w.rank = u.rank(w)
 }
@@ -150,7 +150,7 @@ func keepable(t time.Time) time.Time {
 	return fromMilli(toMilli(t))
 }
 
-func (u *update) quality(w *work) float64 { return u.c.opts.Quality(&w.Page, u.sites[w.Site-1]) }
+func (u *update) quality(w *work) float64 { return u.c.opts.Quality(&w.Page, u.siteAt(w.Site)) }
 
 // worth is what a visit at a time gains (V06).
 func (c *Collection) worth(p *Page, s *Site, at time.Time) float32 {

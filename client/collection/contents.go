@@ -47,13 +47,19 @@ func (c *Collection) openContents(state []byte) error {
 	}
 	if c.opts.Contents&WARC != 0 {
 		o := &warc.Options{Coding: c.opts.Coding, MaxBytes: c.opts.MaxWARC, Now: c.opts.Now, Info: info(c.opts.Info)}
-		// What stands behind the mark is of turns that were never taken in. But
+		// What stands behind the mark is of turns that were never taken in. The
+		// mark of a new collection stands before the first file. But
 		// if the state was put back from a copy, it is the state that is wrong.
 		if mark, ok := parseMark(state); ok && !setBack {
 			o.Mark = &mark
 		}
 		if c.contents.archive, err = warc.OpenWriter(filepath.Join(c.dir, warcDir), o); err != nil {
 			return errors.Join(err, c.closeContents())
+		}
+		if o.Mark == nil { // what stands there now stays, but not what a first turn adds before it is taken in
+			if err := c.markContents(); err != nil {
+				return errors.Join(err, c.closeContents())
+			}
 		}
 	}
 	if c.opts.Contents&Mirror != 0 {
@@ -65,6 +71,12 @@ func (c *Collection) openContents(state []byte) error {
 		}
 	}
 	return nil
+}
+
+// markContents stores how far the contents go, in a transaction of its own.
+func (c *Collection) markContents() error {
+	c.committed = c.stateOfContents()
+	return guard(func() error { return c.db.Update(c.writeMeta) })
 }
 
 func info(m map[string]string) []warc.Field {
@@ -170,16 +182,13 @@ func (c *Collection) stateOfContents() []byte {
 		return c.committed
 	}
 	m := c.contents.archive.Mark()
-	if m.File == "" {
-		return c.committed
-	}
 	return binary.AppendUvarint(appendString(nil, m.File), uint64(m.Offset))
 }
 
 func parseMark(b []byte) (warc.Place, bool) {
 	d := decoder{b: b}
 	p := warc.Place{File: d.string(), Offset: int64(d.uint())}
-	return p, !d.bad && p.File != ""
+	return p, !d.bad
 }
 
 // A Version is one time at which a page was asked for, as the archive has it.
@@ -241,6 +250,9 @@ type Content struct {
 
 // Close ends the reading.
 func (c *Content) Close() error { return c.closer.Close() }
+
+// Stores reports whether bodies are stored at all: if not, a Visit needs none.
+func (c *Collection) Stores() bool { return c.opts.Contents != 0 }
 
 // Content opens what is held of a page, or was held if it is gone. It returns
 // ErrNoContent if nothing is stored.

@@ -393,3 +393,31 @@ func TestExport(t *testing.T) {
 		}
 	}
 }
+
+// Killed before its first turn is taken in, a collection stores nothing twice.
+func TestFirstTurnLost(t *testing.T) {
+	r := newKeeper(t, collection.WARC, "")
+	read := func(name string) []byte {
+		b, err := os.ReadFile(filepath.Join(r.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	r.find("/a")
+	before := map[string][]byte{"state.db": read("state.db"), "journal.db": read("journal.db")}
+	for range 2 {
+		r.visit("/a", 200, "one")
+		r.c.Close()
+		for name, b := range before { // as a kill would leave them
+			if err := os.WriteFile(filepath.Join(r.dir, name), b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.c = open(t, r.dir, &r.o)
+	}
+	r.visit("/a", 200, "one")
+	if list, err := r.c.Versions(home + "/a"); err != nil || len(list) != 1 {
+		t.Errorf("%d versions: %+v, %v", len(list), list, err)
+	}
+}

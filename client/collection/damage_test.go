@@ -82,7 +82,7 @@ func TestDamagedState(t *testing.T) {
 		used--
 	}
 	noticed := 0
-	for round := range 60 {
+	for round := range 40 {
 		rnd := rand.New(rand.NewPCG(1, uint64(round))) // so that one round can be run again
 		b := slices.Clone(whole[:min(used+4096, len(whole))])
 		if round%10 == 9 {

@@ -2,14 +2,15 @@ package collection
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
 
 // The digests bucket says which page had a parsed content first (P17). The key
-// is the start of the content's digest; the page's own record has all of it.
+// is the start of the content's digest; the page's own record has all of it. A
+// page that has other content by now is found out when it is asked for, and
+// replaced then.
 
 func digestKey(d protocol.Digest) uint64 { return binary.BigEndian.Uint64(d[:]) }
 
@@ -19,7 +20,11 @@ func (u *update) original(parsed protocol.Digest, id frontier.PageID) (frontier.
 	key := digestKey(parsed)
 	first, ok := u.firsts[key]
 	if !ok {
-		if raw := u.digests.Get(binary.BigEndian.AppendUint64(nil, key)); len(raw) == 4 {
+		raw := u.c.stage.digests.get(key)
+		if raw == nil {
+			raw = u.digests.Get(appendDigestKey(nil, key))
+		}
+		if len(raw) == 4 {
 			first = keyPage(raw)
 		}
 	}
@@ -37,21 +42,4 @@ func (u *update) original(parsed protocol.Digest, id frontier.PageID) (frontier.
 	}
 	u.firsts[key] = id
 	return 0, nil
-}
-
-// flushFirsts writes what original has changed. A page that has other content
-// by now is found out when it is asked for, and replaced then.
-func (u *update) flushFirsts() error {
-	keys := make([]uint64, 0, len(u.firsts))
-	for k := range u.firsts {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		id := pageKey(u.firsts[k])
-		if err := u.digests.Put(binary.BigEndian.AppendUint64(nil, k), clone(id[:])); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -98,6 +98,8 @@ func (c *Collection) openJournal() (setBack bool, err error) {
 	if c.opts.ReadOnly {
 		if err != nil && o.told.IsZero() {
 			err = nil // nothing was ever told
+		} else if err == nil && left > 0 {
+			err = c.recall()
 		}
 		return false, err
 	}
@@ -450,7 +452,13 @@ func (c *Collection) passSome(batch []posted, again bool) error {
 	if o.told == before {
 		return nil
 	}
-	changes, err := o.journal.Read(ctx, before, protocol.MaxBatch)
+	return o.match(before, batch)
+}
+
+// match finds out which of a batch the journal has as which changes after a
+// cursor. The lock is held.
+func (o *outlet) match(after protocol.Cursor, batch []posted) error {
+	changes, err := o.journal.Read(context.Background(), after, protocol.MaxBatch)
 	if err != nil {
 		return err
 	}
@@ -467,6 +475,23 @@ func (c *Collection) passSome(batch []posted, again bool) error {
 		i++
 	}
 	return nil
+}
+
+// recall finds out, for a collection that is only read, what belongs to changes
+// that the journal took in before a process was killed that would have
+// struck them out.
+func (c *Collection) recall() error {
+	o := &c.contents.outlet
+	if head := o.journal.Head(); head.Epoch != o.told.Epoch || head.Seq <= o.told.Seq {
+		return nil
+	}
+	batch, err := c.readOutbox()
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.match(o.told, batch)
 }
 
 // tells reports whether a change may be what a step came to.

@@ -136,6 +136,39 @@ func TestEventsFollowed(t *testing.T) {
 	}
 }
 
+// What a killed process leaves behind is told in full, also by whoever may
+// only read it.
+func TestEventsOfTheDead(t *testing.T) {
+	r := newKeeper(t, collection.WARC, "")
+	r.find("/a", "/b")
+	v := r.answer("/a", 200, "one")
+	v.Text = protocol.Sum([]byte("text"))
+	r.commit(collection.Turn{Visits: []collection.Visit{v}})
+	v = r.answer("/a", 200, "two")
+	v.Text = protocol.Sum([]byte("text"))
+	r.commit(collection.Turn{Visits: []collection.Visit{v, r.answer("/b", 200, "b")}})
+	want := r.events(protocol.Cursor{})
+	dead := filepath.Join(t.TempDir(), "dead")
+	if err := os.CopyFS(dead, os.DirFS(r.dir)); err != nil { // as it would lie there after a kill
+		t.Fatal(err)
+	}
+	c := open(t, dead, &collection.Options{ReadOnly: true})
+	defer c.Close()
+	i := 0
+	for e, err := range c.Events(t.Context(), protocol.Cursor{}, false) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i >= len(want) || e != want[i] {
+			t.Fatalf("event %d is %+v, want %+v", i, e, want)
+		}
+		i++
+	}
+	if i != len(want) || i != 3 {
+		t.Errorf("%d events of %d", i, len(want))
+	}
+}
+
 // A page whose footer changes at every load is no work for an indexer.
 func TestFooterIsNoNews(t *testing.T) {
 	r := newRig(t)

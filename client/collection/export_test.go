@@ -33,3 +33,60 @@ func (c *Collection) Used() (n int64, err error) {
 // HoldBack makes the collection hold back so many changes of its queue, so that
 // a test sees them merged. It is for right after Open.
 func (c *Collection) HoldBack(n int) { c.stage.limit = n }
+
+// A Seen is the set of known URLs, by hash.
+type Seen struct{ s *seen }
+
+func NewSeen() Seen                                { return Seen{newSeen()} }
+func (s Seen) Add(hash uint64, id frontier.PageID) { s.s.add(hash, id) }
+func (s Seen) Find(hash uint64) []frontier.PageID  { return s.s.find(nil, hash) }
+func (s Seen) Bytes() int                          { return s.s.bytes() }
+
+// ReadRecords reads bytes as the body of every kind of record, and returns
+// what is written of what was read, by kind; nothing for what is malformed.
+func ReadRecords(body []byte) map[string][]byte {
+	out := map[string][]byte{}
+	record := func(key []byte) []byte { return seal(append([]byte(nil), body...), key, 0) }
+	bare := func(b []byte) []byte { return b[:len(b)-4] }
+	p := Page{ID: 7, Importance: unknown}
+	if key := pageKey(7); parsePage(record(key[:]), &p) {
+		out["page"] = bare(appendPage(nil, &p))
+	}
+	s := Site{ID: 7}
+	if parseSite(record(siteKey(7)), &s) {
+		out["site"] = bare(appendSite(nil, &s))
+	}
+	if parseCounts(record(siteKey(7)), &s) {
+		out["counts"] = bare(appendCounts(nil, &s))
+	}
+	var src Source
+	if key := sourceKey(7<<sourceBits | 1); parseSource(key, record(key), &src) {
+		out["source"] = bare(appendSource(nil, &src))
+	}
+	d := &decoder{b: body}
+	var ops []queueOp
+	var list []row
+	parseOps(d, func(op *queueOp) { ops = append(ops, *op) })
+	parseRows(d, func(x row) { list = append(list, x) })
+	if !d.bad && len(d.b) == 0 {
+		out["log"] = appendRows(appendOps(nil, ops), list)
+	}
+	if to, ok := parseLinks(body); ok {
+		out["links"] = appendLinks(nil, to)
+	}
+	var b block
+	if key := blockKey(70); b.open(key[:], record(key[:])) == nil {
+		var prev known
+		var w []byte
+		for b.next(&b.d) {
+			k := b.known
+			k.path = append([]byte(nil), k.path...)
+			w = appendKnown(w, &prev, &k)
+			prev = k
+		}
+		if !b.d.bad {
+			out["urls"] = w
+		}
+	}
+	return out
+}

@@ -27,7 +27,7 @@ var (
 	sourcesBucket = []byte("sources") // source -> source
 	namedBucket   = []byte("named")   // source, page -> whether it is doomed: what the source has named
 	readyBucket   = []byte("ready")   // site, rank, page -> at
-	logBucket     = []byte("log")     // number -> changes of ready that are held back
+	logBucket     = []byte("log")     // number -> changes of ready, pages and digests that are held back
 	waitingBucket = []byte("waiting") // at, page -> site, rank
 	linksBucket   = []byte("links")   // page -> pages
 	digestsBucket = []byte("digests") // start of the digest of parsed content -> the page that had it first
@@ -43,10 +43,15 @@ const (
 
 	// roomToGrow is address space, not memory: bbolt cannot grow the mapping
 	// of its file while somebody reads, so there is room for a long time.
-	roomToGrow = 4 << 30
+	roomToGrow = int64(4 << 30)
 
 	// growBy is how much the file grows at once. It costs a sync each time.
 	growBy = 16 << 20
+
+	// giveBackAfter is how many records are touched before the pages that were
+	// mapped for them are given back: else all of the file would soon look like
+	// memory, though the system can have it whenever it wants.
+	giveBackAfter = 1 << 17
 )
 
 func (c *Collection) open(path string) error {
@@ -65,7 +70,8 @@ func (c *Collection) open(path string) error {
 		NoStatistics:   true,
 	}
 	if strconv.IntSize == 64 && runtime.GOOS != "windows" { // there the file itself would grow
-		o.InitialMmapSize = roomToGrow
+		room := roomToGrow
+		o.InitialMmapSize = int(room)
 		if st, err := os.Stat(path); err == nil {
 			o.InitialMmapSize += int(st.Size())
 		}
@@ -139,6 +145,7 @@ func (c *Collection) load() error {
 		if err := c.loadStage(tx); err != nil {
 			return err
 		}
+		defer giveBack(tx)
 		return c.loadURLs(tx)
 	})
 	switch {
@@ -212,8 +219,10 @@ func guard(f func() error) (err error) {
 }
 
 // reading runs f in a reading transaction. It must not take long: bbolt cannot
-// use again what is free since then.
+// use again what is free since then, and writers wait to publish; and f must not read in another.
 func (c *Collection) reading(f func(*bbolt.Tx) error) error {
+	c.stage.mu.RLock() // what is merged into a bucket goes from the stage after that
+	defer c.stage.mu.RUnlock()
 	return guard(func() error { return c.db.View(f) })
 }
 

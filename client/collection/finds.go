@@ -93,17 +93,16 @@ func (u *update) confirm(hash uint64, url string, slot int) (*findRow, error) {
 			return nil, err
 		}
 		k := &u.block.known
-		if !ok || k.site == 0 || int(k.site) > len(u.sites) {
+		if !ok || k.site == 0 || int(k.site) > len(u.names) {
 			continue
 		}
-		origin := u.sites[k.site-1].Origin
+		origin := u.names[k.site-1]
 		if len(url) != len(origin)+len(k.path) || url[:len(origin)] != origin || url[len(origin):] != string(k.path) {
 			continue
 		}
 		r := findRow{hash: hash, url: url, id: id, seen: *k}
 		r.seen.path = nil
-		key := pageKey(id)
-		if raw := u.pages.Get(key[:]); len(raw) > 0 {
+		if raw := u.record(id); len(raw) > 0 {
 			r.out = State(raw[0]) == Excluded
 		}
 		return u.c.table.add(slot, r), nil

@@ -135,8 +135,10 @@ func (m *model) gone(p *modelPage) {
 func (m *model) fail(p *modelPage, dns bool) {
 	waits := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour}
 	wait := 7 * 24 * time.Hour
-	if p.fails < len(waits) && !dns {
-		wait = waits[p.fails]
+	if p.fails < len(waits) {
+		if wait = waits[p.fails]; dns {
+			wait = max(wait, time.Hour)
+		}
 	}
 	p.fails++
 	p.state = collection.Failing

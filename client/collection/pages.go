@@ -284,48 +284,67 @@ func fit(s string, n int) string {
 // A view reads pages in one transaction. It is for one goroutine.
 type view struct {
 	c     *Collection
-	sites []*Site
+	names []string                  // origins of sites, by ID - 1
+	dirty map[frontier.SiteID]*Site // of an update
 	urls  *bbolt.Bucket
 	pages *bbolt.Bucket
 	block block
 }
 
 func (c *Collection) view(tx *bbolt.Tx) *view {
-	return &view{c: c, sites: c.allSites(), urls: tx.Bucket(urlsBucket), pages: tx.Bucket(pagesBucket)}
+	return &view{c: c, names: c.allNames(), urls: tx.Bucket(urlsBucket), pages: tx.Bucket(pagesBucket)}
 }
 
-// page reads a page into p, and reports whether there is one. stored says
-// whether it has a record of its own.
-func (v *view) page(id frontier.PageID, p *Page) (ok, stored bool, err error) {
+// record returns the record of a page, nil if it has none.
+func (v *view) record(id frontier.PageID) []byte {
+	if raw := v.c.stage.pages.get(uint64(id)); raw != nil {
+		return raw
+	}
+	key := pageKey(id)
+	return v.pages.Get(key[:])
+}
+
+// siteAt returns a site that there is, not to be changed.
+func (v *view) siteAt(id frontier.SiteID) *Site {
+	if s := v.dirty[id]; s != nil {
+		return s
+	}
+	v.c.mem.RLock()
+	defer v.c.mem.RUnlock()
+	return v.c.sites[id-1]
+}
+
+// page reads a page into p, and reports whether there is one.
+func (v *view) page(id frontier.PageID, p *Page) (bool, error) {
 	if id == 0 || id > maxPages {
-		return false, false, nil
+		return false, nil
 	}
 	if ok, err := v.block.seek(v.urls, id); err != nil || !ok {
-		return false, false, err
+		return false, err
 	}
-	return v.rest(p)
+	return true, v.rest(p)
 }
 
 // rest reads the page of which the block has the known part.
-func (v *view) rest(p *Page) (ok, stored bool, err error) {
+func (v *view) rest(p *Page) error {
 	k := &v.block.known
-	if k.site == 0 || int(k.site) > len(v.sites) {
+	if k.site == 0 || int(k.site) > len(v.names) {
 		key := blockKey(k.id)
-		return false, false, damaged(urlsBucket, key[:])
+		return damaged(urlsBucket, key[:])
 	}
-	*p = Page{ID: k.id, Site: k.site, URL: v.sites[k.site-1].Origin + string(k.path), Depth: k.depth,
+	*p = Page{ID: k.id, Site: k.site, URL: v.names[k.site-1] + string(k.path), Depth: k.depth,
 		Found: fromMilli(k.found), By: signalOf(k.by), Dynamic: k.dynamic, Importance: unknown, rank: k.rank}
 	p.Signal = p.By
-	key := pageKey(k.id)
-	raw := v.pages.Get(key[:])
+	raw := v.record(k.id)
 	if raw == nil {
-		p.Value = v.c.worth(p, v.sites[k.site-1], p.Found)
-		return true, false, nil
+		p.Value = v.c.worth(p, v.siteAt(k.site), p.Found)
+		return nil
 	}
 	if !parsePage(raw, p) {
-		return false, false, damaged(pagesBucket, key[:])
+		key := pageKey(k.id)
+		return damaged(pagesBucket, key[:])
 	}
-	return true, true, nil
+	return nil
 }
 
 // unknown is the Importance of a page of which none was stated.

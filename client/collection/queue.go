@@ -158,10 +158,6 @@ func (u *update) ready1(id frontier.SiteID, by int) error {
 func (u *update) flushQueue() error {
 	sortOps(u.readies)
 	sortOps(u.waits)
-	var err error
-	if u.merged, err = u.flushStage(); err != nil {
-		return err
-	}
 	for i := range u.waits {
 		op := &u.waits[i]
 		if op.gone {
@@ -187,11 +183,21 @@ func (c *Collection) Queue() frontier.Store { return (*queue)(c) }
 type queue Collection
 
 func (q *queue) Sites(f func(frontier.SiteID, int) error) error {
-	for _, s := range (*Collection)(q).allSites() {
+	type row struct {
+		site  frontier.SiteID
+		ready int
+	}
+	var list []row
+	q.mem.RLock()
+	for _, s := range q.sites {
 		if s.Ready > 0 {
-			if err := f(s.ID, s.Ready); err != nil {
-				return err
-			}
+			list = append(list, row{s.ID, s.Ready})
+		}
+	}
+	q.mem.RUnlock()
+	for _, r := range list {
+		if err := f(r.site, r.ready); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -201,10 +207,8 @@ func (q *queue) Head(site frontier.SiteID, after frontier.Entry, n int) ([]front
 	c := (*Collection)(q)
 	var list []frontier.Entry
 	after.Site, after.Rank = site, sane(after.Rank)
-	c.stage.mu.RLock() // what is merged into the bucket goes from the stage afterwards
-	defer c.stage.mu.RUnlock()
-	held := c.stage.after(site, after)
 	err := c.reading(func(tx *bbolt.Tx) error {
+		held := c.stage.after(site, after)
 		var buf [readyLen]byte
 		from := siteKey(site)
 		if after.Page != 0 {

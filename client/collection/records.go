@@ -199,7 +199,8 @@ type Visit struct {
 
 	Proto                      string // "HTTP/1.1"
 	Header                     http.Header
-	Body                       []byte // for 200
+	Body                       []byte // for 200; nil where nothing is stored, see Stores
+	Length                     int64  // of the body, where that is nil
 	Cut                        bool   // Body is not whole: over the limit
 	Type, ETag, LastModified   string
 	Modified                   time.Time // Last-Modified, if it is credible

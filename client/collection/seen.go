@@ -15,7 +15,7 @@ import (
 //
 // Each shard is an open table whose slots follow the order of the hashes
 // (ordered linear probing): a table can be filled to seven eighths, since the search for
-// what is not there ends at the first greater hash, and grown by a fifth in one sweep.
+// what is not there ends at the first greater hash, and grown by a sixth in one sweep.
 type seen struct {
 	seed   maphash.Seed
 	shards [seenShards]seenShard
@@ -23,7 +23,7 @@ type seen struct {
 
 const (
 	seenShards = 256
-	seenSlack  = 32 // slots behind the last home, and a thirty-second more
+	seenSlack  = 16 // slots behind the last home, and a sixty-fourth more
 )
 
 type seenShard struct {
@@ -94,8 +94,8 @@ func (t *seenShard) insert(h uint64, id uint32) bool {
 func (t *seenShard) grow() {
 	hashes, ids := t.hashes, t.ids
 	for fits := false; !fits; {
-		t.homes += t.homes/5 + 16
-		size := t.homes + t.homes/32 + seenSlack
+		t.homes += t.homes/6 + 8
+		size := t.homes + t.homes/64 + seenSlack
 		t.hashes, t.ids = make([]uint64, size), make([]uint32, size)
 		next := 0
 		fits = true

@@ -78,24 +78,34 @@ func parseCounts(raw []byte, s *Site) bool {
 	return !d.bad && len(d.b) == 0
 }
 
-// count counts a page in or out.
-func (s *Site) count(p *Page, by int) {
-	s.Pages += by
-	if p.Dynamic {
-		s.Dynamic += by
+// A tally is what a page adds to the counts of its site.
+type tally struct{ held, gone, dynamic, errors, duplicates int }
+
+func (p *Page) tally() (t tally) {
+	if p.has() {
+		t.held = 1
+	} else if p.State == Gone {
+		t.gone = 1
 	}
-	switch {
-	case p.has():
-		s.Held += by
-	case p.State == Gone:
-		s.Gone += by
+	if p.Dynamic {
+		t.dynamic = 1
 	}
 	if p.State == Failing || p.State == Refused {
-		s.Errors += by
+		t.errors = 1
 	}
 	if p.Original != 0 {
-		s.Duplicates += by
+		t.duplicates = 1
 	}
+	return t
+}
+
+// count replaces what a page added to the counts.
+func (s *Site) count(was, is tally) {
+	s.Held += is.held - was.held
+	s.Gone += is.gone - was.gone
+	s.Dynamic += is.dynamic - was.dynamic
+	s.Errors += is.errors - was.errors
+	s.Duplicates += is.duplicates - was.duplicates
 }
 
 func (c *Collection) loadSites(tx *bbolt.Tx) error {
@@ -108,17 +118,18 @@ func (c *Collection) loadSites(tx *bbolt.Tx) error {
 		if raw := counts.Get(k); raw != nil && !parseCounts(raw, s) {
 			return damaged(countsBucket, k)
 		}
-		c.sites = append(c.sites, s)
+		c.sites, c.names = append(c.sites, s), append(c.names, s.Origin)
 		c.origins[s.Origin] = s.ID
 		return nil
 	})
 }
 
-// allSites returns what is not to be changed.
-func (c *Collection) allSites() []*Site {
+// allNames returns the origins of all sites, by ID - 1. More may be appended:
+// whoever has the slice does not see them.
+func (c *Collection) allNames() []string {
 	c.mem.RLock()
 	defer c.mem.RUnlock()
-	return c.sites[:len(c.sites):len(c.sites)]
+	return c.names
 }
 
 // Site returns what is known of an origin, such as "https://example.org".

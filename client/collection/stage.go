@@ -2,39 +2,50 @@ package collection
 
 import (
 	"cmp"
-	"encoding/binary"
-	"maps"
 	"slices"
 	"sync"
-
-	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// A stage holds back changes of the ready bucket until there are several for
-// each page of the file: pages become ready and are visited on many sites
-// at once, and to write a page of the file for each would be most of what a
-// commit costs. What is held back stands in memory, by site, and in the order
-// in which it came in the log bucket, from which it is made anew when the
-// collection is opened. It is for one writer and many readers.
+// A stage holds back changes of three buckets until there are several for each
+// page of the file that they change: pages of many sites become known, and are visited, at
+// once, and to write a page of the file for each would be most of what a
+// commit costs. What is held back stands in memory, and in the order in which
+// it came in the log bucket, from which it is made anew when the collection is
+// opened. It is for one writer and many readers.
+//
+// Each bucket has a hand that goes round its keys, and merges what it passes:
+// a record of the log is needed until all hands have passed what it holds.
 type stage struct {
-	mu    sync.RWMutex
-	sites map[frontier.SiteID][]staged
-	n     int // in all sites
+	mu      sync.RWMutex
+	sites   map[frontier.SiteID][]staged // changes of the ready bucket
+	n       int                          // of them
+	pages   rows                         // of the pages bucket, by page
+	digests rows                         // of the digests bucket
 
 	// What follows is the writer's alone.
-	hand   frontier.SiteID // sites are merged into the bucket in turn: this one is next
-	seq    uint64          // of the next record of the log
-	first  uint64          // of its first one
-	laps   [2]uint64       // seq when the hand came round last, and the time before
-	logged int             // operations in the log, about
-	limit  int             // how many are held back; 0: that depends on how many pages there are
+	laps   [3]lap // of ready, pages and digests
+	seq    uint64 // of the next record of the log
+	first  uint64 // of its first one
+	logged int    // bytes in the log, about
+	limit  int    // how many changes of each kind are held back; 0: that depends on how many pages there are
 }
 
 func newStage() *stage {
-	return &stage{sites: map[frontier.SiteID][]staged{}, hand: 1, seq: 1, first: 1, laps: [2]uint64{1, 1}}
+	return &stage{sites: map[frontier.SiteID][]staged{}, seq: 1, first: 1,
+		pages: rows{shift: 10}, digests: rows{shift: 52}}
 }
+
+// A lap is where a hand stands, and what the number of the next record of the
+// log was when it came round last.
+type lap struct {
+	at   uint64
+	last uint64
+	seen uint64 // records before this one hold nothing that the hand has not passed
+}
+
+func (l *lap) round(seq uint64) { l.at, l.seen, l.last = 0, l.last, seq }
 
 // A staged is an entry that is not in the bucket yet, or with gone one that
 // still is, though it should not be.
@@ -128,7 +139,7 @@ func (s *stage) after(site frontier.SiteID, after frontier.Entry) []staged {
 	return list[i:]
 }
 
-// most is how much may be held back with so many pages.
+// most is how many changes of a kind may be held back with so many pages.
 func (s *stage) most(pages frontier.PageID) int {
 	if s.limit > 0 {
 		return s.limit
@@ -136,43 +147,40 @@ func (s *stage) most(pages frontier.PageID) int {
 	return min(max(int(pages)/20, leastStage), mostStage)
 }
 
-// flushStage writes the operations of an update to the log, and merges into the bucket
-// what has been held back long enough. It returns the sites that it has merged.
-func (u *update) flushStage() ([]frontier.SiteID, error) {
-	s := u.c.stage
-	log := u.tx.Bucket(logBucket)
-	log.FillPercent = 1
-	if len(u.readies) > 0 {
-		key := binary.BigEndian.AppendUint64(nil, s.seq)
-		if err := log.Put(key, seal(appendOps(nil, u.readies), key, 0)); err != nil {
-			return nil, err
-		}
+// each is how many bytes of page records may be held back for each such
+// record, and of the log, which holds them too, for each change.
+const each = 100
+
+// big is how much of one site is.
+func (s *stage) big() int {
+	if s.limit > 0 {
+		return s.limit / 2
 	}
-	most := s.most(u.last)
+	return bigStage
+}
+
+// mergeReady merges into the bucket what has been held back of sites long
+// enough, or of a site that is big. It returns the sites.
+func (u *update) mergeReady(most int, all bool) ([]frontier.SiteID, error) {
+	s := u.c.stage
 	var merged []frontier.SiteID
 	bySite(u.readies, func(site frontier.SiteID, _ []queueOp) {
-		if len(s.sites[site]) >= bigStage {
+		if len(s.sites[site]) >= s.big() {
 			merged = append(merged, site)
 		}
 	})
-	if s.n > most || s.logged > 4*most {
+	if s.n > most || all {
 		quota := 2*len(u.readies) + 64
-		for ; quota > 0 && int(s.hand) <= len(u.sites); s.hand++ {
-			if n := len(s.sites[s.hand]); n > 0 {
-				merged = append(merged, s.hand)
+		hand := &u.laps[0]
+		for ; quota > 0 && hand.at < uint64(len(u.names)); hand.at++ {
+			site := frontier.SiteID(hand.at + 1)
+			if n := len(s.sites[site]); n > 0 {
+				merged = append(merged, site)
 				quota -= n
 			}
 		}
-		if int(s.hand) > len(u.sites) {
-			// Whatever was there when the hand came round the last time is merged.
-			s.hand = 1
-			for ; s.first < s.laps[0]; s.first++ {
-				if err := log.Delete(binary.BigEndian.AppendUint64(nil, s.first)); err != nil {
-					return nil, err
-				}
-			}
-			s.laps[1], s.laps[0] = s.laps[0], s.seq
-			s.logged = s.n + len(u.readies)
+		if hand.at >= uint64(len(u.names)) {
+			hand.round(s.seq)
 		}
 	}
 	slices.Sort(merged)
@@ -196,25 +204,6 @@ func (u *update) flushStage() ([]frontier.SiteID, error) {
 	return merged, nil
 }
 
-// publishStage takes over what an update has committed.
-func (u *update) publishStage() {
-	s := u.c.stage
-	if len(u.readies) == 0 && len(u.merged) == 0 {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, site := range u.merged {
-		s.n -= len(s.sites[site])
-		delete(s.sites, site)
-	}
-	s.change(u.readies)
-	if len(u.readies) > 0 {
-		s.seq++
-		s.logged += len(u.readies)
-	}
-}
-
 func (s *stage) change(ops []queueOp) {
 	bySite(ops, func(site frontier.SiteID, ops []queueOp) {
 		old := s.sites[site]
@@ -228,86 +217,9 @@ func (s *stage) change(ops []queueOp) {
 	})
 }
 
-// appendOps writes operations, which are in the order of their sites.
-func appendOps(b []byte, ops []queueOp) []byte {
-	site := frontier.SiteID(0)
-	for i := range ops {
-		op := &ops[i]
-		f := flag(op.gone, 1) | flag(op.e.At > 0, 2)
-		b = binary.AppendUvarint(b, uint64(op.e.Site-site)<<2|f)
-		site = op.e.Site
-		b = appendFloat(b, op.e.Rank)
-		b = binary.AppendUvarint(b, uint64(op.e.Page))
-		if f&2 != 0 {
-			b = binary.AppendUvarint(b, uint64(op.e.At))
-		}
-	}
-	return b
-}
-
-func parseOps(key, raw []byte) (ops []queueOp, ok bool) {
-	body, ok := unseal(key, raw)
-	if !ok {
-		return nil, false
-	}
-	d := decoder{b: body}
-	var e frontier.Entry
-	for len(d.b) > 0 {
-		f := d.uint()
-		e.Site += frontier.SiteID(f >> 2)
-		e.Rank, e.Page, e.At = d.float(), frontier.PageID(d.uint()), 0
-		if f&2 != 0 {
-			e.At = int64(d.uint())
-		}
-		op := queueOp{e: e, gone: f&1 != 0}
-		appendReady(op.key[:0], e)
-		ops = append(ops, op)
-	}
-	return ops, !d.bad
-}
-
-// loadStage makes the stage from the log. Of each entry the last operation
-// holds; whether the bucket has taken it in meanwhile does not matter.
-func (c *Collection) loadStage(tx *bbolt.Tx) error {
-	s := c.stage
-	last := map[frontier.SiteID]map[[2]uint32]staged{}
-	var prev uint64
-	err := tx.Bucket(logBucket).ForEach(func(k, v []byte) error {
-		ops, ok := parseOps(k, v)
-		if !ok || len(k) != 8 || binary.BigEndian.Uint64(k) <= prev {
-			return damaged(logBucket, k)
-		}
-		prev = binary.BigEndian.Uint64(k)
-		if s.first == 0 {
-			s.first = prev
-		}
-		for i := range ops {
-			x := stagedOf(&ops[i])
-			x.over = true
-			site := ops[i].e.Site
-			if last[site] == nil {
-				last[site] = map[[2]uint32]staged{}
-			}
-			last[site][[2]uint32{x.rank, x.page}] = x
-		}
-		s.logged += len(ops)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	s.seq, s.first = prev+1, max(s.first, 1)
-	s.laps = [2]uint64{s.first, s.first}
-	for site, set := range last {
-		s.sites[site] = slices.SortedFunc(maps.Values(set), func(a, b staged) int { return a.compare(&b) })
-		s.n += len(set)
-	}
-	return nil
-}
-
 // bytes is about what the stage takes.
 func (s *stage) bytes() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return 24*s.n + 64*len(s.sites)
+	return 24*s.n + 64*len(s.sites) + s.pages.bytes() + s.digests.bytes()
 }

@@ -24,20 +24,25 @@ type update struct {
 	ready, waiting, digests *bbolt.Bucket
 
 	work  map[frontier.PageID]*work
-	spare []work // memory for the next
-	dirty map[frontier.SiteID]*Site
+	spare []work  // memory for the next
 	added []*Site // sites that are new
 	ids   map[string]frontier.SiteID
 	last  frontier.PageID
 	fresh []*work // pages that are new, in the order of their IDs
 
 	readies, waits []queueOp
-	merged         []frontier.SiteID                     // of the stage
+	records        []row // changes of the pages bucket
+	firstRows      []row // those of the digests bucket, when they are known
+	merged         merged
+	laps           [3]lap                                // as they are after it: of ready, pages and digests
+	first          uint64                                // record of the log
+	logged         int                                   // bytes by which the log grows
 	queue          []frontier.Entry                      // that became ready
 	dropped        []frontier.Entry                      // that are not ready any more, though nobody visited them
 	firsts         map[uint64]frontier.PageID            // changes of the digests bucket; 0 takes one out
 	links          map[frontier.PageID][]frontier.PageID // where they have changed
 	numbers        []frontier.PageID                     // memory for links
+	scratch        []byte
 	news           int
 
 	finish    func() // after flush: what is reported
@@ -49,9 +54,8 @@ type update struct {
 // A work is a page in an update.
 type work struct {
 	Page
-	was     Page           // as far as it is counted
+	was     tally          // before
 	entry   frontier.Entry // its place in the queue before; zero: none
-	stored  bool           // it has a record
 	isNew   bool
 	dirty   bool
 	planned bool // At is decided
@@ -73,6 +77,10 @@ func (c *Collection) update(f func(u *update) error) error {
 			return err
 		}
 		defer c.rollback(tx)
+		if c.touched >= giveBackAfter {
+			c.touched = 0
+			giveBack(tx)
+		}
 		u := c.newUpdate(tx)
 		if err := f(u); err != nil {
 			return err
@@ -98,6 +106,7 @@ func (c *Collection) update(f func(u *update) error) error {
 			return err
 		}
 		u.publish()
+		c.touched += len(u.work) + len(u.readies)
 		news = u.news
 		return nil
 	})
@@ -128,8 +137,10 @@ func (c *Collection) rollback(tx *bbolt.Tx) {
 func (c *Collection) newUpdate(tx *bbolt.Tx) *update {
 	now := c.opts.Now()
 	u := &update{view: c.view(tx), tx: tx, nowMilli: toMilli(now), ready: tx.Bucket(readyBucket), waiting: tx.Bucket(waitingBucket), digests: tx.Bucket(digestsBucket),
-		work: map[frontier.PageID]*work{}, dirty: map[frontier.SiteID]*Site{}, ids: map[string]frontier.SiteID{},
+		work: map[frontier.PageID]*work{}, ids: map[string]frontier.SiteID{},
 		last: c.last, firsts: map[uint64]frontier.PageID{}, links: map[frontier.PageID][]frontier.PageID{}, out: &Committed{}}
+	u.dirty = map[frontier.SiteID]*Site{}
+	u.laps, u.first = c.stage.laps, c.stage.first
 	u.now = fromMilli(u.nowMilli)
 	return u
 }
@@ -150,11 +161,11 @@ func (u *update) get(id frontier.PageID) (*work, error) {
 		return w, nil
 	}
 	w := u.alloc()
-	ok, stored, err := u.page(id, &w.Page)
+	ok, err := u.page(id, &w.Page)
 	if err != nil || !ok {
 		return nil, err
 	}
-	w.stored, w.was = stored, w.Page
+	w.was = w.tally()
 	w.entry, _ = w.Page.Entry()
 	u.work[id] = w
 	return w, nil
@@ -165,10 +176,10 @@ func (u *update) site(id frontier.SiteID) (*Site, error) {
 	if s := u.dirty[id]; s != nil {
 		return s, nil
 	}
-	if id == 0 || int(id) > len(u.sites) {
+	if id == 0 || int(id) > len(u.names) {
 		return nil, fmt.Errorf("site %d is not known", id)
 	}
-	s := *u.sites[id-1]
+	s := *u.siteAt(id)
 	u.dirty[id] = &s
 	return &s, nil
 }
@@ -184,12 +195,12 @@ func (u *update) siteOf(origin string) *Site {
 		s, _ := u.site(id)
 		return s
 	}
-	if len(u.sites) >= u.c.opts.MaxSites {
+	if len(u.names) >= u.c.opts.MaxSites {
 		return nil
 	}
-	s := &Site{ID: frontier.SiteID(len(u.sites) + 1), Origin: origin, Found: u.now}
+	s := &Site{ID: frontier.SiteID(len(u.names) + 1), Origin: origin, Found: u.now}
 	u.added = append(u.added, s)
-	u.sites = append(u.sites, s) // not c.sites: that slice has no room
+	u.names = append(u.names, origin) // beyond what anybody else sees of it
 	u.ids[origin], u.dirty[s.ID] = s.ID, s
 	return s
 }
@@ -203,7 +214,6 @@ func (u *update) flush() error {
 		}
 	}
 	slices.Sort(ids)
-	u.pages.FillPercent = ascending
 	for _, id := range ids {
 		if err := u.put(u.work[id]); err != nil {
 			return err
@@ -218,7 +228,7 @@ func (u *update) flush() error {
 	if err := u.flushLinks(); err != nil {
 		return err
 	}
-	if err := u.flushFirsts(); err != nil {
+	if err := u.flushStage(); err != nil {
 		return err
 	}
 	return u.flushSites()
@@ -240,15 +250,16 @@ func (u *update) put(w *work) error {
 	if err != nil {
 		return err
 	}
-	if !w.isNew {
-		s.count(&w.was, -1)
+	if w.isNew {
+		s.Pages++
 	}
-	s.count(&w.Page, 1)
+	s.count(w.was, w.tally())
 	if w.isNew && w.plain() {
 		return nil
 	}
-	key := pageKey(w.ID)
-	return u.pages.Put(key[:], appendPage(make([]byte, 0, 256), &w.Page))
+	u.scratch = appendPage(u.scratch[:0], &w.Page)
+	u.records = append(u.records, row{uint64(w.ID), clone(u.scratch)})
+	return nil
 }
 
 // plain reports whether a new page is all that its URL's record says.
@@ -295,7 +306,7 @@ func (u *update) appendURLs() error {
 			b, prev, key = make([]byte, 0, 2048), known{path: prev.path[:0]}, k
 		}
 		k := known{id: w.ID, site: w.Site, depth: w.Depth, by: w.By.code(), dynamic: w.Dynamic, found: toMilli(w.Found), rank: w.rank,
-			path: []byte(w.URL[len(u.sites[w.Site-1].Origin):])}
+			path: []byte(w.URL[len(u.names[w.Site-1]):])}
 		b = appendKnown(b, &prev, &k)
 		prev = k
 	}
@@ -310,19 +321,18 @@ func (u *update) flushSites() error {
 	slices.Sort(ids)
 	sites, counts := u.tx.Bucket(sitesBucket), u.tx.Bucket(countsBucket)
 	sites.FillPercent, counts.FillPercent = ascending, ascending
-	old := u.c.allSites()
 	for _, id := range ids {
 		s := u.dirty[id]
-		var was Site
-		if int(id) <= len(old) {
-			was = *old[id-1]
+		was := &Site{}
+		if int(id) <= len(u.c.sites) {
+			was = u.c.sites[id-1]
 		}
-		if !sameSlow(s, &was) {
+		if !sameSlow(s, was) {
 			if err := sites.Put(siteKey(id), appendSite(nil, s)); err != nil {
 				return err
 			}
 		}
-		if !sameCounts(s, &was) {
+		if !sameCounts(s, was) {
 			if err := counts.Put(siteKey(id), appendCounts(nil, s)); err != nil {
 				return err
 			}
@@ -351,16 +361,12 @@ func sameCounts(a, b *Site) bool {
 func (u *update) publish() {
 	c := u.c
 	c.mem.Lock()
-	if len(u.dirty) > 0 {
-		// Whoever reads may hold the slice: it is replaced as its sites are.
-		sites := u.sites
-		if len(u.added) == 0 {
-			sites = slices.Clone(u.sites)
-		}
-		for id, s := range u.dirty {
-			sites[id-1] = s
-		}
-		c.sites = sites
+	for _, s := range u.added {
+		c.sites = append(c.sites, s)
+	}
+	c.names = u.names
+	for id, s := range u.dirty {
+		c.sites[id-1] = s
 	}
 	for _, s := range u.added {
 		c.origins[s.Origin] = s.ID

@@ -155,7 +155,7 @@ func (c *Collection) loadURLs(tx *bbolt.Tx) error {
 			if b.site == 0 || int(b.site) > len(c.sites) {
 				return damaged(urlsBucket, k)
 			}
-			url = append(append(url[:0], c.sites[b.site-1].Origin...), b.path...)
+			url = append(append(url[:0], c.names[b.site-1]...), b.path...)
 			c.seen.add(c.seen.hashBytes(url), b.id)
 			c.last = b.id
 		}

@@ -121,7 +121,7 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *V
 	w.History = w.History.Visit(asked, changed, keepable(v.Modified))
 	w.answered()
 	w.State = Held
-	w.Digest, w.Parsed, w.Text, w.Length, w.Stored = v.Digest, v.Parsed, v.Text, int64(len(v.Body)), place
+	w.Digest, w.Parsed, w.Text, w.Length, w.Stored = v.Digest, v.Parsed, v.Text, max(v.Length, int64(len(v.Body))), place
 	w.Type, w.ETag, w.LastModified = v.Type, v.ETag, v.LastModified
 	w.Title, w.Language, w.Canonical, w.NoIndex = clip(v.Title, maxTitle), v.Language, v.Canonical, v.NoIndex
 	w.Original = 0
@@ -224,8 +224,11 @@ func (u *update) moved(w *work, v *Visit) error {
 func (u *update) failed(w *work, v *Visit, fault string) {
 	a := &u.c.opts.Again
 	wait := a.Lost
-	if w.Fails < len(a.Failing) && !v.DNS {
+	if w.Fails < len(a.Failing) {
 		wait = a.Failing[w.Fails]
+		if v.DNS { // a name that is not there now is not there in a minute, but may be when a network is up again (P05)
+			wait = max(wait, time.Hour)
+		}
 	}
 	w.fail(fault, u.now)
 	w.State = Failing

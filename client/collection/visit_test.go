@@ -1,6 +1,8 @@
 package collection_test
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,9 +90,10 @@ func TestFailuresAreRetriedFirstSoonThenSeldom(t *testing.T) {
 	if p := r.page("/a"); p.Fails != 0 || p.Fault != "" || !p.Failed.IsZero() || p.Visits != 1 {
 		t.Errorf("page %+v", p)
 	}
-	// P05: a name that cannot be resolved is asked for a week later.
+	// P05: a name that cannot be resolved is asked for an hour later at first,
+	// since a network may be down, and a week later in the end.
 	r.commit(collection.Turn{Visits: []collection.Visit{{Page: r.page("/a").ID, Asked: r.now, Fault: "no such host", Silent: true, DNS: true}}})
-	want(t, "after DNS", r.due("/a"), 7*day)
+	want(t, "after DNS", r.due("/a"), time.Hour)
 	// What the site asks for is kept to, within reason.
 	v := r.answer("/a", 503, "")
 	v.Again = r.now.Add(48 * time.Hour)
@@ -330,4 +333,88 @@ func TestSitesAndSources(t *testing.T) {
 	if _, ok := r.c.Known(home + "/not"); ok {
 		t.Error("half of a turn was taken in")
 	}
+}
+
+func TestGraphAndRanks(t *testing.T) {
+	r := newRig(t)
+	r.find("/a", "/b")
+	r.visit("/a", 200, "A", "/b", "/c", "/a")
+	r.visit("/c", 200, "C", "/a")
+	var edges []string
+	for range 2 {
+		edges = edges[:0]
+		for from, to := range r.c.Graph() {
+			edges = append(edges, fmt.Sprint(from, to))
+			if _, err := r.c.Commit(&collection.Turn{}); err != nil { // the loop may write
+				t.Fatal(err)
+			}
+		}
+	}
+	wantAll(t, "links", edges, "1 [1 2 3]", "3 [1]")
+	r.o.Strategy = frontier.Profit{}
+	r.o.Quality = func(p *collection.Page, _ *collection.Site) float64 { return float64(p.Rank) }
+	r.o.Policy = nil
+	r.reopen()
+	queue, err := r.c.SetRanks(func(yield func(frontier.PageID, float32) bool) {
+		_ = yield(2, 0.25) && yield(77, 1) && yield(1, 0.5)
+	})
+	if err != nil || len(queue) != 1 || queue[0] != (frontier.Entry{Page: 2, Site: 1, Rank: 0.25}) {
+		t.Errorf("queue %+v %v", queue, err)
+	}
+	if p := r.page("/b"); p.Rank != 0.25 || p.Value != 0.25 {
+		t.Errorf("page %+v", p)
+	}
+	check(t, r.c)
+}
+
+// Readers see whole turns while others write.
+func TestReadersBesideTheWriter(t *testing.T) {
+	r := newRig(t)
+	r.find("/p0")
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				n := 0
+				for p, err := range r.c.Pages(t.Context()) {
+					if n++; err != nil || p.URL == "" {
+						t.Errorf("page %+v %v", p, err)
+					}
+					if id, ok := r.c.Known(p.URL); ok && id != p.ID {
+						t.Errorf("%s is known as %d, want %d", p.URL, id, p.ID)
+					}
+				}
+				if now := r.c.Len(); now < n-10 {
+					t.Errorf("%d pages of %d", n, now)
+				}
+				for s := range r.c.Sites() {
+					list, err := r.c.Queue().Head(s.ID, frontier.Entry{}, 1000)
+					for i, e := range list {
+						if err != nil || i > 0 && list[i-1].Page >= e.Page && list[i-1].Rank <= e.Rank {
+							t.Errorf("entry %d: %+v after %+v %v", i, e, list[max(0, i-1)], err)
+						}
+					}
+				}
+				if _, err := r.c.Queue().Next(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range 60 {
+		var links []string
+		for j := range 10 {
+			links = append(links, fmt.Sprintf("/p%d", i*9+j))
+		}
+		r.visit(fmt.Sprintf("/p%d", i), 200, fmt.Sprint("body", i), links...)
+	}
+	close(done)
+	readers.Wait()
+	check(t, r.c)
 }

@@ -90,8 +90,8 @@ type batch struct {
 
 // takeFirst takes what was asked for by First.
 func (f *Frontier) takeFirst(b *batch, o *BatchOptions) {
-	rest := f.first[:0]
-	for _, e := range f.first {
+	rest := f.line.entries[:0]
+	for _, e := range f.line.entries {
 		i, ok := b.at[e.Site]
 		if b.left == 0 || ok && len(b.list[i].Entries) >= o.SameSite || o.Skip != nil && o.Skip(e.Site) {
 			rest = append(rest, e)
@@ -102,12 +102,12 @@ func (f *Frontier) takeFirst(b *batch, o *BatchOptions) {
 			b.at[e.Site] = i
 			b.list = append(b.list, SiteEntries{Site: e.Site})
 		}
+		delete(f.line.pages, e.Page)
 		f.give(e)
 		b.list[i].Entries = append(b.list[i].Entries, e)
 		b.left--
 	}
-	clear(f.first[len(rest):])
-	f.first = rest
+	f.line.entries = rest
 }
 
 // A turn is a site's part in a batch.

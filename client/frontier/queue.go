@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 )
 
@@ -53,9 +52,9 @@ type Frontier struct {
 	held     int    // items in all windows
 	sites    table
 	out      map[PageID]given
-	first    []Entry // on demand, in their order
-	cash     *book   // nil unless the strategy is a Sharer
-	round    uint32  // of looking at the store's sites
+	line     line   // on demand
+	cash     *book  // nil unless the strategy is a Sharer
+	round    uint32 // of looking at the store's sites
 }
 
 // A site is what the frontier knows of one.
@@ -84,7 +83,7 @@ type given struct {
 // ready entries are read once; a page begins with the cash of its rank.
 func New(strategy Strategy, store Store, o *Options) (*Frontier, error) {
 	f := &Frontier{strategy: strategy, store: store, o: o.withDefaults(),
-		sites: newTable(), out: map[PageID]given{}}
+		sites: newTable(), out: map[PageID]given{}, line: line{pages: map[PageID]bool{}}}
 	if f.strategy == nil {
 		f.strategy = BreadthFirst{}
 	}
@@ -182,7 +181,7 @@ func (f *Frontier) Drop(pages []Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range pages {
-		f.first = slices.DeleteFunc(f.first, func(o Entry) bool { return o.Page == e.Page })
+		f.line.remove(e.Page)
 		s := f.sites.get(e.Site)
 		if g, ok := f.out[e.Page]; ok {
 			f.count(&g, false)
@@ -236,10 +235,9 @@ func (f *Frontier) put(s *site, x item) {
 func (f *Frontier) First(e Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, ok := f.out[e.Page]; ok || slices.ContainsFunc(f.first, func(o Entry) bool { return o.Page == e.Page }) {
-		return
+	if _, ok := f.out[e.Page]; !ok {
+		f.line.add(e)
 	}
-	f.first = append(f.first, e)
 }
 
 // Done says that pages were asked for and that the store has their new
@@ -278,7 +276,7 @@ func (f *Frontier) giveBack(p PageID) {
 	}
 	delete(f.out, p)
 	if g.first {
-		f.first = append(f.first, Entry{Page: p, Site: g.site, Rank: g.rank})
+		f.line.add(Entry{Page: p, Site: g.site, Rank: g.rank})
 	}
 	s := f.sites.get(g.site)
 	if s == nil || !g.counted {
@@ -293,7 +291,7 @@ func (f *Frontier) giveBack(p PageID) {
 func (f *Frontier) Len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := len(f.first)
+	n := len(f.line.entries)
 	for _, s := range f.sites.list {
 		n += s.left()
 	}

@@ -2,6 +2,26 @@ package frontier
 
 import "slices"
 
+// A line is what was asked for on demand, in that order.
+type line struct {
+	entries []Entry
+	pages   map[PageID]bool // in entries
+}
+
+func (l *line) add(e Entry) {
+	if !l.pages[e.Page] {
+		l.pages[e.Page] = true
+		l.entries = append(l.entries, e)
+	}
+}
+
+func (l *line) remove(p PageID) {
+	if l.pages[p] {
+		delete(l.pages, p)
+		l.entries = slices.DeleteFunc(l.entries, func(e Entry) bool { return e.Page == p })
+	}
+}
+
 // Take gives out one page out of turn, whether or not its time has come, for
 // a cycle that is open; false means that it is given out already. If it is
 // returned it is first in line.
@@ -11,7 +31,7 @@ func (f *Frontier) Take(e Entry) bool {
 	if _, ok := f.out[e.Page]; ok {
 		return false
 	}
-	f.first = slices.DeleteFunc(f.first, func(o Entry) bool { return o.Page == e.Page })
+	f.line.remove(e.Page)
 	f.give(e)
 	return true
 }

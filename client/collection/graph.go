@@ -1,0 +1,97 @@
+package collection
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// Graph returns all links: for each page that has some, in the order of their
+// IDs, the pages that it leads to, in that order too. The slice is valid until
+// the next step. The loop may use the collection, and what changes
+// meanwhile may be in it or not. It may be ranged over many times.
+func (c *Collection) Graph() iter.Seq2[frontier.PageID, []frontier.PageID] {
+	const atOnce = 1000 // so that no transaction is open for long
+	type row struct {
+		page     frontier.PageID
+		from, to int
+	}
+	return func(yield func(frontier.PageID, []frontier.PageID) bool) {
+		var rows []row
+		var links []frontier.PageID
+		var next []byte
+		for more := true; more; {
+			rows, links = rows[:0], links[:0]
+			err := c.reading(func(tx *bbolt.Tx) error {
+				cur := tx.Bucket(linksBucket).Cursor()
+				k, v := cur.Seek(next)
+				for ; k != nil && len(rows) < atOnce; k, v = cur.Next() {
+					if len(k) != 4 || bytes.Compare(k, next) < 0 {
+						return damaged(linksBucket, k)
+					}
+					list, ok := parseLinks(v)
+					if !ok {
+						return damaged(linksBucket, k)
+					}
+					rows = append(rows, row{keyPage(k), len(links), len(links) + len(list)})
+					links = append(links, list...)
+					after := pageKey(keyPage(k) + 1)
+					next = after[:]
+				}
+				more = k != nil
+				return nil
+			})
+			if err != nil {
+				return // whoever reads pages next is told that the file is damaged
+			}
+			for _, r := range rows {
+				if !yield(r.page, links[r.from:r.to]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// SetRanks gives pages their link scores, and with them other values and
+// places in the queue, some at a time. It returns the entries that are ready
+// and have another place.
+func (c *Collection) SetRanks(ranks iter.Seq2[frontier.PageID, float32]) ([]frontier.Entry, error) {
+	const atOnce = 1000
+	var queue []frontier.Entry
+	ids, values := make([]frontier.PageID, 0, atOnce), make([]float32, 0, atOnce)
+	write := func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.update(func(u *update) error {
+			for i, id := range ids {
+				w, err := u.get(id)
+				if err != nil {
+					return err
+				}
+				if w != nil && w.Rank != values[i] {
+					w.Rank = sane(values[i])
+					u.place(w)
+				}
+			}
+			u.finish = func() { queue = append(queue, u.queue...) }
+			return nil
+		})
+	}
+	for id, rank := range ranks {
+		if ids, values = append(ids, id), append(values, rank); len(ids) == atOnce {
+			if err := write(); err != nil {
+				return queue, fmt.Errorf("set ranks: %w", err)
+			}
+			ids, values = ids[:0], values[:0]
+		}
+	}
+	if err := write(); err != nil {
+		return queue, fmt.Errorf("set ranks: %w", err)
+	}
+	return queue, nil
+}

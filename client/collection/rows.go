@@ -1,0 +1,95 @@
+package collection
+
+import (
+	"maps"
+	"slices"
+
+	"go.etcd.io/bbolt"
+)
+
+// rows are records that are held back from a bucket, see stage, in parts of
+// neighbouring keys.
+type rows struct {
+	parts map[uint64]map[uint64][]byte
+	shift uint // a key without its last bits is the number of its part
+	n     int
+	size  int // bytes of the records
+}
+
+// A row is one record on its way.
+type row struct {
+	key   uint64
+	value []byte // not to be changed
+}
+
+const fullPart = 512 // records of a part: so many share the pages of the file, and are merged at once
+
+// get returns a record, nil if it is not held back.
+func (r *rows) get(key uint64) []byte { return r.parts[key>>r.shift][key] }
+
+func (r *rows) put(list []row) {
+	for _, x := range list {
+		part := r.parts[x.key>>r.shift]
+		if part == nil {
+			if r.parts == nil {
+				r.parts = map[uint64]map[uint64][]byte{}
+			}
+			part = map[uint64][]byte{}
+			r.parts[x.key>>r.shift] = part
+		}
+		if old, ok := part[x.key]; ok {
+			r.size -= len(old)
+		} else {
+			r.n++
+		}
+		r.size += len(x.value)
+		part[x.key] = x.value
+	}
+}
+
+func (r *rows) drop(parts []uint64) {
+	for _, p := range parts {
+		for _, v := range r.parts[p] {
+			r.n--
+			r.size -= len(v)
+		}
+		delete(r.parts, p)
+	}
+}
+
+func (r *rows) bytes() int { return r.size + 60*r.n }
+
+// merge writes parts that have been held back long enough, or are full, into
+// their bucket, and returns which. list is what comes next; last is the last
+// part that there may be.
+func (r *rows) merge(b *bbolt.Bucket, appendKey func([]byte, uint64) []byte, list []row, hand *lap, last, seq uint64, over bool) ([]uint64, error) {
+	var merged []uint64
+	for _, x := range list {
+		if p := x.key >> r.shift; len(r.parts[p]) >= fullPart && (len(merged) == 0 || merged[len(merged)-1] != p) {
+			merged = append(merged, p)
+		}
+	}
+	if over {
+		quota := 2*len(list) + 64
+		for ; quota > 0 && hand.at <= last; hand.at++ {
+			if n := len(r.parts[hand.at]); n > 0 {
+				merged = append(merged, hand.at)
+				quota -= n
+			}
+		}
+		if hand.at > last {
+			hand.round(seq)
+		}
+	}
+	slices.Sort(merged)
+	merged = slices.Compact(merged)
+	for _, p := range merged {
+		part := r.parts[p]
+		for _, key := range slices.Sorted(maps.Keys(part)) {
+			if err := b.Put(appendKey(nil, key), part[key]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return merged, nil
+}
