@@ -15,8 +15,8 @@ import (
 func digestKey(d protocol.Digest) uint64 { return binary.BigEndian.Uint64(d[:]) }
 
 // original returns the page that holds a parsed content and had it before page
-// id; 0 if there is none. From then on, id has it first.
-func (u *update) original(parsed protocol.Digest, id frontier.PageID) (frontier.PageID, error) {
+// id; nil if there is none. From then on, id has it first.
+func (u *update) original(parsed protocol.Digest, id frontier.PageID) (*work, error) {
 	key := digestKey(parsed)
 	first, ok := u.firsts[key]
 	if !ok {
@@ -29,17 +29,17 @@ func (u *update) original(parsed protocol.Digest, id frontier.PageID) (frontier.
 		}
 	}
 	if first == id {
-		return 0, nil
+		return nil, nil
 	}
 	if first != 0 {
 		w, err := u.get(first)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		if w != nil && w.has() && w.Parsed == parsed && w.Original == 0 {
-			return first, nil
+			return w, nil
 		}
 	}
 	u.firsts[key] = id
-	return 0, nil
+	return nil, nil
 }

@@ -126,20 +126,25 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *V
 	w.Title, w.Language, w.Canonical, w.NoIndex = clip(v.Title, maxTitle), v.Language, v.Canonical, v.NoIndex
 	w.Original = 0
 	if !v.Parsed.IsZero() {
-		var err error
-		if w.Original, err = u.original(v.Parsed, w.ID); err != nil {
+		original, err := u.original(v.Parsed, w.ID)
+		if err != nil {
 			return err
 		}
-		out.Duplicate = w.Original != 0
+		if original != nil {
+			w.Original = original.ID
+			// Of the same site: what is alike on two of them, such as the front page of
+			// a fresh installation, leads to pages of its own on each.
+			out.Duplicate = original.Site == w.Site
+		}
 	}
 	u.pay(w, asked, out)
-	return u.follow(w, v)
+	return u.follow(w, v, out.Duplicate)
 }
 
 // follow admits what a page leads to, unless it is a duplicate.
-func (u *update) follow(w *work, v *Visit) error {
+func (u *update) follow(w *work, v *Visit, duplicate bool) error {
 	var to []frontier.PageID
-	if w.Original == 0 {
+	if !duplicate {
 		to = u.idsFor(len(v.Links))
 		for i := range v.Links {
 			id, err := u.find(&v.Links[i])

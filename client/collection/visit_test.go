@@ -161,6 +161,25 @@ func TestLinksOfADuplicateAreIgnored(t *testing.T) {
 	want(t, "duplicate after a restart", r.visit("/x", 200, "sAME").Page.Original, r.page("/b").ID)
 }
 
+// What is alike on two sites leads to pages of its own on each.
+func TestAlikeOnTwoSites(t *testing.T) {
+	r := newRig(t)
+	const other = "http://other.test/"
+	r.find("/")
+	r.visit("/", 200, "Welcome", "/a")
+	p := r.commit(collection.Turn{Finds: []collection.Find{{URL: other}}}).New[0]
+	v := r.answer("/", 200, "Welcome")
+	v.Page, v.Links = p.ID, []collection.Find{{URL: other + "a", Depth: 1}}
+	out := r.commit(collection.Turn{Visits: []collection.Visit{v}})
+	if d := out.Visited[0]; d.Duplicate || d.Page.Original != r.page("/").ID {
+		t.Errorf("visited %+v", d)
+	}
+	if _, ok := r.c.Known(other + "a"); !ok {
+		t.Error("the link on the other site was not followed")
+	}
+	check(t, r.c)
+}
+
 func TestRedirect(t *testing.T) {
 	r := newRig(t)
 	r.find("/old")

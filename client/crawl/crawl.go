@@ -131,22 +131,26 @@ type run struct {
 	claims       map[frontier.PageID]claim // notices that were taken and are not judged
 	busy         int                       // tasks given to the harvester and not committed, and other work that may find pages
 	batches      uint64
-	enough       string // why the crawl is to end; empty: it is not
+	readmits     map[frontier.SiteID]bool // sites whose forbidden pages are to be looked at again
+	readmitting  bool                     // somebody does
+	enough       string                   // why the crawl is to end; empty: it is not
 
 	storm   trust.Storm[frontier.SiteID] // notices that wait until those before them are judged
 	drained time.Time                    // when the keeper last looked at it
+	expired time.Time                    // when it last looked for claims that are too old
 	count   counters
 	callers sync.RWMutex   // held for reading by who sends to reads from outside
 	group   sync.WaitGroup // followers
 	begun   sync.WaitGroup // what readers have begun
 	fail    context.CancelCauseFunc
+	stop    context.CancelFunc // ends the asking: what is not asked for yet is given back
 }
 
 func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r := &run{Crawler: c, log: c.Log, began: time.Now(),
 		answers: make(chan *harvest.Answer, 64), reads: make(chan read, 256),
 		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}}
+		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
@@ -183,7 +187,14 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 			fail(&failure{err})
 		}
 	})
-	if err := r.harvest(work); err != nil && ctx.Err() == nil {
+	asking, stop := context.WithCancel(work)
+	defer stop()
+	r.stop = stop
+	if c.Stop.After > 0 {
+		timer := time.AfterFunc(c.Stop.After, func() { r.checkStop(time.Now()) })
+		defer timer.Stop()
+	}
+	if err := r.harvest(asking); err != nil && ctx.Err() == nil {
 		fail(&failure{err})
 	}
 	fail(nil) // followers end
@@ -200,6 +211,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	if errors.As(context.Cause(work), &f) {
 		return f.err
 	}
+	r.regret()
 	return nil
 }
 

@@ -123,3 +123,34 @@ func TestSilentSite(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A site that answers its front page for whatever does not exist has a front
+// page all the same.
+func TestFrontPageForEverything(t *testing.T) {
+	front := page("front", "/p1.html")
+	pages := map[string]string{"/": front, "/lost.html": front}
+	var links []string
+	for i := 2; i < 30; i++ {
+		path := fmt.Sprintf("/p%d.html", i)
+		links = append(links, path)
+		pages[path] = page(path, "/", "/lost.html")
+	}
+	pages["/p1.html"] = page("p1", links...)
+	w := newWeb(t, pages)
+	w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		if _, ok := pages[req.URL.Path]; !ok && strings.HasSuffix(req.URL.Path, ".html") {
+			req.URL.Path = "/"
+		}
+		w.ServeHTTP(rw, req)
+	})
+	col := open(t, filepath.Join(t.TempDir(), "crawl"))
+	defer col.Close()
+	if err := crawler(col, w.URL+"/p1.html").Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]collection.State{"/": collection.Held, "/lost.html": collection.Refused, "/p29.html": collection.Held} {
+		if p, _, err := col.Page(w.URL + path); err != nil || p.State != want {
+			t.Errorf("%s is %v (%s), want %v; %v", path, p.State, p.Fault, want, err)
+		}
+	}
+}

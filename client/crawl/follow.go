@@ -56,9 +56,10 @@ func (r *run) followed(src *source) collection.Source {
 	r.mu.Lock()
 	st, s := src.site, src.Source
 	r.mu.Unlock()
-	t := r.Harvester.Transport(st.Origin)
+	allow := func(u string) error { return r.allowed(st, u) }
+	t := r.Harvester.Checked(st.Origin, allow)
 	from := &client.Source{Base: s.URL, UserAgent: r.Harvester.Agent, Poll: orElse(r.ManifestEvery, manifestEvery),
-		NoStream: r.NoStreams, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: func(u string) error { return r.allowed(st, u) }}
+		NoStream: r.NoStreams, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
 	cursor := s.Cursor
 	if r.Once {
 		asked := false
@@ -133,7 +134,9 @@ func (r *run) allowed(st *site, u string) error {
 // A forbiddenError is why something is not asked for.
 type forbiddenError struct{ url, rule string }
 
-func (e *forbiddenError) Error() string { return fmt.Sprintf("%.200s is not asked for: %s", e.url, e.rule) }
+func (e *forbiddenError) Error() string {
+	return fmt.Sprintf("%.200s is not asked for: %s", e.url, e.rule)
+}
 
 func signalOf(d client.Door) collection.Signal {
 	switch d {

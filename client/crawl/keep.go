@@ -74,6 +74,7 @@ func (r *run) keep() error {
 			}
 			clear(turn)
 			turn = turn[:0]
+			r.checkStop(time.Now())
 			if err := r.drain(time.Now()); err != nil {
 				r.log.Error("take in notices", "err", err)
 			}

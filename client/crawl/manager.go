@@ -61,9 +61,6 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 		b.Sites[i].Tasks = append(b.Sites[i].Tasks, t)
 	}
 	if r.enough == "" {
-		r.enough = r.stopped(now)
-	}
-	if r.enough == "" {
 		r.askSources(now, add)
 		if err := r.askPages(now, add); err != nil {
 			return nil, now, err
@@ -141,6 +138,20 @@ func (r *run) patience() time.Duration {
 	return time.Minute
 }
 
+// checkStop ends the crawl if it has had enough: at once, and not when the
+// batch that is open has been asked for, which may take hours.
+func (r *run) checkStop(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.enough == "" {
+		r.enough = r.stopped(now)
+	}
+	if r.enough != "" {
+		r.stop()
+		r.rouse()
+	}
+}
+
 // stopped says why the crawl has had enough (V30), or nothing.
 func (r *run) stopped(now time.Time) string {
 	switch s := r.Stop; {
@@ -148,7 +159,7 @@ func (r *run) stopped(now time.Time) string {
 		return "enough pages"
 	case s.Bytes > 0 && r.count.Bytes.Load() >= s.Bytes:
 		return "enough bytes"
-	case s.After > 0 && now.Sub(r.began) >= s.After:
+	case s.After > 0 && now.Sub(r.began) >= s.After-time.Millisecond:
 		return "enough time"
 	}
 	return ""
@@ -236,6 +247,18 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
 		}
 		for i := range pages {
 			p := &pages[i]
+			if p.State == collection.Excluded || p.At.After(now.Add(time.Second)) {
+				r.front.Done([]frontier.PageID{p.ID}) // it has changed since the frontier heard of it
+				continue
+			}
+			if r.Stop.Value > 0 && !p.Told && p.Value < r.Stop.Value {
+				r.front.Done([]frontier.PageID{p.ID})
+				continue
+			}
+			if r.Once && !p.Told && p.Last.After(r.began) {
+				r.front.Done([]frontier.PageID{p.ID}) // a crawl that is to end visits nothing twice
+				continue
+			}
 			if rule := r.Seeder.Forbids(p.URL); rule != "" {
 				forbidden = append(forbidden, collection.Visit{Page: p.ID, Exclude: rule})
 				continue

@@ -18,6 +18,7 @@ import (
 // A claim is a notice that was taken: the next visit of its page judges it.
 type claim struct {
 	trust.Claim
+	site  frontier.SiteID
 	voice string
 	by    collection.Signal
 }
@@ -28,13 +29,17 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	taken := map[frontier.PageID]claim{}
 	o := collection.ApplyOptions{
 		Admit: func(url string) collection.Find {
-			return find(r.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed}), protocol.Depth(url), by)
+			v := r.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed})
+			if !v.OK && !byRobots(v) {
+				return collection.Find{}
+			}
+			return find(v, protocol.Depth(url), by)
 		},
 		Take: func(p *collection.Page, item *protocol.Item) bool {
 			r.judging.Lock()
 			defer r.judging.Unlock()
 			v := st.trust.Voice(string(by))
-			if old, ok := r.claims[p.ID]; ok && old.voice == string(by) {
+			if _, ok := taken[p.ID]; ok || r.claims[p.ID].by == by {
 				return true // said again before it could be judged
 			}
 			said := trust.Claim{At: now, Modified: item.Modified, Digest: item.Digest}
@@ -52,7 +57,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 				return false
 			}
 			st.underWay[by]++
-			taken[p.ID] = claim{voice: string(by), by: by, Claim: said}
+			taken[p.ID] = claim{site: st.ID, voice: string(by), by: by, Claim: said}
 			return true
 		},
 	}
@@ -70,6 +75,9 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	}
 	r.judging.Lock()
 	for id, c := range taken {
+		if old, ok := r.claims[id]; ok {
+			st.underWay[old.by]-- // another voice has said so, too: the last one is judged
+		}
 		r.claims[id] = c
 	}
 	r.judging.Unlock()
@@ -77,6 +85,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	if len(taken)+done.Ignored > 0 {
 		r.touch(st)
 	}
+	r.counted(done.New)
 	r.front.Drop(done.Dropped)
 	r.front.Add(done.Queue)
 	r.mu.Unlock()
@@ -87,12 +96,32 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	return nil
 }
 
+// counted tells the Seeder how many pages sites have that were listed: what it
+// takes of a site is bounded. The run's lock is held.
+func (r *run) counted(pages []collection.Page) {
+	of := map[string]int{}
+	for i := range pages {
+		of[protocol.Origin(pages[i].URL)]++
+	}
+	for origin, n := range of {
+		r.Seeder.Count(origin, seed.Tally{Depth: -1, New: n})
+		if st := r.origins[origin]; st != nil {
+			st.Pages += n
+			r.touch(st)
+		}
+	}
+	r.count.New.Add(int64(len(pages)))
+}
+
 // visited takes in what a visit has shown: of the notice that led to it, and of
 // the site's shape. The run's lock is held.
 func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	st := r.sites[d.Page.Site]
 	if st == nil {
 		return
+	}
+	if v.Status != 0 {
+		st.silences = 0
 	}
 	if d.Changed {
 		r.count.Changed.Add(1)
@@ -133,18 +162,53 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 // justChanged is how long after a visit that found a change a notice may be about that change.
 const justChanged = 10 * time.Minute
 
+// lookEvery is how often a site that says too much is looked at as a whole.
+const lookEvery = time.Hour
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
 // drainEvery is how often what waits for room is looked at, and drainMost how much of it.
 const (
 	drainEvery = time.Second
 	drainMost  = 1000
 )
 
+// oldest is how long a notice may wait to be judged. A page may never be
+// visited, or settled without a visit: then its notice is to keep no room.
+const oldest = 24 * time.Hour
+
+// expire forgets the claims that are too old to be judged.
+func (r *run) expire(now time.Time) {
+	if now.Sub(r.expired) < oldest/24 {
+		return
+	}
+	r.expired = now
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	for id, c := range r.claims {
+		if now.Sub(c.At) > oldest {
+			delete(r.claims, id)
+			if st := r.sites[c.site]; st != nil {
+				st.underWay[c.by]--
+			}
+		}
+	}
+}
+
 // drain takes in what sites have said while there was no room for more of it.
 func (r *run) drain(now time.Time) error {
-	if r.storm.Len() == 0 || now.Sub(r.drained) < drainEvery {
+	if now.Sub(r.drained) < drainEvery {
 		return nil
 	}
 	r.drained = now
+	r.expire(now)
 	type voice struct {
 		site frontier.SiteID
 		by   string
@@ -168,13 +232,17 @@ func (r *run) drain(now time.Time) error {
 	}
 	// Whoever said too much is looked at as a whole: his sources are asked again.
 	sites, all := r.storm.Degraded()
+	if len(sites) == 0 && !all {
+		return nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, st := range r.sites {
 		if all || slices.Contains(sites, st.ID) {
 			for _, src := range st.sources {
-				if src.Kind != collection.Robots && !src.busy && src.At.After(now) {
-					r.plan(src, now)
+				// As often as he speaks too much would be too often.
+				if at := later(now, src.Polled.Add(lookEvery)); src.Kind != collection.Robots && !src.busy && at.Before(src.At) {
+					r.plan(src, at)
 				}
 			}
 		}

@@ -24,15 +24,58 @@ func (r *run) readAll(g *gather.Gatherer) {
 			r.log.Debug("no answer", "url", a.Task.URL, "fault", a.Fault, "err", a.Err)
 		}
 		switch {
-		case a.Fault == harvest.FaultStopped && a.Page != 0:
+		case notAsked(a) && a.Page != 0:
+			r.leave(a)
 			r.reads <- read{again: []frontier.PageID{a.Page}, busy: 1}
 			a.Release()
 		case a.Page == 0:
 			r.readSource(a, g, &page)
 		default:
-			v := r.visit(a, g, &page)
-			r.reads <- read{visits: []collection.Visit{v}, answer: a, busy: 1}
+			x := read{visits: []collection.Visit{r.visit(a, g, &page)}, answer: a, busy: 1}
+			if !r.Collection.Stores() { // the memory is of use for the next answer already
+				v := &x.visits[0]
+				v.Length, v.Body = int64(len(v.Body)), nil
+				a.Release()
+			}
+			r.reads <- x
 		}
+	}
+}
+
+// isPage reports whether an answer brings the page: what a proxy has changed on the way (203) is one, too.
+func isPage(status int) bool {
+	return status == http.StatusOK || status == http.StatusNonAuthoritativeInfo
+}
+
+// notAsked reports whether a page was not asked for after all: the batch has
+// ended, or its site has been silent too often.
+func notAsked(a *harvest.Answer) bool {
+	if a.Fault == harvest.FaultStopped {
+		return true
+	}
+	return a.Asked.IsZero() && (a.Fault == harvest.FaultConnect || a.Fault == harvest.FaultTimeout || a.Fault == harvest.FaultProtocol)
+}
+
+// How long a site is left alone that has been silent for several pages in a
+// row; twice as long each time, until it answers.
+const (
+	firstQuiet = time.Minute
+	lastQuiet  = 12 * time.Hour
+)
+
+// leave leaves a site alone whose pages were not asked for since others before
+// them got no answer: they are not to blame, and wait with it.
+func (r *run) leave(a *harvest.Answer) {
+	if a.Fault == harvest.FaultStopped {
+		return
+	}
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if st := r.sites[a.Site]; st != nil && !now.Before(st.Quiet) {
+		st.silences = min(st.silences+1, 16)
+		st.Quiet = now.Add(min(firstQuiet<<(st.silences-1), lastQuiet))
+		r.touch(st)
 	}
 }
 
@@ -59,7 +102,7 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 		}
 	}
 	switch {
-	case a.Status == http.StatusOK:
+	case isPage(a.Status):
 		v.Body, v.Cut = a.Body, a.Fault == harvest.FaultSize
 		if r.NoParse {
 			v.Digest = protocol.Sum(a.Body)
@@ -74,7 +117,7 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 			r.admit(a, page, &v)
 		}
 	case a.Location != "":
-		if f := find(r.Seeder.Admit(seed.Ref{URL: a.Location, Depth: a.Depth, Kind: seed.Redirect}), a.Depth, collection.ByLink); f.URL != "" {
+		if f := find(r.Seeder.Admit(seed.Ref{URL: a.Location, Depth: a.Depth + 1, Kind: seed.Redirect}), a.Depth+1, collection.ByLink); f.URL != "" {
 			v.Target = &f
 		}
 	}

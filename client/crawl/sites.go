@@ -20,6 +20,7 @@ type site struct {
 	underWay map[collection.Signal]int // notices taken and not judged
 	soft     softProbe
 	dirty    bool   // Trust, Shape, Delay or Quiet are other than stored
+	silences int    // in a row, see leave
 	asking   int    // sources of it that are asked and not taken in
 	silent   string // why nothing of it may be asked for at present, robots.txt apart
 	first    bool   // its manifest is being read for the first time: pages wait for that
@@ -134,7 +135,13 @@ func (r *run) obey(st *site, now time.Time) (changed bool) {
 	if d > 0 || changed {
 		r.Harvester.Pace(st.Origin, d)
 	}
-	st.silent = r.Seeder.Silent(st.Origin)
+	if silent := r.Seeder.Silent(st.Origin); silent != st.silent {
+		st.silent = silent
+		if st.Fault = silent; silent != "" {
+			st.FaultAt = now
+		}
+		r.touch(st)
+	}
 	return changed
 }
 

@@ -52,9 +52,10 @@ func (r *run) softAnswered(st *site, a *harvest.Answer, g *gather.Gatherer, page
 	r.rouse()
 }
 
-// looksGone reports whether content is what a site answers for what does not exist.
+// looksGone reports whether content is what a site answers for what does not
+// exist. The front page never is: some sites answer with it.
 func (r *run) looksGone(a *harvest.Answer, page *gather.Page) bool {
-	if page.Parsed.IsZero() {
+	if page.Parsed.IsZero() || a.Task.URL == protocol.Origin(a.Task.URL)+"/" {
 		return false
 	}
 	r.mu.Lock()

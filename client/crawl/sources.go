@@ -258,11 +258,15 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 // own, and to its robots.txt.
 func (r *run) chase(src *source, a *harvest.Answer) (body []byte, status int) {
 	to, from := a.Location, src.site
+	var allow func(string) error
+	if src.Kind != collection.Robots {
+		allow = func(u string) error { return r.allowed(from, u) }
+	}
 	for range 5 {
-		if src.Kind != collection.Robots && (protocol.Origin(to) != from.Origin || r.allowed(from, to) != nil) {
+		if allow != nil && (protocol.Origin(to) != from.Origin || allow(to) != nil) {
 			return nil, http.StatusNotFound
 		}
-		c := &http.Client{Transport: r.Harvester.Transport(protocol.Origin(to)), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		c := &http.Client{Transport: r.Harvester.Checked(protocol.Origin(to), allow), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		b, resp, err := fetchSmall(r.ctx, c, to, sourceBytes(src.Kind))
 		if err != nil {
 			return nil, 0

@@ -5,6 +5,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/frontier"
 )
 
 // begin takes in the start pages that are not known yet, before anything is asked (V21).
@@ -55,27 +56,66 @@ func (r *run) again() error {
 	return turn()
 }
 
-// readmit asks the Seeder again about the pages that an earlier robots.txt
-// forbade. What is forbidden now is found out before it is asked for.
+// readmit asks the Seeder again about the pages that an earlier robots.txt of a
+// site forbade. What is forbidden now is found out before it is asked for. The
+// run's lock is held.
 func (r *run) readmit(st *site) {
-	r.busy++
-	r.begun.Go(func() {
-		x := read{busy: 1}
+	r.readmits[st.ID] = true
+	if !r.readmitting {
+		r.readmitting = true
+		r.busy++
+		r.begun.Go(r.readmitAll)
+	}
+}
+
+// readmitAll goes through all pages, for as many sites at a time as wait for
+// it: that takes long in a large collection.
+func (r *run) readmitAll() {
+	for {
+		r.mu.Lock()
+		sites := r.readmits
+		r.readmits = map[frontier.SiteID]bool{}
+		r.readmitting = len(sites) > 0
+		r.mu.Unlock()
+		if len(sites) == 0 {
+			r.reads <- read{busy: 1}
+			return
+		}
+		var finds []collection.Find
 		for p, err := range r.Collection.Pages(r.ctx) {
 			if err != nil {
 				break // it is found out elsewhere, too
 			}
-			if p.Site != st.ID || p.State != collection.Excluded || !strings.HasPrefix(p.Why, robotsRule) {
+			if p.State != collection.Excluded || !sites[p.Site] || !strings.HasPrefix(p.Why, robotsRule) || r.Seeder.Forbids(p.URL) != "" {
 				continue
 			}
-			if r.Seeder.Forbids(p.URL) == "" {
-				x.finds = append(x.finds, collection.Find{URL: p.URL, Depth: p.Depth, By: p.By, Dynamic: p.Dynamic})
-			}
-			if len(x.finds) == turnSize {
-				r.reads <- read{finds: x.finds}
-				x.finds = nil
+			finds = append(finds, collection.Find{URL: p.URL, Depth: p.Depth, By: p.By, Dynamic: p.Dynamic})
+			if len(finds) == turnSize {
+				r.reads <- read{finds: finds}
+				finds = nil
 			}
 		}
-		r.reads <- x
-	})
+		r.reads <- read{finds: finds}
+	}
+}
+
+// mostRegret is how many sites are named that could not be crawled.
+const mostRegret = 10
+
+// regret says of which sites nothing could be asked for.
+func (r *run) regret() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, st := range r.sites {
+		if st.robots == nil || st.robots.Polled.IsZero() || st.silent == "" {
+			continue
+		}
+		if n++; n <= mostRegret {
+			r.log.Warn("nothing more could be asked for", "site", st.Origin, "since", st.silent)
+		}
+	}
+	if n > mostRegret {
+		r.log.Warn("and of other sites neither", "sites", n-mostRegret)
+	}
 }

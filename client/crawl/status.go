@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/frontier"
 )
@@ -18,8 +18,8 @@ type counters struct {
 
 // asked counts an answer.
 func (c *counters) asked(a *harvest.Answer) {
-	if a.Fault == harvest.FaultStopped {
-		return
+	if a.Fault == harvest.FaultStopped || a.Asked.IsZero() {
+		return // it was not asked for
 	}
 	c.Requests.Add(1)
 	c.Wire.Add(a.Wire)
@@ -27,7 +27,7 @@ func (c *counters) asked(a *harvest.Answer) {
 	case a.Fault != "" && a.Fault != harvest.FaultSize:
 		c.Faults.Add(1)
 	case a.Page == 0:
-	case a.Status == http.StatusOK:
+	case isPage(a.Status):
 		c.Fetched.Add(1)
 		c.Bytes.Add(int64(len(a.Body)))
 	case a.Status == http.StatusNotModified:
@@ -105,7 +105,7 @@ func (r *run) followedNow() map[frontier.SiteID]bool {
 	of := map[frontier.SiteID]bool{}
 	for id, st := range r.sites {
 		for _, src := range st.sources {
-			if src.busy && (src.Door == string(client.Stream) || src.Door == string(client.Changes)) {
+			if src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() && src.Fault == "" {
 				of[id] = true
 			}
 		}

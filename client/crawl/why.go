@@ -63,7 +63,7 @@ func Explain(col *collection.Collection, s *seed.Seeder, policy fresh.Policy, q 
 	}
 	if p.Original != 0 {
 		if o, ok, _ := col.PageByID(p.Original); ok {
-			w.Rules = append(w.Rules, "its content is that of "+o.URL+": its links are not followed")
+			w.Rules = append(w.Rules, "its content is that of "+o.URL+": on one site, its links are not followed")
 		}
 	}
 	if p.Fails > 0 {

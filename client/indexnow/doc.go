@@ -19,7 +19,7 @@
 // A notice is believed for the host that serves its key, and for no other. The
 // key's file is asked for by the crawler's own Transport, so politeness and
 // its guard against private addresses hold for it, and it is asked for
-// seldom: a proved key counts for a day, a host is asked at most ten times an
-// hour for keys that it turns out not to have. What a notice is worth is for
+// seldom: a proved key counts for a day, and of the keys that a host turns out
+// not to have at most ten an hour are looked for. What a notice is worth is for
 // package trust to say.
 package indexnow

@@ -11,27 +11,21 @@ type bucket struct {
 	at   time.Time
 }
 
-// wait returns how long it is until n may be taken, 0 for now.
-func (b *bucket) wait(n, burst, perHour int, now time.Time) time.Duration {
+// take takes n, or nothing and returns how long it is until it may.
+func (b *bucket) take(n, burst, perHour int, now time.Time) time.Duration {
 	if since := now.Sub(b.at); since > 0 {
 		b.used = max(b.used-since.Hours()*float64(perHour), 0)
 	}
 	b.at = now
-	over := b.used + float64(n) - float64(burst)
-	if over <= 0 {
-		return 0
-	}
-	return max(time.Duration(over/float64(perHour)*float64(time.Hour)), time.Second)
-}
-
-// take takes n, or nothing and returns how long it is until it may.
-func (b *bucket) take(n, burst, perHour int, now time.Time) time.Duration {
-	if w := b.wait(n, burst, perHour, now); w > 0 {
-		return w
+	if over := b.used + float64(n) - float64(burst); over > 0 {
+		return max(time.Duration(over/float64(perHour)*float64(time.Hour)), time.Second)
 	}
 	b.used += float64(n)
 	return 0
 }
+
+// give gives n back.
+func (b *bucket) give(n int) { b.used = max(b.used-float64(n), 0) }
 
 // A cache remembers the maxHosts things that were used last. Its zero value is empty.
 type cache[K comparable, V any] struct {

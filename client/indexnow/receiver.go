@@ -153,7 +153,9 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			w.Header().Set("Retry-After", strconv.Itoa(int((no.again+time.Second-1)/time.Second)))
 		}
 	} else if err != nil {
-		r.log().Error("indexnow: a notice could not be stored", "err", err)
+		if req.Context().Err() == nil { // else whoever sent it has gone
+			r.log().Error("indexnow: a notice could not be stored", "err", err)
+		}
 		status, why = http.StatusServiceUnavailable, "it cannot be stored now"
 		w.Header().Set("Retry-After", "60")
 	}

@@ -352,6 +352,23 @@ func TestAForgerMakesUsAskSeldom(t *testing.T) {
 	})
 }
 
+func TestAForgerInAHurryMakesUsAskSeldom(t *testing.T) {
+	story(t, func(w *world) {
+		w.serve(keyFile, answer(200, key))
+		w.want("the site itself", w.post("example.org", "https://example.org/a"), 200)
+		var all sync.WaitGroup
+		for i := range 200 { // at once, before the first key is looked at
+			all.Go(func() {
+				w.say(map[string]any{"host": "example.org", "key": fmt.Sprintf("forged-%06d", i), "urlList": []string{"https://example.org/x"}})
+			})
+		}
+		all.Wait()
+		if n := w.requests(); n > 1+10 {
+			t.Errorf("the site was asked %d times, want at most 11", n)
+		}
+	})
+}
+
 func TestAHostMaySaySoMuch(t *testing.T) {
 	story(t, func(w *world) {
 		w.serve(keyFile, answer(200, key))

@@ -96,16 +96,20 @@ func (r *Receiver) look(n notice) (c *check, known bool, err error) {
 	if c := r.checks[n.proof]; c != nil {
 		return c, false, nil
 	}
-	if wait := r.account(n.host).fails.wait(1, failBurst, failsPerHour, now); wait > 0 {
+	// Each counts as a failure until it is none: many may come before the first is looked at.
+	fails := &r.account(n.host).fails
+	if wait := fails.take(1, failBurst, failsPerHour, now); wait > 0 {
 		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys that this host does not have", wait}
 	}
 	if wait := r.fresh.take(1, lookBurst, looksPerHour, now); wait > 0 {
+		fails.give(1)
 		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys to look at", wait}
 	}
 	c = &check{proof: n.proof, host: n.host, done: make(chan struct{})}
 	select {
 	case r.queue <- c:
 	default:
+		fails.give(1)
 		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys to look at", 10 * time.Second}
 	}
 	r.checks[n.proof] = c
@@ -212,12 +216,11 @@ func (r *Receiver) check(ctx context.Context, c *check) {
 			return
 		}
 		c.err = &refusal{http.StatusTooManyRequests, "the key cannot be looked at now", badFor}
-		r.account(c.host).fails.take(1, failBurst, failsPerHour, now)
 	case held:
 		r.good.put(c.proof, now.Add(goodFor))
+		r.account(c.host).fails.give(1)
 	default:
 		r.bad.put(c.proof, now.Add(badFor))
-		r.account(c.host).fails.take(1, failBurst, failsPerHour, now)
 		c.err = refuse(http.StatusForbidden, "%s does not hold the key", c.location)
 	}
 	delete(r.checks, c.proof)

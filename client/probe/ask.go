@@ -22,6 +22,7 @@ type asker struct {
 	client *http.Client
 	robots map[string]*robots.File // by origin
 
+	begun time.Time
 	count int
 	bytes int64
 	last  time.Time // end of the last answer
@@ -55,7 +56,7 @@ type listed struct {
 const maxListed = 50_000 // that are remembered
 
 func newAsker(p *Prober, r *Report) *asker {
-	a := &asker{p: p, report: r, robots: make(map[string]*robots.File)}
+	a := &asker{p: p, report: r, begun: time.Now(), robots: make(map[string]*robots.File)}
 	c := http.Client{Timeout: timeout}
 	if p.HTTP != nil {
 		c = http.Client{Transport: p.HTTP.Transport, Timeout: p.HTTP.Timeout}
@@ -107,6 +108,7 @@ func (r *reply) html() bool {
 var (
 	errBudget = errors.New("the probe ended early: all its requests were used up")
 	errEnough = errors.New("the probe ended early: the site asked for no more")
+	errSlow   = errors.New("the probe ended early: with the Crawl-delay that the site wants it would take too long")
 )
 
 // A forbiddenError says that robots.txt forbids a URL.
@@ -195,7 +197,11 @@ func (a *asker) wait(ctx context.Context, f *robots.File) error {
 		wait = 2 * time.Second
 	}
 	if f != nil {
-		wait = max(wait, min(f.CrawlDelay(a.p.token()), longestDelay))
+		if delay := f.CrawlDelay(a.p.token()); delay > wait {
+			if wait = delay; time.Since(a.begun)+wait > longestProbe {
+				return errSlow
+			}
+		}
 	}
 	t := time.NewTimer(wait - time.Since(a.last))
 	defer t.Stop()

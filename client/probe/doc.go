@@ -8,7 +8,8 @@
 // named, the sitemap again, and the www twin (P08). It waits between them as
 // long as Prober.Wait and the site's Crawl-delay say, asks for nothing that
 // robots.txt forbids, and stops when the site says that it has enough (429, or
-// 503 with a Retry-After).
+// 503 with a Retry-After), or when a Crawl-delay would make it take more than
+// half an hour.
 //
 // # What freshness costs
 //

@@ -49,7 +49,7 @@ type Prober struct {
 const (
 	defaultAgent    = "parley (+https://github.com/parleyweb/parley)"
 	maxRequests     = 40
-	longestDelay    = 30 * time.Second // that is waited for here, of a Crawl-delay
+	longestProbe    = 30 * time.Minute // where it is the site that wants it slow
 	timeout         = 30 * time.Second
 	maxMoves        = 3 // to other origins, of the page itself
 	maxRedirects    = 5

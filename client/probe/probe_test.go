@@ -424,9 +424,9 @@ func TestTheProbeIsPolite(t *testing.T) {
 		t.Errorf("the cost is that of a request every %v, want every minute", r.Cost.Delay)
 	}
 	for robots, gap := range map[string]time.Duration{
-		"":                                 2 * time.Second,
-		"User-agent: *\nCrawl-delay: 10":   10 * time.Second,
-		"User-agent: *\nCrawl-delay: 3600": 30 * time.Second,
+		"":                                2 * time.Second,
+		"User-agent: *\nCrawl-delay: 10":  10 * time.Second,
+		"User-agent: *\nCrawl-delay: 300": 5 * time.Minute,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			files := plain(pagesOf(map[string]string{"/": "<!DOCTYPE html>", "/robots.txt": robots, "/sitemap.xml": sitemapOf(20, func(int) time.Time { return time.Time{} })}, 20))
@@ -434,7 +434,11 @@ func TestTheProbeIsPolite(t *testing.T) {
 				time.Sleep(700 * time.Millisecond)
 				files(w, r)
 			}
-			_, w := probeOf(t, slow, func(p *probe.Prober) { p.Wait = 0 })
+			begin := time.Now()
+			r, w := probeOf(t, slow, func(p *probe.Prober) { p.Wait = 0 })
+			if took := time.Since(begin); took > 30*time.Minute || len(w.log) < 3 || (gap > time.Minute) != (r.Fault != "") {
+				t.Errorf("%q: %d requests in %v, fault %q", robots, len(w.log), took, r.Fault)
+			}
 			for i, l := range w.log[1:] {
 				if strings.HasPrefix(l.url, "https://www.") {
 					continue // a robots.txt of its own

@@ -31,10 +31,6 @@ func (w Worth) String() string {
 // Signal reports whether a date that has moved is a notice of a change.
 func (w Worth) Signal() bool { return w == Unproved || w == Good || w == Frozen }
 
-// Silence reports whether a date that has not moved says that the page has
-// not changed: only proved dates do.
-func (w Worth) Silence() bool { return w == Good }
-
 // Dates is how honest the dates of one kind are that a site states: those of
 // its sitemap, its manifest or its Last-Modified headers. It begins by [Record.Date].
 type Dates struct {

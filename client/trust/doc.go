@@ -38,8 +38,7 @@
 //
 // # Storms
 //
-// A [Bucket] bounds how often a site, and all sites together, may call; a
-// [Storm] holds what they said until it is taken in, the last word of each URL
+// A [Storm] holds what sites said until it is taken in, the last word of each URL
 // only. Whoever says more than may be held is degraded: his notices are dropped
 // together, and he is to be looked at as a whole instead, by his manifest or by
 // polling, and no oftener for that than he would be anyway. So memory is bounded

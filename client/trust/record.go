@@ -13,12 +13,6 @@ import (
 type Record struct {
 	Voices []Voice
 	Dates  []Dates
-	Bucket Bucket // of the site's notices
-
-	// Look says that notices of the site were dropped: it is to be looked at
-	// as a whole, by its manifest, its sitemap or by polling its pages; then
-	// whoever did so sets it to false.
-	Look bool
 }
 
 const (
@@ -77,9 +71,7 @@ const recordVersion = 1
 
 // Append writes the record.
 func (r *Record) Append(b []byte) []byte {
-	b = append(b, recordVersion, flags(r.Look))
-	b = r.Bucket.append(b)
-	b = append(b, byte(min(len(r.Voices), maxVoices)))
+	b = append(b, recordVersion, byte(min(len(r.Voices), maxVoices)))
 	for i := range r.Voices[:min(len(r.Voices), maxVoices)] {
 		b = r.Voices[i].append(b)
 	}
@@ -100,8 +92,6 @@ func Parse(b []byte) (Record, error) {
 	if v := d.byte(); v != recordVersion {
 		return rec, fmt.Errorf("read trust record: version %d", v)
 	}
-	rec.Look = d.byte()&1 != 0
-	rec.Bucket.read(&d)
 	if n := int(d.byte()); n <= maxVoices {
 		for range n {
 			var v Voice

@@ -2,42 +2,8 @@ package trust
 
 import (
 	"container/heap"
-	"encoding/binary"
-	"math"
 	"sync"
-	"time"
 )
-
-// A Rate is how many notices may come.
-type Rate struct {
-	PerSecond float64
-	Burst     int // at once, after a quiet time
-}
-
-// A Bucket holds what is left of a Rate. The zero value is full.
-type Bucket struct {
-	used float32 // of the burst
-	at   int64   // when that was so, Unix milliseconds
-}
-
-// Take takes up to n, and returns how many there were.
-func (r Rate) Take(b *Bucket, n int, now time.Time) int {
-	ms := now.UnixMilli()
-	if since := ms - b.at; since > 0 { // a clock that was set back brings nothing
-		b.used = float32(max(float64(b.used)-float64(since)/1000*max(r.PerSecond, 0), 0))
-	}
-	b.at = ms
-	got := min(max(n, 0), max(int(math.Floor(float64(r.Burst)-float64(b.used))), 0))
-	b.used += float32(got)
-	return got
-}
-
-func (b *Bucket) append(out []byte) []byte {
-	out = appendFloat(out, b.used)
-	return binary.AppendVarint(out, b.at)
-}
-
-func (b *Bucket) read(d *decoder) { b.used, b.at = d.float(), max(d.varint(), 0) }
 
 // A Storm holds what sites have said until it is taken in: of each URL the
 // last word. It is bounded; a site K that says more than there is room for

@@ -10,30 +10,6 @@ import (
 	"github.com/parleyweb/parley/client/trust"
 )
 
-func TestABucketGivesItsRate(t *testing.T) {
-	rate := trust.Rate{PerSecond: 2, Burst: 10}
-	var b trust.Bucket
-	now := start
-	if got := rate.Take(&b, 25, now); got != 10 {
-		t.Errorf("at once: %d, want 10", got)
-	}
-	if got := rate.Take(&b, 5, now); got != 0 {
-		t.Errorf("at once again: %d, want 0", got)
-	}
-	if got := rate.Take(&b, 25, now.Add(3*time.Second)); got != 6 {
-		t.Errorf("after 3 s: %d, want 6", got)
-	}
-	if got := rate.Take(&b, 25, now.Add(-time.Hour)); got != 0 {
-		t.Errorf("with a clock that was set back: %d, want 0", got)
-	}
-	if got := rate.Take(&b, 25, now.Add(time.Hour)); got != 10 {
-		t.Errorf("after an hour: %d, want 10", got)
-	}
-	if got := (trust.Rate{PerSecond: 1}).Take(&trust.Bucket{}, 1, now); got != 0 {
-		t.Errorf("without a burst: %d, want 0", got)
-	}
-}
-
 // Every URL that was said is told with its last word, or its site is degraded
 // later than that: so no last state is lost. Checked against plain maps.
 func TestAStormLosesNoLastWord(t *testing.T) {

@@ -19,7 +19,8 @@ type fakeSite struct {
 	queue  []int       // pages to visit
 	claims map[int]time.Time
 
-	looked time.Time // as a whole
+	look   bool      // it is to be looked at as a whole
+	looked time.Time // so
 
 	ignored, lies int
 }
@@ -106,13 +107,13 @@ func TestEverybodyConverges(t *testing.T) {
 			if sites[i].kind != 4 {
 				t.Errorf("site %d, of kind %d, is degraded", i, sites[i].kind)
 			}
-			sites[i].record.Look = true
+			sites[i].look = true
 		}
 		for _, s := range sites {
-			if !s.record.Look || now.Sub(s.looked) < 6*time.Hour { // no oftener than it is polled anyway
+			if !s.look || now.Sub(s.looked) < 6*time.Hour { // no oftener than it is polled anyway
 				continue
 			}
-			s.record.Look, s.looked = false, now
+			s.look, s.looked = false, now
 			looks++
 			for p := range pages { // as a manifest would tell
 				if s.live[p] != s.copies[p] {

@@ -121,7 +121,7 @@ func (d *desk) sites(w http.ResponseWriter, req *http.Request) {
 func toldBy(sources []collection.Source) string {
 	best, rank := "nothing", 0
 	for _, s := range sources {
-		if s.Status != http.StatusOK || s.Kind == collection.Robots || s.Changed.IsZero() {
+		if s.Status != http.StatusOK || s.Kind == collection.Robots || s.Changed.IsZero() || s.Kind != collection.ManifestRDF && s.Pages == 0 {
 			continue
 		}
 		by, n := string(s.Kind), map[collection.SourceKind]int{collection.NewsFeed: 1, collection.SitemapXML: 2, collection.ManifestRDF: 3}[s.Kind]

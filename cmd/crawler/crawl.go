@@ -113,6 +113,11 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 			return command.Misusef("no host to crawl: give a URL to begin with, or --domain SUFFIX")
 		}
 	}
+	for _, host := range s.domains {
+		if err := s.known([]string{"http://" + host + "/"}); err != nil {
+			return err
+		}
+	}
 	c, err := s.crawler(col, env.Log)
 	if err != nil {
 		return err
@@ -206,7 +211,9 @@ func hostsOf(start []string, col *collection.Collection) (list command.Strings) 
 		add(u)
 	}
 	for s := range col.Sites() {
-		add(s.Origin)
+		if s.Requests > 0 || s.Ready > 0 { // others are known by links that were not followed
+			add(s.Origin)
+		}
 	}
 	return list
 }

@@ -104,7 +104,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.IntVar(&s.depthDynamic, "max-depth-dynamic", 5, "of pages that a program makes, at most `N`")
 	fs.BoolVar(&s.www, "same-www", true, "take www.example.org and example.org for one site")
 
-	fs.StringVar(&s.strategy, "strategy", "larger-sites-first", "`ORDER` of the crawl: breadth-first, larger-sites-first, opic, manifest-first, profit or random")
+	fs.StringVar(&s.strategy, "strategy", "profit", "`ORDER` of the crawl: breadth-first, larger-sites-first, opic, manifest-first, profit or random")
 	fs.StringVar(&s.policy, "policy", "thesis", "`POLICY` of revisits: thesis")
 	fs.StringVar(&s.score, "score", "", "`WEIGHTS` of a page's quality: depth=1,static=1,queue=0,access=1,pagerank=0")
 	fs.IntVar(&s.batch, "batch", 100_000, "choose `N` pages at a time")

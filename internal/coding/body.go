@@ -79,6 +79,12 @@ func (d *Body) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
+// Close lets go of the body. Open may be called again.
+func (d *Body) Close() {
+	d.body, d.isGzip, d.isZstd = nil, false, false
+	d.in.Reset(nil)
+}
+
 // member begins with a gzip member.
 func (d *Body) member() error {
 	if err := d.gzip.Reset(&d.in); err != nil {

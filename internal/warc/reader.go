@@ -36,7 +36,6 @@ const maxDamages = 10_000
 type Reader struct {
 	src     io.Reader
 	members *coding.Members
-	piece   pieceReader
 	in      *bufio.Reader // of the present piece, decoded
 	fresh   bool          // no piece has begun
 	at      int64         // where the present record begins
@@ -48,18 +47,12 @@ type Reader struct {
 	body    blockReader
 }
 
-// pieceReader reads of the Members, and remembers that the piece has ended.
-type pieceReader struct{ r *Reader }
-
-func (p pieceReader) Read(b []byte) (int, error) { return p.r.members.Read(b) }
-
 // NewReader returns a Reader of a whole file, or of a part that begins with a
 // record. If src is an io.Seeker, it must stand at its beginning, and what comes
 // after a Damage can be read; else there is only io.EOF after one.
 func NewReader(src io.Reader) *Reader {
 	r := &Reader{src: src, members: coding.NewMembers(src), left: -1, fresh: true}
-	r.piece = pieceReader{r}
-	r.in = bufio.NewReaderSize(r.piece, 16<<10)
+	r.in = bufio.NewReaderSize(r.members, 16<<10)
 	r.body.r = r
 	return r
 }
@@ -196,7 +189,7 @@ func (r *Reader) begin() error {
 			return err
 		}
 		r.fresh = false
-		r.in.Reset(r.piece)
+		r.in.Reset(r.members)
 		if b, err := r.in.Peek(1); len(b) == 0 && err != io.EOF {
 			return err // an empty piece is passed over
 		}

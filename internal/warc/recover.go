@@ -71,13 +71,13 @@ func (w *Writer) recover() error {
 		return err
 	}
 	mark := w.opts.Mark
-	if mark != nil && !slices.Contains(names, mark.File) {
+	if mark != nil && mark.File != "" && !slices.Contains(names, mark.File) {
 		mark = nil // nothing to go by
 	}
 	for i, name := range names {
 		w.serial = max(w.serial, serialOf(name))
 		path := filepath.Join(w.dir, name)
-		if mark != nil && serialOf(name) > serialOf(mark.File) && w.ours(name) {
+		if mark != nil && (mark.File == "" || serialOf(name) > serialOf(mark.File)) && w.ours(name) {
 			if err := removeAll(path, path+indexSuffix, path+logSuffix); err != nil {
 				return err
 			}
@@ -90,16 +90,20 @@ func (w *Writer) recover() error {
 				return err
 			}
 		}
-		if !exists(path + logSuffix) {
-			if limit >= 0 {
-				w.name, w.size = name, limit
+		if logged := exists(path + logSuffix); !logged || exists(path+indexSuffix) {
+			if logged { // killed between the two
+				if err := os.Remove(path + logSuffix); err != nil {
+					return err
+				}
 			}
-			continue
-		}
-		if exists(path + indexSuffix) { // killed between the two
-			if err := os.Remove(path + logSuffix); err != nil {
-				return err
+			if limit < 0 {
+				st, err := os.Stat(path)
+				if err != nil {
+					return err
+				}
+				limit = st.Size()
 			}
+			w.name, w.size = name, limit
 			continue
 		}
 		w.name, w.size = name, 0

@@ -36,8 +36,9 @@ type Options struct {
 	Info []Field
 
 	// Mark, if not nil, is the end of what somebody relies on, as Mark
-	// returned it after a Sync. What was written after it is cut away, files
-	// and all. Without it only a record that is not whole is.
+	// returned it after a Sync; the zero Place is before the first file. What
+	// was written after it is cut away, files and all. Without it only a
+	// record that is not whole is, as if the file that it names is not there.
 	Mark *Place
 
 	Now func() time.Time // time.Now if nil
@@ -265,7 +266,7 @@ func (w *Writer) sync() error {
 }
 
 // Mark returns the end of what was written, be the file open or not, with a
-// Length of 0; the zero Place if nothing was written ever.
+// Length of 0; the zero Place if there is nothing.
 func (w *Writer) Mark() Place {
 	w.mu.Lock()
 	defer w.mu.Unlock()

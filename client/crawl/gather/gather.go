@@ -152,7 +152,7 @@ func (g *Gatherer) links(p *Page, url string) {
 	for _, r := range g.refs {
 		g.link(p, r)
 	}
-	canonical := g.canonical
+	g.asksFor(p, url, g.canonical) // as the links of headers, it starts from the page's own URL (RFC 8288, section 3.2)
 	if p.HTML {
 		if s := &g.scan; s.Base != nil {
 			if base, ok := g.base.Resolve(nil, s.Base); ok {
@@ -163,9 +163,7 @@ func (g *Gatherer) links(p *Page, url string) {
 		for _, r := range g.scan.Refs {
 			g.link(p, r)
 		}
-		if g.scan.Canonical != nil {
-			canonical = g.scan.Canonical
-		}
+		g.asksFor(p, url, g.scan.Canonical)
 	}
 	urls := string(g.arena)
 	from := 0
@@ -173,13 +171,19 @@ func (g *Gatherer) links(p *Page, url string) {
 		p.Links[i].URL = urls[from:end]
 		from = end
 	}
-	if len(canonical) > 0 && canonical[0] != '#' {
-		if c, ok := g.base.Resolve(nil, canonical); ok {
-			p.Canonical = string(c)
-		}
+}
+
+// asksFor takes in as which URL a page asks to be listed; nil if it does not.
+func (g *Gatherer) asksFor(p *Page, url string, canonical []byte) {
+	if canonical == nil {
+		return
 	}
-	if p.Canonical == url {
-		p.Canonical = ""
+	p.Canonical = ""
+	if len(canonical) == 0 || canonical[0] == '#' {
+		return
+	}
+	if c, ok := g.base.Resolve(nil, canonical); ok && string(c) != url {
+		p.Canonical = string(c)
 	}
 }
 

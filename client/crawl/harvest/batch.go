@@ -13,7 +13,7 @@ import (
 // Limits of a batch that is read from a file.
 const (
 	maxBatchLine  = 16 << 20  // bytes of a site with its tasks
-	maxBatchTasks = 1_000_000 // ten times G12
+	maxBatchTasks = 1_000_000 // ten times G12; no more sites than that, either
 )
 
 // batchHead is the first line of a batch as a file, and batchEnd the last,
@@ -109,8 +109,8 @@ func readBatch(r io.Reader) (*Batch, error) {
 		if err := json.Unmarshal(line.Tasks, &sb.Tasks); err != nil {
 			return nil, fmt.Errorf("site %d: %w", sb.Site, err)
 		}
-		if tasks += len(sb.Tasks); tasks > maxBatchTasks {
-			return nil, fmt.Errorf("more than %d tasks", maxBatchTasks)
+		if tasks += len(sb.Tasks); tasks > maxBatchTasks || len(b.Sites) == maxBatchTasks {
+			return nil, fmt.Errorf("more than %d tasks or sites", maxBatchTasks)
 		}
 		if err := sb.check(); err != nil {
 			return nil, err

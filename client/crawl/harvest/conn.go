@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"net/http"
@@ -221,13 +220,13 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.left -= int64(n)
 		c.got += int64(n)
 		c.wire += int64(n)
-		var timeout net.Error
-		switch {
-		case n > 0:
+		if n > 0 {
 			return n, nil
-		case err == nil || err == io.EOF || !errors.As(err, &timeout) || !timeout.Timeout():
-			return n, err
-		case c.inHeader:
+		}
+		if timeout := net.Error(nil); !errors.As(err, &timeout) || !timeout.Timeout() {
+			return 0, err
+		}
+		if c.inHeader {
 			return 0, errSilent
 		}
 		if err := c.windowEnds(time.Now()); err != nil {

@@ -16,6 +16,7 @@ type cycle struct {
 	ctx   context.Context
 	sink  func(*Answer)
 	news  chan struct{} // holds one token: look again
+	offer chan offer    // the batch that next has returned
 	tasks int           // that wait for their turn
 	sites int           // that have such
 	doing int           // goroutines that ask, or give back
@@ -47,7 +48,7 @@ func (h *Harvester) Run(ctx context.Context, next func(context.Context) (*Batch,
 	h.start()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := &cycle{h: h, ctx: ctx, sink: sink, news: make(chan struct{}, 1)}
+	c := &cycle{h: h, ctx: ctx, sink: sink, news: make(chan struct{}, 1), offer: make(chan offer, 1)}
 	h.mu.Lock()
 	if h.cycle != nil {
 		h.mu.Unlock()
@@ -80,7 +81,7 @@ type offer struct {
 }
 
 func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
-	offers, asking, end := make(chan offer, 1), false, false
+	asking, end := false, false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -103,7 +104,7 @@ func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
 			go func() {
 				defer c.owned.Done()
 				b, err := next(c.ctx)
-				offers <- offer{b, err}
+				c.offer <- offer{b, err}
 			}()
 		}
 		if wait >= 0 {
@@ -116,7 +117,7 @@ func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
 			return nil
 		case <-timer.C:
 		case <-c.news:
-		case o := <-offers:
+		case o := <-c.offer:
 			asking = false
 			if o.err != nil && c.ctx.Err() == nil {
 				return fmt.Errorf("harvest: next batch: %w", o.err)
@@ -366,7 +367,7 @@ func (c *cycle) stop() {
 	for _, s := range h.sites {
 		s.place, s.ready, s.parked = -1, false, false
 		if len(s.parts) > 0 {
-			left = append(left, doubt{s, c.clear(s), nil})
+			left = append(left, doubt{s.id, c.clear(s), nil})
 		}
 		if s.asking != nil {
 			s.asking.cut()
@@ -385,8 +386,17 @@ func (c *cycle) stop() {
 	if c.broken {
 		err = ErrResolver
 	}
+	select {
+	case o := <-c.offer: // it came too late
+		if o.batch != nil {
+			for _, sb := range o.batch.Sites {
+				left = append(left, doubt{sb.Site, sb.Tasks, nil})
+			}
+		}
+	default:
+	}
 	for _, d := range left {
-		c.answer(d.site.id, d.tasks, FaultStopped, err)
+		c.answer(d.site, d.tasks, FaultStopped, err)
 	}
 	h.inner.CloseIdleConnections()
 }

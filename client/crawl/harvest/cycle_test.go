@@ -32,6 +32,24 @@ func honest(n int) *fakeweb.Web {
 	return fakeweb.New(fakeweb.Options{Seed: 9, Sites: n, Kinds: []fakeweb.Kind{fakeweb.Honest}})
 }
 
+// A batch that comes when all is over is given back, as every task is.
+func TestBatchThatComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := honest(2)
+		defer w.Close()
+		var got answers
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := newHarvester(w).Run(ctx, func(ctx context.Context) (*harvest.Batch, error) {
+			<-ctx.Done()
+			return batchOf(w.Sites(), 1, func(int) int { return 3 }), nil
+		}, got.take)
+		if n := got.faults(); err != nil || len(got.list) != 6 || n["stopped"] != 6 {
+			t.Errorf("%v: %v", n, err)
+		}
+	})
+}
+
 // The next batch is asked for before the last has ended, and begins beside
 // it; of the last, what only few sites have left is given back (S08).
 func TestEndsEarly(t *testing.T) {

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/parleyweb/parley/internal/coding"
 )
 
 // An outcome is an error that knows its Fault.
@@ -30,6 +28,8 @@ func fail(f Fault, err error) error { return &outcome{f, err} }
 func faultOf(err error) Fault {
 	var o *outcome
 	switch {
+	case errors.As(err, new(*addressError)):
+		return FaultAddress
 	case errors.As(err, &o):
 		return o.fault
 	case errors.Is(err, errSlow):
@@ -40,17 +40,18 @@ func faultOf(err error) Fault {
 	return FaultProtocol
 }
 
-// fetch asks a site, whose turn the caller has, for a task. It asks for a
-// repetition where a connection that was kept turned out to be closed.
-func (h *Harvester) fetch(ctx context.Context, s *site, t Task, ips []netip.Addr) (a *Answer, again bool) {
-	a = &Answer{Task: t, Site: s.id, Asked: time.Now()}
-	if len(ips) > 0 {
-		a.IP = ips[0]
-	}
+// fetch asks a site, whose turn the caller has, for the task of an answer, and
+// fills that in. It asks for a repetition where a connection that was kept turned out to be closed.
+func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Addr) (again bool) {
+	t := a.Task
 	request, err := h.request(s, t)
 	if err != nil {
-		a.Asked, a.Fault, a.Err = time.Time{}, FaultProtocol, fmt.Errorf("ask for %.200q: %w", t.URL, err)
-		return a, false
+		a.Fault, a.Err = FaultProtocol, fmt.Errorf("ask for %.200q: %w", t.URL, err)
+		return false
+	}
+	a.Asked = time.Now()
+	if len(ips) > 0 {
+		a.IP = ips[0]
 	}
 	h.count.requests.Add(1)
 	c, kept, err := h.connection(ctx, s, ips)
@@ -66,6 +67,9 @@ func (h *Harvester) fetch(ctx context.Context, s *site, t Task, ips []netip.Addr
 		if ctx.Err() != nil {
 			a.Fault, a.Err = FaultStopped, errStopped
 		}
+		if a.Fault == FaultDNS || a.Fault == FaultAddress {
+			a.Asked = time.Time{}
+		}
 	}
 	if a.Status == http.StatusRequestedRangeNotSatisfiable && h.ranges(s, t) {
 		s.noRange, again = true, true
@@ -78,7 +82,7 @@ func (h *Harvester) fetch(ctx context.Context, s *site, t Task, ips []netip.Addr
 		}
 	}
 	h.outcome(a)
-	return a, again
+	return again
 }
 
 // outcome counts.
@@ -217,25 +221,27 @@ func (h *Harvester) body(ctx context.Context, a *Answer, resp *http.Response, li
 	} else if len(names) > 0 {
 		expect *= 2
 	}
-	taken, err := h.memory.take(ctx, expect)
-	if err != nil {
+	room := &share{of: &h.memory}
+	if room.n, err = h.memory.take(ctx, min(expect, ahead)); err != nil {
 		return false, err
 	}
-	defer func() { h.hold(a, taken) }()
-	limit = min(limit, max(taken, 1))
+	defer func() { h.hold(a, room.n) }()
+	limit = min(limit, h.memory.all)
 	begin()
 	var over bool
-	a.Body, over, err = h.buffers.slurp(resp.Body, resp.ContentLength, limit)
+	a.Body, over, err = h.buffers.slurp(resp.Body, resp.ContentLength, limit, room.reach)
 	a.Wire = int64(len(a.Body))
 	if len(names) > 0 && len(a.Body) > 0 {
 		a.Coding = strings.Join(names, ", ")
 		wire := a.Body
 		var undone error
-		a.Body, undone = h.decode(wire, names, limit)
+		a.Body, undone = h.decode(wire, names, min(limit, h.memory.all-a.Wire), func(n int64) bool { return room.reach(a.Wire + n) })
 		h.buffers.free(wire)
 		switch {
 		case errors.Is(undone, errTooLarge):
 			over = true
+		case errors.Is(undone, errNoMemory):
+			err = undone
 		case undone != nil && err == nil && !over:
 			err = fail(FaultCoding, undone)
 		}
@@ -294,19 +300,19 @@ func codings(header []string) (names []string) {
 
 // decode undoes content codings; what came before an error is returned with it.
 // A body that is not coded, whatever the header says, comes as it is.
-func (h *Harvester) decode(b []byte, names []string, limit int64) ([]byte, error) {
+func (h *Harvester) decode(b []byte, names []string, limit int64, reach func(int64) bool) ([]byte, error) {
 	if len(names) > 1 {
 		return nil, fmt.Errorf("%d content codings", len(names))
 	}
-	d, ok := h.decoders.Get().(*coding.Body)
-	if !ok {
-		d = new(coding.Body)
-	}
-	defer h.decoders.Put(d)
+	d := <-h.decoders
+	defer func() {
+		d.Close()
+		h.decoders <- d
+	}()
 	if err := d.Open(names[0], b); err != nil {
 		return nil, err
 	}
-	out, over, err := h.buffers.slurp(d, int64(len(b))*4, limit)
+	out, over, err := h.buffers.slurp(d, int64(len(b))*4, limit, reach)
 	if over {
 		err = errTooLarge
 	}

@@ -57,7 +57,7 @@ var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 // asked of the address that is then connected to, so that a name cannot lead
 // elsewhere between the two.
 func (h *Harvester) allowed(ip netip.Addr) error {
-	ip = ip.Unmap()
+	ip = ip.Unmap().WithZone("") // no prefix contains an address with a zone
 	inner := ip
 	if nat64.Contains(ip) {
 		b := ip.As16()

@@ -9,10 +9,13 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
 )
 
 // Defaults of a Harvester, as the seed prints them where it does.
@@ -110,8 +113,8 @@ type Harvester struct {
 	inner  *http.Transport // for Transport
 
 	buffers  buffers
-	readers  sync.Pool // of *bufio.Reader
-	decoders sync.Pool // of *coding.Body
+	readers  sync.Pool         // of *bufio.Reader
+	decoders chan *coding.Body // as many as can be at work: the sender says how much each has to remember
 
 	mu        sync.Mutex // guards the rest, and all sites
 	sites     map[string]*site
@@ -181,6 +184,10 @@ func (h *Harvester) start() {
 			resolver: resolver, age: positive(h.AddressAge, time.Hour),
 			turn: make(chan struct{}, positive(h.Lookups, DefaultLookups)), count: &h.count,
 			known: map[string]*name{},
+		}
+		h.decoders = make(chan *coding.Body, runtime.GOMAXPROCS(0))
+		for range cap(h.decoders) {
+			h.decoders <- new(coding.Body)
 		}
 		h.inner = h.newInner()
 	})

@@ -2,6 +2,7 @@ package harvest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math/bits"
 	"sync"
@@ -51,6 +52,18 @@ func (b *budget) take(ctx context.Context, n int64) (int64, error) {
 	return 0, ctx.Err()
 }
 
+// more takes n bytes, if they are free now. It does not stand behind those who wait
+// for their first: they wait for such as this one to be done.
+func (b *budget) more(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n > b.free {
+		return false
+	}
+	b.free -= n
+	return true
+}
+
 func (b *budget) give(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,10 +79,36 @@ func (b *budget) wake() {
 	}
 }
 
+// ahead is how many bytes of a body are taken before it is read, at most. A larger
+// one takes more as it grows: else a site that promises much and sends little
+// would keep memory from all others.
+const ahead = 1 << 20
+
+// A share is what an answer has of the budget.
+type share struct {
+	of *budget
+	n  int64
+}
+
+// reach makes the share at least n bytes, if so many are free.
+func (s *share) reach(n int64) bool {
+	if n <= s.n {
+		return true
+	}
+	if !s.of.more(n - s.n) {
+		return false
+	}
+	s.n = n
+	return true
+}
+
 const (
 	leastBuffer = 12 // as a power of two: 4 KiB
 	mostBuffer  = 20 // 1 MiB; what is larger is not kept
 )
+
+// errNoMemory ends what has grown into what is no longer there: it is asked for again.
+var errNoMemory = fail(FaultStopped, errors.New("given up, since too many bodies are not released yet"))
 
 // buffers keeps memory for bodies, by size.
 type buffers [mostBuffer - leastBuffer + 1]sync.Pool
@@ -99,14 +138,21 @@ func (p *buffers) free(b []byte) {
 
 // slurp reads r to its end, or up to limit bytes; over reports that there was
 // more. What came before an error is returned with it. Length is how long it
-// says that it is, or less than 0.
-func (p *buffers) slurp(r io.Reader, length, limit int64) (b []byte, over bool, err error) {
+// says that it is, or less than 0. Reach is asked whether there is room for so
+// many bytes in b.
+func (p *buffers) slurp(r io.Reader, length, limit int64, reach func(int64) bool) (b []byte, over bool, err error) {
 	if length < 0 {
 		length = 32 << 10
 	}
-	b = p.get(min(length, limit) + 1)
+	if length = min(length, limit, ahead); !reach(length) {
+		return nil, false, errNoMemory
+	}
+	b = p.get(length + 1)
 	for {
 		if len(b) == cap(b) {
+			if !reach(min(int64(cap(b))*2, limit)) {
+				return b, false, errNoMemory
+			}
 			more := append(p.get(int64(cap(b))*2), b...)
 			p.free(b)
 			b = more

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"sync"
@@ -32,18 +33,18 @@ type names struct {
 	seen  int
 }
 
-// A name is what was found, once done is closed.
+// A name is what was found, once done is closed; until then the lock guards it.
 type name struct {
 	done  chan struct{}
 	addrs []netip.Addr
 	err   error
-	until time.Time
+	until time.Time // zero: it is being looked up, or was not after all
 }
 
 // lookup returns the addresses of a host, of which there is at least one.
 func (n *names) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
-		return []netip.Addr{ip.Unmap()}, nil
+		return []netip.Addr{ip.Unmap().WithZone("")}, nil
 	}
 	for {
 		n.mu.Lock()
@@ -78,21 +79,12 @@ func (n *names) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 
 func (n *names) ask(ctx context.Context, host string, e *name) {
 	defer close(e.done)
-	select {
-	case n.turn <- struct{}{}:
-		defer func() { <-n.turn }()
-	case <-ctx.Done():
-		e.err = ctx.Err()
-		return
-	}
-	limited, cancel := context.WithTimeout(ctx, lookupTime)
-	defer cancel()
-	addrs, err := n.resolver.LookupNetIP(limited, "ip", host)
-	if err == nil && len(addrs) == 0 {
-		err = errors.New("it has no address")
-	}
+	addrs, err := n.resolve(ctx, host)
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if err != nil && ctx.Err() != nil {
 		e.err = ctx.Err()
+		delete(n.known, host)
 		return
 	}
 	n.count.lookups.Add(1)
@@ -106,18 +98,42 @@ func (n *names) ask(ctx context.Context, host string, e *name) {
 	}
 	// That a name does not exist is an answer of a resolver that works.
 	var dns *net.DNSError
-	failed := err != nil && !(errors.As(err, &dns) && dns.IsNotFound)
-
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.last[n.seen%window] = failed
+	n.last[n.seen%window] = err != nil && !(errors.As(err, &dns) && dns.IsNotFound)
 	n.seen++
-	if len(n.known) > maxNames {
-		now := time.Now()
-		for host, e := range n.known {
-			if now.After(e.until) && !e.until.IsZero() || len(n.known) > maxNames {
-				delete(n.known, host)
-			}
+	n.tidy()
+}
+
+// resolve asks the resolver, when it is its turn.
+func (n *names) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	select {
+	case n.turn <- struct{}{}:
+		defer func() { <-n.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	addrs, err := n.resolver.LookupNetIP(ctx, "ip", host)
+	if err == nil && len(addrs) == 0 {
+		err = errors.New("it has no address")
+	}
+	return addrs, err
+}
+
+// tidy forgets what is too old, and if that is little any quarter of the rest:
+// so it need not be done again soon. What is being looked up stays. The lock is held.
+func (n *names) tidy() {
+	if len(n.known) <= maxNames {
+		return
+	}
+	now := time.Now()
+	maps.DeleteFunc(n.known, func(_ string, e *name) bool { return !e.until.IsZero() && now.After(e.until) })
+	for host, e := range n.known {
+		if len(n.known) <= maxNames*3/4 {
+			break
+		}
+		if !e.until.IsZero() {
+			delete(n.known, host)
 		}
 	}
 }
@@ -127,11 +143,7 @@ func (n *names) reset() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.seen = 0
-	for host, e := range n.known {
-		if e.err != nil {
-			delete(n.known, host)
-		}
-	}
+	maps.DeleteFunc(n.known, func(_ string, e *name) bool { return !e.until.IsZero() && e.err != nil })
 }
 
 // A verdict on the resolver.

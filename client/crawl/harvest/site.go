@@ -306,7 +306,7 @@ func (h *Harvester) leave(s *site, a *Answer) {
 
 // comeLater is when a site in trouble wishes to be asked again.
 func (h *Harvester) comeLater(s *site, a *Answer, now time.Time) time.Time {
-	if a.Status != http.StatusTooManyRequests && a.Status < 500 {
+	if !troubled(a.Status) {
 		if a.Status > 0 {
 			s.trouble = 0
 		}
@@ -321,6 +321,8 @@ func (h *Harvester) comeLater(s *site, a *Answer, now time.Time) time.Time {
 	s.trouble++
 	return now.Add(min(firstTrouble<<min(s.trouble-1, 10), lastTrouble))
 }
+
+func troubled(status int) bool { return status == http.StatusTooManyRequests || status >= 500 }
 
 // retryAfter reads the header, which is seconds or a date.
 func retryAfter(v string, now time.Time) (time.Duration, bool) {

@@ -21,6 +21,7 @@ import (
 const (
 	lease    = 5 * time.Minute // the longest that a caller may leave a body unread while it has the site's turn
 	maxAwait = 5 * time.Minute // the longest long poll that is believed
+	longest  = 6 * time.Hour   // that a body may take, however large
 )
 
 // Transport returns a way to ask an origin by net/http with all that holds for
@@ -29,14 +30,20 @@ const (
 // name us. A long poll, which is a request whose query has wait=, and a
 // WebSocket wait for the turn but do not keep it: while they wait for news,
 // pages are fetched. Other origins are refused. There are no cookies and no
-// proxy; redirects are the http.Client's.
+// proxy; redirects are the http.Client's. A body may not be slower than MinSpeed,
+// but how large it may be is for its reader to say.
 //
 // It is an *http.Transport so that what takes from one how to dial, as
 // WebSockets do, dials by these rules too. Harvester.Close closes its
 // connections, and so does the end of Run.
-func (h *Harvester) Transport(origin string) *http.Transport {
+func (h *Harvester) Transport(origin string) *http.Transport { return h.Checked(origin, nil) }
+
+// Checked is Transport for who wants to be asked about every request when its
+// turn has come: an error gives it up. What was allowed when the waiting began,
+// robots.txt may forbid by then. A WebSocket is not asked about.
+func (h *Harvester) Checked(origin string, allow func(url string) error) *http.Transport {
 	h.start()
-	v := &visitor{h, origin}
+	v := &visitor{h, origin, allow}
 	t := &http.Transport{DialContext: v.dial}
 	if h.TLS != nil {
 		t.TLSClientConfig = h.TLS.Clone()
@@ -80,6 +87,9 @@ func (h *Harvester) dialHost(ctx context.Context, network, address string) (net.
 	if err != nil {
 		return nil, err
 	}
+	if h.PerAddress {
+		ips = ips[:1] // whose turn it is, see enter
+	}
 	nc, _, err := h.connect(ctx, ips, port)
 	return nc, err
 }
@@ -88,6 +98,7 @@ func (h *Harvester) dialHost(ctx context.Context, network, address string) (net.
 type visitor struct {
 	h      *Harvester
 	origin string
+	allow  func(url string) error
 }
 
 // dial is for WebSockets only: all else goes by RoundTrip.
@@ -139,6 +150,15 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if v.allow != nil {
+		if err := v.allow(r.URL.String()); err != nil {
+			h.mu.Lock()
+			h.leave(s, &Answer{})
+			h.release(s)
+			h.mu.Unlock()
+			return nil, err
+		}
+	}
 	begun, patience := time.Now(), positive(h.HeaderTimeout, DefaultHeader)
 	await, polls := longPoll(r.URL)
 	if polls {
@@ -146,7 +166,11 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 		patience += await
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
-	w := &watch{}
+	w := &watch{window: lease}
+	if !polls {
+		w.window = positive(h.Window, DefaultWindow)
+		w.least = int64(float64(h.speed()) * w.window.Seconds())
+	}
 	w.end = sync.OnceFunc(func() {
 		w.timer.Stop()
 		cancel(nil)
@@ -178,6 +202,9 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 		w.end()
 		return nil, err
 	}
+	if again, ok := retryAfter(resp.Header.Get("Retry-After"), time.Now()); ok && polls && troubled(resp.StatusCode) {
+		h.Quiet(v.origin, time.Now().Add(again)) // else finish sees to it
+	}
 	w.resp.Store(resp)
 	w.timer.Reset(lease)
 	resp.Body = &watchedBody{ReadCloser: resp.Body, watch: w, ctx: ctx}
@@ -194,11 +221,15 @@ func longPoll(u *url.URL) (time.Duration, bool) {
 	return min(time.Duration(n)*time.Second, maxAwait), err == nil && n > 0
 }
 
-// A watch ends a request that goes on for too long without anything.
+// A watch ends a request that goes on for too long without anything, or too slowly.
 type watch struct {
 	end  func() // gives the turn back, once
 	took atomic.Int64
 	resp atomic.Pointer[http.Response]
+
+	// For who reads the body: the time that it was waited for, and what came, in a window.
+	window, waited time.Duration
+	least, got     int64
 
 	mu    sync.Mutex // until timer is set
 	timer *time.Timer
@@ -211,6 +242,21 @@ func (w *watch) explain(ctx context.Context, err error) error {
 	return err
 }
 
+// pace judges what has come of a body in so long.
+func (w *watch) pace(n int, d time.Duration) error {
+	w.waited, w.got = w.waited+d, w.got+int64(n)
+	switch {
+	case time.Duration(w.took.Add(int64(d))) > longest:
+		return errLong
+	case w.waited < w.window:
+		return nil
+	case w.got < w.least:
+		return errSlow
+	}
+	w.waited, w.got = 0, 0
+	return nil
+}
+
 type watchedBody struct {
 	io.ReadCloser
 	*watch
@@ -218,15 +264,18 @@ type watchedBody struct {
 }
 
 func (b *watchedBody) Read(p []byte) (int, error) {
-	b.timer.Reset(lease)
+	b.timer.Reset(b.window)
 	begun := time.Now()
 	n, err := b.ReadCloser.Read(p)
-	b.took.Add(int64(time.Since(begun)))
+	if slow := b.pace(n, time.Since(begun)); err == nil {
+		err = slow
+	}
 	b.timer.Reset(lease)
 	if err != nil {
 		if err != io.EOF {
 			err = b.explain(b.ctx, err)
 		}
+		b.timer.Stop() // end has done so before, if this is not the first error
 		b.end()
 	}
 	return n, err

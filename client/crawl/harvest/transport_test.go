@@ -62,7 +62,8 @@ func TestFollowWhileHarvesting(t *testing.T) {
 		if n := got.faults(); err != nil || n["404"] != 100 {
 			t.Errorf("%v: %v", n, err)
 		}
-		if len(edited) == 0 || told[s.Origin+"/"] != edited[s.Origin+"/"] {
+		// At once, if the poll was not just about to begin anew: then it waits for its turn.
+		if late := told[s.Origin+"/"].Sub(edited[s.Origin+"/"]); len(edited) == 0 || late < 0 || late > 2*h.Wait {
 			t.Errorf("told at %v of what was edited at %v", told, edited)
 		}
 		for _, f := range w.Impolite(fakeweb.Manners{Gap: 5 * time.Second, Agent: "Test/1"}) {
@@ -328,6 +329,65 @@ func TestGuard(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An address with a zone is still the address that it is.
+func TestGuardOfZones(t *testing.T) {
+	for _, origin := range []string{"http://[::1%25lo]", "http://[fe80::1%25eth0]"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &harvest.Harvester{Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+				t.Errorf("dialled %s", address)
+				return nil, errors.New("this is only a test")
+			}}
+			a := harvestAll(t, h, &harvest.Batch{Sites: []harvest.SiteBatch{{Origin: origin, Tasks: []harvest.Task{{URL: origin + "/"}}}}})[origin+"/"]
+			if a == nil || a.Fault != harvest.FaultAddress {
+				t.Errorf("%s: %+v", origin, a)
+			}
+		})
+	}
+}
+
+// A body that only drips is given up, so that it does not keep the site's turn;
+// a site that is busy is left in peace, also if it says so to a long poll.
+func TestTransportIsImpatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := handlers(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/drip" {
+				w.Header().Set("Retry-After", "1000")
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			for range 1000 {
+				if _, err := io.WriteString(w, "x"); err != nil || http.NewResponseController(w).Flush() != nil {
+					return
+				}
+				if !pause(r, 10*time.Second) {
+					return
+				}
+			}
+		})
+		defer w.Close()
+		h := newHarvester(w)
+		h.Wait, h.Slow = time.Second, -1
+		defer h.Close()
+		s := w.Sites()[0]
+		c := &http.Client{Transport: h.Transport(s.Origin)}
+		begin := time.Now()
+		resp, err := c.Get(s.Origin + "/drip")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(resp.Body); err == nil || len(b) > 10 {
+			t.Errorf("%d bytes: %v", len(b), err)
+		}
+		if _, err := c.Get(s.Origin + "/?wait=60"); err != nil || time.Since(begin) > 2*time.Minute {
+			t.Errorf("asked again after %v: %v", time.Since(begin), err)
+		}
+		begin = time.Now()
+		if _, err := c.Get(s.Origin + "/"); err != nil || time.Since(begin) < 1000*time.Second {
+			t.Errorf("asked %v after Retry-After: 1000: %v", time.Since(begin), err)
+		}
+	})
 }
 
 // A name is looked up once, however many sites have it, and not too many at once.

@@ -184,6 +184,16 @@ func handlers(f ...func(http.ResponseWriter, *http.Request)) *fakeweb.Web {
 	return w
 }
 
+// pause waits, or until the client goes away.
+func pause(r *http.Request, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
 // Three servers and a range: one that keeps to it, one that ignores it, and
 // one that will not have it (P10).
 func TestRange(t *testing.T) {
@@ -338,6 +348,46 @@ func TestMemory(t *testing.T) {
 		released.Wait()
 		if err != nil || most > h.Memory || most < h.Memory/2 {
 			t.Errorf("at most %d bytes of %d answers: %v", most, n, err)
+		}
+	})
+}
+
+// Who promises much and sends little keeps no memory from the others.
+func TestMemoryIsNotPromised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page := make([]byte, 300_000)
+		promising := func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "50000000")
+			for {
+				if _, err := w.Write(page[:4000]); err != nil || http.NewResponseController(w).Flush() != nil {
+					return
+				}
+				if !pause(r, 20*time.Second) {
+					return
+				}
+			}
+		}
+		w := handlers(promising, promising, promising, func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(30 * time.Second)
+			w.Write(page)
+		})
+		defer w.Close()
+		h := newHarvester(w)
+		h.Memory = 64 << 20
+		b := &harvest.Batch{}
+		for i, s := range w.Sites() {
+			b.Sites = append(b.Sites, harvest.SiteBatch{Site: frontier.SiteID(i + 1), Origin: s.Origin, Tasks: []harvest.Task{{URL: s.Origin + "/", Source: 1, MaxBytes: 50_000_000}}})
+		}
+		var honest time.Duration
+		begin := time.Now()
+		err := h.Run(t.Context(), once(b), func(a *harvest.Answer) {
+			if a.Fault == "" && len(a.Body) == len(page) {
+				honest = time.Since(begin)
+			}
+			a.Release()
+		})
+		if err != nil || honest == 0 || honest > 2*time.Minute {
+			t.Errorf("the honest page came after %v: %v", honest, err)
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/parleyweb/parley/client/frontier"
 )
 
 // errCycle is why a task comes back that was not asked for.
@@ -12,7 +14,7 @@ var errCycle = errors.New("the cycle has ended")
 
 // A doubt is what a site had when its name could not be looked up.
 type doubt struct {
-	site  *site
+	site  frontier.SiteID
 	tasks []Task
 	err   error
 }
@@ -20,7 +22,7 @@ type doubt struct {
 // believe takes doubts for what they are: the fault of the sites.
 func (c *cycle) believe() {
 	for _, d := range c.doubtful {
-		c.giveBack(d.site.id, d.tasks, FaultDNS, d.err)
+		c.giveBack(d.site, d.tasks, FaultDNS, d.err)
 	}
 	c.doubtful = nil
 }
@@ -51,15 +53,15 @@ func (c *cycle) work(s *site) {
 			h.mu.Unlock()
 			return
 		}
-		t := c.take(s)
+		a := &Answer{Task: c.take(s), Site: s.id}
 		h.mu.Unlock()
 
-		a, again := h.fetch(c.ctx, s, t, ips)
+		again := h.fetch(c.ctx, s, a, ips)
 
 		h.mu.Lock()
 		h.leave(s, a)
 		if again = again && !c.stopping; again {
-			c.untake(s, t)
+			c.untake(s, a.Task)
 		} else {
 			c.judge(s, a)
 		}
@@ -117,7 +119,7 @@ func (c *cycle) lost(s *site, err error) {
 		c.giveBack(s.id, tasks, FaultAddress, err)
 		return
 	}
-	c.doubtful = append(c.doubtful, doubt{s, tasks, err})
+	c.doubtful = append(c.doubtful, doubt{s.id, tasks, err})
 	switch c.h.names.verdict() {
 	case broken:
 		c.broken = true

@@ -1,0 +1,169 @@
+// Crawl measures what a full crawl costs: Parley's crawler beside wget2, and
+// beside a plain crawler of net/http and the tokenizer of golang.org/x/net/html
+// (bench/crawl/reference), of the same pages from the same nginx on loopback,
+// without delays.
+//
+//	go run ./bench/crawl [-rounds 7] [-only ROW,...] [DOCROOT ...]    # a whole crawl, by links
+//	go run ./bench/crawl -mode manifest [DOCROOT ...]                 # by a manifest, reading no page
+//	go run ./bench/crawl -mode recrawl [DOCROOT ...]                  # again, after 1 % of the pages changed
+//
+// Each docroot is served with its .html files alone. By default they are those
+// of cppreference-doc-en-html and rust-doc. In every round all rows run, one
+// after the other, beginning with another one each time. Judged is the processor
+// time that a program has had for 1,000 pages: what else a machine does moves
+// seconds far more. Ratios are between runs of the same round, and the median of
+// those counts. What a row asked for is taken from nginx's log, and must be
+// exactly the pages that this program found in the files by itself, each once;
+// if it is not, the exit code is 1. (Other requests are shown: what is not there, and
+// what has a query.)
+//
+// A crawler asks a site over one connection, as Parley always does, or over
+// eight. That makes a great difference to what a fetch costs a Go program, so
+// peers run both ways, and the better of both counts.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/bench/internal/docroot"
+	"github.com/parleyweb/parley/bench/internal/nginx"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "crawl:", err)
+		os.Exit(1)
+	}
+}
+
+// A bench is one run of the program.
+type bench struct {
+	rounds int
+	only   []string
+	extra  []string // options for every run of Parley's crawler
+	limit  time.Duration
+	dir    string // temporary
+	out    io.Writer
+
+	wrong int // rows that did not do what they were to do
+}
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	b := &bench{out: out}
+	flags := flag.NewFlagSet("crawl", flag.ContinueOnError)
+	mode := flags.String("mode", "links", "what to measure: `links`, manifest or recrawl")
+	flags.IntVar(&b.rounds, "rounds", 7, "how often each row runs")
+	only := flags.String("only", "", "run only the `ROWS` that have one of these words in their names, separated by commas")
+	extra := flags.String("crawler", "", "further `OPTIONS` for Parley's crawler")
+	share := flags.Float64("changed", 0.01, "for -mode recrawl: the share of the pages that change")
+	flags.DurationVar(&b.limit, "limit", 10*time.Minute, "how long a run may take")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	b.extra = strings.Fields(*extra)
+	if *only != "" {
+		b.only = strings.Split(*only, ",")
+	}
+	docroots := flags.Args()
+	if len(docroots) == 0 {
+		docroots = []string{"/usr/share/cppreference/doc/html/en", "/usr/share/doc/rust-doc/html"}
+	}
+	measure := map[string]func(context.Context, *site, *nginx.Server) error{
+		"links":    b.byLinks,
+		"manifest": b.byManifest,
+		"recrawl":  func(ctx context.Context, s *site, n *nginx.Server) error { return b.recrawl(ctx, s, n, *share) },
+	}[*mode]
+	if measure == nil {
+		return fmt.Errorf("-mode %s: want links, manifest or recrawl", *mode)
+	}
+	if b.dir, err = os.MkdirTemp("", "parley-crawl-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	for _, from := range docroots {
+		if err := b.visit(ctx, from, measure); err != nil {
+			return err
+		}
+	}
+	if *mode == "manifest" {
+		if err := b.chain(ctx); err != nil {
+			return err
+		}
+	}
+	if b.wrong > 0 {
+		return fmt.Errorf("%d runs did not ask for what they were to ask for", b.wrong)
+	}
+	return nil
+}
+
+// program is where one of the programs stands that build makes.
+func (b *bench) program(name string) string { return filepath.Join(b.dir, "bin", name) }
+
+// build makes a program, if it is not there yet.
+func (b *bench) build(ctx context.Context, name string) error {
+	if _, err := os.Stat(b.program(name)); err == nil {
+		return nil
+	}
+	pkg := "github.com/parleyweb/parley/cmd/" + name
+	if name == "reference" {
+		pkg = "github.com/parleyweb/parley/bench/crawl/reference"
+	}
+	if msg, err := exec.CommandContext(ctx, "go", "build", "-o", b.program(name), pkg).CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", name, err, msg)
+	}
+	return nil
+}
+
+// visit serves a docroot, and measures with it.
+func (b *bench) visit(ctx context.Context, from string, measure func(context.Context, *site, *nginx.Server) error) (err error) {
+	dir, err := os.MkdirTemp(b.dir, "site-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	root, err := docroot.Copy(from, filepath.Join(dir, "docroot"))
+	if err != nil {
+		return err
+	}
+	n, err := nginx.Start(ctx, dir, nginx.Site{Root: root.Path})
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	s := &site{Docroot: root, Survey: root.Survey(), base: n.Bases[0]}
+	fmt.Fprintf(b.out, "\n%s: %d pages, %d of them reachable within %d steps, %d MB\n", from, len(s.Docroot.Pages), len(s.Survey.Pages), s.Depth, s.Bytes/1e6)
+	return measure(ctx, s, n)
+}
+
+// wanted says whether a row is to run.
+func (b *bench) wanted(name string) bool {
+	return b.only == nil || slices.ContainsFunc(b.only, func(word string) bool { return strings.Contains(name, word) })
+}
+
+// byLinks is the whole crawl of a site that says nothing.
+func (b *bench) byLinks(ctx context.Context, s *site, n *nginx.Server) error {
+	wget := []*rival{b.wget2(1), b.wget2(8)}
+	ref := []*rival{b.reference(1), b.reference(8)}
+	none := b.parley("links only", "none", "none")
+	plain := b.parley("WARC", "warc", "none")
+	rows := slices.Concat(wget, ref, []*rival{
+		none, plain, b.parley("WARC, gzip", "warc", "gzip"), b.parley("WARC, zstd", "warc", "zstd"), b.parley("mirror", "mirror", "none"),
+	})
+	return b.race(ctx, s, n, s.Survey.Pages, rows, []goal{
+		{row: plain, peers: wget, limit: 1},
+		{row: none, peers: ref, limit: 0.75},
+	})
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/bench/internal/docroot"
+	"github.com/parleyweb/parley/bench/internal/nginx"
+)
+
+// smallSite has 30 pages, two more that only each other lead to, and a broken link.
+func smallSite(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, page string) {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte("<!DOCTYPE html><title>a page</title>"+page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	front := `<a href="none.html">broken</a> <img src="none.png">`
+	for i := range 28 {
+		front += fmt.Sprintf(` <a href="ring/%d.html">%d</a>`, i, i)
+		write(fmt.Sprintf("ring/%d.html", i), fmt.Sprintf(`<a href="%d.html#top">on</a> <a href="../with%%20space/">aside</a>`, (i+1)%28))
+	}
+	write("index.html", front)
+	write("with space/index.html", `<a href="/">back</a>`)
+	write("lost/a.html", `<a href="b.html">b</a>`)
+	write("lost/b.html", `<a href="a.html">a</a> <a href="/">home</a>`)
+	if err := os.WriteFile(filepath.Join(dir, "robots.txt"), []byte("User-agent: *\nDisallow: /\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func needs(t *testing.T, tools ...string) {
+	t.Helper()
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			if os.Getenv("PARLEY_REQUIRE") == "all" {
+				t.Fatalf("no %s on this machine", tool)
+			}
+			t.Skipf("no %s on this machine", tool)
+		}
+	}
+}
+
+// measured runs the program, and wants it to print all of this.
+func measured(t *testing.T, args []string, want ...string) {
+	t.Helper()
+	var out strings.Builder
+	if err := run(t.Context(), args, &out); err != nil {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	for _, w := range want {
+		if !regexp.MustCompile(w).MatchString(out.String()) {
+			t.Errorf("%q does not print %q but\n%s", args, w, out.String())
+		}
+	}
+}
+
+func TestPeersAskForWhatLinksLeadTo(t *testing.T) {
+	needs(t, "nginx")
+	measured(t, []string{"-rounds", "2", "-only", "net/http", smallSite(t)},
+		`32 pages, 30 of them reachable within 2 steps`,
+		`tokenizer, 1 connection .* 30 +1 x 404`,
+		`tokenizer, 8 connections .* 30 +1 x 404`)
+	measured(t, []string{"-rounds", "1", "-mode", "manifest", "-only", "list", smallSite(t)},
+		`names 32 pages; no links lead to 2 of them`,
+		`a list, 1 connection .* 32 +none`)
+}
+
+func TestWget2AsksForTheSame(t *testing.T) {
+	needs(t, "nginx", "wget2")
+	measured(t, []string{"-rounds", "1", "-only", "wget2", smallSite(t)}, `wget2, 8 connections .* 30 +1 x 404`)
+	measured(t, []string{"-mode", "recrawl", "-changed", "0.1", "-only", "wget2", smallSite(t)},
+		`3 pages changed`, `wget2 -N, 8 connections +31 +3 +1 x 404, 27 x 304`)
+}
+
+func TestParleyAsksForTheSame(t *testing.T) {
+	needs(t, "nginx")
+	measured(t, []string{"-rounds", "1", "-only", "links only,WARC", smallSite(t)}, `Parley, links only .* 30 `, `Parley, WARC .* 30 `)
+	measured(t, []string{"-rounds", "1", "-mode", "manifest", "-only", "Parley", smallSite(t)},
+		`Parley, manifest .* 32 `, `a chain of 200 pages, by its manifest: 200 pages, in batches of`)
+	measured(t, []string{"-mode", "recrawl", "-changed", "0.1", "-only", "Parley, manifest", smallSite(t)},
+		`3 pages changed`, `Parley, manifest .* 3 `, `Parley, manifest: 4 requests`)
+}
+
+// What is missing, too much or asked for twice is not overlooked.
+func TestCount(t *testing.T) {
+	needs(t, "nginx")
+	dir := t.TempDir()
+	root, err := docroot.Copy(smallSite(t), filepath.Join(dir, "docroot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	n, err := nginx.Start(ctx, dir, nginx.Site{Root: root.Path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	s := &site{Docroot: root, base: n.Bases[0]}
+	b := &bench{dir: dir, limit: 1e11, out: new(strings.Builder)}
+	r := b.list(1, []string{"/", "/index.html", "/ring/1.html", "/ring/2.html", "/none.html"})
+	o, err := b.once(ctx, r, s, n, []string{"/", "/ring/1.html", "/with%20space/"}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(o.pages, o.missing, o.extra, o.again, o.statuses); got != "3 [/with%20space/] [/ring/2.html] [/index.html] map[200:4 404:1]" {
+		t.Errorf("counted %s", got)
+	}
+	b.complain(r, o)
+	if b.wrong != 1 {
+		t.Errorf("%d wrong runs", b.wrong)
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/bench/internal/nginx"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// byManifest is the whole crawl of a site that says what it has.
+func (b *bench) byManifest(ctx context.Context, s *site, n *nginx.Server) error {
+	named, err := b.publish(ctx, s)
+	if err != nil {
+		return err
+	}
+	linked := map[string]bool{}
+	for _, p := range s.Survey.Pages {
+		linked[s.File(p)] = true
+	}
+	orphans := 0
+	for _, p := range named {
+		if !linked[s.File(p)] {
+			orphans++
+		}
+	}
+	fmt.Fprintf(b.out, "the manifest names %d pages; no links lead to %d of them\n", len(named), orphans)
+	one, eight := b.list(1, named), b.list(8, named)
+	parley := b.parley("manifest", "none", "none", "--no-parse")
+	return b.race(ctx, s, n, named, []*rival{one, eight, parley}, []goal{
+		{row: parley, peers: []*rival{one}, limit: 2},
+		{row: parley, peers: []*rival{eight}},
+	})
+}
+
+// publish writes the site's manifest into its docroot, and returns the pages that it names.
+func (b *bench) publish(ctx context.Context, s *site) ([]string, error) {
+	if err := b.build(ctx, "rdfgen"); err != nil {
+		return nil, err
+	}
+	out := filepath.Join(s.Path, "robots.rdf")
+	cmd := exec.CommandContext(ctx, b.program("rdfgen"), "--docroot", s.Path, "--base", s.base, "--out", out,
+		"--state", filepath.Join(filepath.Dir(s.Path), "site.db"))
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("rdfgen: %w\n%s", err, msg)
+	}
+	f, err := os.Open(out)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var pages []string
+	for r := protocol.NewManifestReader(f, protocol.ManifestOptions{URL: s.base + "robots.rdf"}); ; {
+		record, err := r.Next()
+		if err == io.EOF {
+			slices.Sort(pages)
+			return pages, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if u := record.Item.URL; u != "" {
+			pages = append(pages, "/"+strings.TrimPrefix(u, s.base))
+		}
+	}
+}
+
+var batch = regexp.MustCompile(`msg="batch begun".* tasks=(\d+)`)
+
+// chain crawls pages that each lead to the next: by links it takes a cycle for
+// each of them, by a manifest one for all after that of the front page.
+func (b *bench) chain(ctx context.Context) (err error) {
+	const length = 200
+	r := b.parley("a chain by its manifest", "none", "none", "--no-parse", "--log-level", "debug")
+	if !b.wanted(r.name) {
+		return nil
+	}
+	from, err := os.MkdirTemp(b.dir, "chain-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(from)) }()
+	for i := range length {
+		name, next := fmt.Sprintf("page-%03d.html", i), fmt.Sprintf("page-%03d.html", i+1)
+		if i == 0 {
+			name = "index.html"
+		}
+		link := fmt.Sprintf("<a href=%q>next</a>", next)
+		if i+1 == length {
+			link = "the end"
+		}
+		page := fmt.Sprintf("<!DOCTYPE html><title>%d of %d</title><p>%s</p>\n", i+1, length, link)
+		if err := os.WriteFile(filepath.Join(from, name), []byte(page), 0o644); err != nil {
+			return err
+		}
+	}
+	return b.visit(ctx, from, func(ctx context.Context, s *site, n *nginx.Server) error {
+		named, err := b.publish(ctx, s)
+		if err != nil {
+			return err
+		}
+		dir, err := os.MkdirTemp(b.dir, "run-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		o, err := b.once(ctx, r, s, n, named, dir)
+		if err != nil {
+			return err
+		}
+		b.complain(r, o)
+		var batches []string
+		for _, m := range batch.FindAllStringSubmatch(o.said, -1) {
+			batches = append(batches, m[1])
+		}
+		fmt.Fprintf(b.out, "a chain of %d pages, by its manifest: %d pages, in batches of %s\n", length, o.pages, strings.Join(batches, " + "))
+		if len(batches) > 3 { // one of robots.txt, one of the front page
+			fmt.Fprintln(b.out, "  WRONG: want a cycle for all that the manifest names")
+			b.wrong++
+		}
+		return nil
+	})
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// A rival is a row: a program that crawls, in one manner.
+type rival struct {
+	name string
+	ours string                             // the program that must be built first, if it is one of ours
+	args func(s *site, dir string) []string // the command that crawls a site, with dir as its own
+	runs []*outcome                         // one for each round
+}
+
+// wget2 stores what it fetches as files. It obeys no robots.txt, as there is
+// none, and is left in peace by what it would write beside the pages.
+func (b *bench) wget2(threads int) *rival {
+	return &rival{
+		name: fmt.Sprintf("wget2, %s", connections(threads)),
+		args: func(s *site, dir string) []string {
+			return []string{"wget2", "--no-config", "--quiet", "--recursive", "--level=inf", "--no-robots", "--no-xattr", "--no-hsts", "--no-hpkp",
+				"--no-ocsp", "--tries=1", "--ignore-tags=img,link,script", fmt.Sprintf("--max-threads=%d", threads),
+				"--no-host-directories", "--directory-prefix=" + dir, s.base}
+		},
+	}
+}
+
+// reference stores nothing.
+func (b *bench) reference(workers int) *rival {
+	return &rival{
+		name: fmt.Sprintf("net/http + x/net tokenizer, %s", connections(workers)),
+		ours: "reference",
+		args: func(s *site, dir string) []string {
+			return []string{b.program("reference"), "-workers", fmt.Sprint(workers), s.base}
+		},
+	}
+}
+
+// list asks for pages that it was told of.
+func (b *bench) list(workers int, pages []string) *rival {
+	return &rival{
+		name: fmt.Sprintf("net/http, a list, %s", connections(workers)),
+		ours: "reference",
+		args: func(s *site, dir string) []string {
+			var list strings.Builder
+			for _, p := range pages {
+				list.WriteString(strings.TrimSuffix(s.base, "/") + p + "\n")
+			}
+			name := filepath.Join(b.dir, "list")
+			os.WriteFile(name, []byte(list.String()), 0o644) // without it the row fails
+			return []string{b.program("reference"), "-workers", fmt.Sprint(workers), "-list", name}
+		},
+	}
+}
+
+// parley is our crawler, with the contents kept in a manner, and coded.
+func (b *bench) parley(what, store, coding string, options ...string) *rival {
+	return &rival{
+		name: "Parley, " + what,
+		ours: "crawler",
+		args: func(s *site, dir string) []string {
+			args := []string{b.program("crawler"), "crawl", s.base, "--into", filepath.Join(dir, "collection"),
+				"--store", store, "--coding", coding, "--wait", "0", "--allow-private", "--max-file", "16MB", "--per-site", "1000000"}
+			return append(append(args, options...), b.extra...)
+		},
+	}
+}
+
+func connections(n int) string {
+	if n == 1 {
+		return "1 connection"
+	}
+	return fmt.Sprintf("%d connections", n)
+}
+
+// command is the rival's, with a home of its own, so that nothing of the
+// user's configuration speaks.
+func (r *rival) command(s *site, dir string) *exec.Cmd {
+	args := r.args(s, dir)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_DATA_HOME="+dir)
+	return cmd
+}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/parleyweb/parley/bench/internal/nginx"
+)
+
+// An outcome is what one run of a rival did and cost.
+type outcome struct {
+	cpu, wall float64 // seconds
+	peak      float64 // MB
+	stored    int64   // bytes in files
+	said      string
+
+	pages    int         // answered in full with 200, each file of the site once
+	statuses map[int]int // of all requests
+	down, up int64       // bytes of all requests
+	again    []string    // pages asked for twice or more
+	missing  []string    // pages that should have been asked for
+	extra    []string    // pages that should not
+}
+
+// perThousand is the processor time for 1,000 pages, in seconds.
+func (o *outcome) perThousand() float64 { return 1000 * o.cpu / float64(max(o.pages, 1)) }
+
+func (o *outcome) requests() (n int) {
+	for _, k := range o.statuses {
+		n += k
+	}
+	return n
+}
+
+// A goal is a share of the best of its peers' processor time that a row may have.
+type goal struct {
+	row   *rival
+	peers []*rival
+	limit float64 // 0: none, only shown
+}
+
+// race runs all rows in every round, and prints what they cost. want are the
+// pages that each must ask for.
+func (b *bench) race(ctx context.Context, s *site, n *nginx.Server, want []string, rows []*rival, goals []goal) error {
+	rows = slices.DeleteFunc(rows, func(r *rival) bool { return !b.wanted(r.name) })
+	for round := range b.rounds {
+		for i := range rows {
+			r := rows[(i+round)%len(rows)]
+			dir, err := os.MkdirTemp(b.dir, "run-")
+			if err != nil {
+				return err
+			}
+			o, err := b.once(ctx, r, s, n, want, dir)
+			if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+				return fmt.Errorf("%s: %w", r.name, err)
+			}
+			r.runs = append(r.runs, o)
+			b.complain(r, o)
+		}
+	}
+	b.table(rows)
+	for _, g := range goals {
+		b.judge(g)
+	}
+	return nil
+}
+
+// once runs a rival in its directory, and reads of nginx what it did.
+func (b *bench) once(ctx context.Context, r *rival, s *site, n *nginx.Server, want []string, dir string) (*outcome, error) {
+	if r.ours != "" {
+		if err := b.build(ctx, r.ours); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.limit)
+	defer cancel()
+	settle() // what the one before wrote is not this one's to wait for
+	if _, err := n.Requests(); err != nil {
+		return nil, err
+	}
+	cmd := r.command(s, dir)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	o := &outcome{statuses: map[int]int{}}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var err error
+	for running := true; running; {
+		select {
+		case err = <-ended:
+			running = false
+		case <-ctx.Done():
+			cmd.Process.Kill()
+			<-ended
+			return nil, fmt.Errorf("%w: it said %s", ctx.Err(), tail(said.String()))
+		case <-time.After(10 * time.Millisecond):
+			o.peak = max(o.peak, resident(cmd.Process.Pid))
+		}
+	}
+	o.wall = time.Since(began).Seconds()
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 8 && filepath.Base(cmd.Path) == "wget2" {
+		err = nil // a server said that something is not there: some link is broken
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, tail(said.String()))
+	}
+	o.said = said.String()
+	o.cpu = cpuTime(cmd.ProcessState)
+	list, err := n.Requests()
+	if err != nil {
+		return nil, err
+	}
+	o.count(s, list, want)
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var st fs.FileInfo
+			if st, err = d.Info(); err == nil {
+				o.stored += st.Size()
+			}
+		}
+		return err
+	})
+	return o, err
+}
+
+// count compares what was asked for with the pages that are wanted. They are
+// compared as files: there is more than one manner of writing a path.
+func (o *outcome) count(s *site, list []nginx.Request, want []string) {
+	wanted := map[string]string{}
+	for _, p := range want {
+		wanted[s.File(p)] = p
+	}
+	got := map[string]int{}
+	for _, q := range list {
+		o.statuses[q.Status]++
+		o.down, o.up = o.down+q.Down, o.up+q.Up
+		file := s.File(q.Path)
+		if q.Status != 200 || q.Method != "GET" || filepath.Ext(file) != ".html" {
+			continue
+		}
+		got[file]++
+		if _, ok := wanted[file]; !ok {
+			o.extra = append(o.extra, q.Path)
+		} else if got[file] == 2 {
+			o.again = append(o.again, q.Path)
+		}
+	}
+	o.pages = len(got)
+	for file, p := range wanted {
+		if got[file] == 0 {
+			o.missing = append(o.missing, p)
+		}
+	}
+}
+
+// complain says at once what is wrong with a run.
+func (b *bench) complain(r *rival, o *outcome) {
+	ok := true
+	for _, c := range []struct {
+		what  string
+		pages []string
+	}{{"not asked for", o.missing}, {"asked for and not wanted", o.extra}, {"asked for again", o.again}} {
+		if len(c.pages) > 0 {
+			ok = false
+			slices.Sort(c.pages)
+			fmt.Fprintf(b.out, "  WRONG: %s: %d pages %s: %s\n", r.name, len(c.pages), c.what, strings.Join(c.pages[:min(3, len(c.pages))], " "))
+		}
+	}
+	if !ok {
+		b.wrong++
+	}
+}
+
+func (b *bench) table(rows []*rival) {
+	w := tabwriter.NewWriter(b.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\t  CPU s per 1,000\tmin\tmax\tpages/s\tpages\tother requests\tMB down\tMB stored\tpeak MB")
+	for _, r := range rows {
+		cpu := series(r.runs, (*outcome).perThousand)
+		last := r.runs[len(r.runs)-1]
+		fmt.Fprintf(w, "%s\t  %.3f\t%.3f\t%.3f\t%.0f\t%d\t%s\t%.1f\t%.1f\t%.0f\n", r.name, median(cpu), slices.Min(cpu), slices.Max(cpu),
+			median(series(r.runs, func(o *outcome) float64 { return float64(o.pages) / o.wall })), last.pages, others(last),
+			float64(last.down)/1e6, float64(last.stored)/1e6, median(series(r.runs, func(o *outcome) float64 { return o.peak })))
+	}
+	w.Flush()
+}
+
+// others says what was asked for beside pages that were answered in full.
+func others(o *outcome) string {
+	var list []string
+	for status, n := range o.statuses {
+		if status == 200 {
+			n -= o.pages
+		}
+		if n != 0 {
+			list = append(list, fmt.Sprintf("%d x %d", n, status))
+		}
+	}
+	slices.Sort(list)
+	if list == nil {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+// judge compares a row, in every round, with the best of its peers.
+func (b *bench) judge(g goal) {
+	peers := slices.DeleteFunc(slices.Clone(g.peers), func(r *rival) bool { return len(r.runs) == 0 })
+	if len(g.row.runs) == 0 || len(peers) == 0 {
+		return
+	}
+	var ratios []float64
+	for round, o := range g.row.runs {
+		best := math.Inf(1)
+		for _, p := range peers {
+			best = min(best, p.runs[round].perThousand())
+		}
+		ratios = append(ratios, o.perThousand()/best)
+	}
+	names := make([]string, len(peers))
+	for i, p := range peers {
+		names[i] = p.name
+	}
+	verdict := ""
+	if g.limit > 0 {
+		verdict = fmt.Sprintf("; at most %.2f: %s", g.limit, map[bool]string{true: "met", false: "MISSED"}[median(ratios) <= g.limit])
+	}
+	fmt.Fprintf(b.out, "%s: %.2f times the CPU of %s in the same round (%.2f to %.2f, median of %d%s)\n",
+		g.row.name, median(ratios), strings.Join(names, " or "), slices.Min(ratios), slices.Max(ratios), len(ratios), verdict)
+}
+
+func series(runs []*outcome, of func(*outcome) float64) []float64 {
+	var list []float64
+	for _, o := range runs {
+		list = append(list, of(o))
+	}
+	return list
+}
+
+func median(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	if n := len(list); n%2 == 0 {
+		return (list[n/2-1] + list[n/2]) / 2
+	}
+	return list[len(list)/2]
+}
+
+// tail is the end of what a program said.
+func tail(s string) string { return s[max(0, len(s)-2000):] }
+
+func cpuTime(p *os.ProcessState) float64 { return (p.UserTime() + p.SystemTime()).Seconds() }
+
+// resident is what a process had resident at most so far, in MB, where the
+// system tells it: pages of mapped files included. (What getrusage tells of a
+// child begins with the memory of its parent.)
+func resident(pid int) (peak float64) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if _, rest, ok := strings.Cut(string(status), "VmHWM:"); ok {
+		fmt.Sscan(rest, &peak)
+	}
+	return peak * 1024 / 1e6
+}

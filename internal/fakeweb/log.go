@@ -1,0 +1,176 @@
+package fakeweb
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An Access is one request that was made.
+type Access struct {
+	Site       *Site
+	Path       string // with query
+	Agent      string
+	From       string
+	Begin, End time.Time // End is zero while it goes on
+	Status     int       // 0 if there was none, or none that HTTP knows
+
+	// Again is the Retry-After of an answer by which the site wants peace (429,
+	// and 500 and more), 0 if there was none.
+	Again time.Duration
+
+	// Waits says that it asked for news, to wait for them: that is not
+	// fetching, and no rule of politeness is about it but the gap before it.
+	Waits bool
+}
+
+func (a Access) String() string {
+	return fmt.Sprintf("%s%s from %s to %s: %d", a.Site.Origin, a.Path, a.Begin.Format(time.StampMilli), a.End.Format(time.StampMilli), a.Status)
+}
+
+// Log returns all accesses, in the order in which they began.
+func (w *Web) Log() []Access {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := make([]Access, len(w.log))
+	for i, a := range w.log {
+		list[i] = *a
+	}
+	return list
+}
+
+// Forget empties the log.
+func (w *Web) Forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = nil
+}
+
+// ServeHTTP answers for all sites.
+func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	s := w.byHost[r.Host]
+	a := &Access{
+		Site: s, Path: r.URL.RequestURI(), Agent: r.UserAgent(), From: r.Header.Get("From"), Begin: time.Now(),
+		Waits: r.URL.Query().Has("wait") || r.Header.Get("Upgrade") != "",
+	}
+	w.log = append(w.log, a)
+	w.mu.Unlock()
+	sw := &statusWriter{ResponseWriter: rw}
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		a.End, a.Status = time.Now(), sw.status
+		if a.Status == http.StatusTooManyRequests || a.Status >= 500 {
+			a.Again = again(rw.Header().Get("Retry-After"), a.End)
+		}
+	}()
+	if s == nil {
+		http.Error(sw, "no such site here", http.StatusMisdirectedRequest)
+		return
+	}
+	s.serve(sw, r)
+}
+
+// again reads the header, which is seconds or a date.
+func again(v string, now time.Time) time.Duration {
+	if n, err := strconv.Atoi(v); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return t.Sub(now)
+	}
+	return 0
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Manners is what a crawler promises.
+type Manners struct {
+	Gap     time.Duration // least time from the end of an access to the beginning of the next
+	Address bool          // the same for sites that share an address
+	Robots  bool          // robots.txt comes first, and what it forbids is never asked for
+	Delay   bool          // Crawl-delay is kept as well
+	Agent   string        // what the name must hold
+}
+
+// Impolite returns what in the log breaks a promise, at most 20 of it.
+func (w *Web) Impolite(m Manners) (faults []string) {
+	type state struct {
+		last   Access
+		robots bool
+	}
+	sites, addrs := map[any]*state{}, map[any]*state{}
+	say := func(format string, args ...any) {
+		if len(faults) < 20 {
+			faults = append(faults, fmt.Sprintf(format, args...))
+		}
+	}
+	for _, a := range w.Log() {
+		if a.Site == nil {
+			say("a site that is none: %s", a.Path)
+			continue
+		}
+		gap := m.Gap
+		if m.Delay {
+			gap = max(gap, a.Site.Delay)
+		}
+		if !strings.Contains(a.Agent, m.Agent) {
+			say("%v: agent %q", a, a.Agent)
+		}
+		check := func(what string, all map[any]*state, key any, gap time.Duration) *state {
+			s := all[key]
+			if s == nil {
+				s = new(state)
+				all[key] = s
+			} else {
+				if s.last.End.IsZero() && !s.last.Waits || a.Begin.Before(s.last.End) {
+					say("two at once to a %s: %v; %v", what, s.last, a)
+				} else if wait := a.Begin.Sub(s.last.End); wait < gap && !s.last.Waits {
+					say("%v after %v, to the same %s: %v; %v", wait, gap, what, s.last, a)
+				}
+			}
+			if !a.Waits {
+				s.last = a
+			}
+			return s
+		}
+		s := check("site", sites, a.Site, gap)
+		if m.Address {
+			check("address", addrs, a.Site.IP, m.Gap)
+		}
+		if !m.Robots {
+			continue
+		}
+		if a.Path == "/robots.txt" {
+			s.robots = true
+		} else if !s.robots {
+			say("before robots.txt: %v", a)
+		} else if a.Site.Forbids(a.Path) {
+			say("forbidden: %v", a)
+		}
+	}
+	return faults
+}
