@@ -293,6 +293,9 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 	verdicts := make([]seed.Verdict, len(urls))
 	for i, u := range urls {
 		verdicts[i] = r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
+		if v := &verdicts[i]; v.OK && !r.wanted(v.URL) {
+			v.OK, v.Rule = false, "its host is none of those that are crawled"
+		}
 		if verdicts[i].OK {
 			x.finds = append(x.finds, find(verdicts[i], 0, collection.ByPerson))
 		}
@@ -310,6 +313,18 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 		}
 	}
 	return verdicts, nil
+}
+
+// wanted reports whether a URL is of a host that is crawled: a page that
+// somebody asks for must not make a stranger's site part of the crawl.
+func (r *run) wanted(url string) bool {
+	r.mu.Lock()
+	st := r.origins[protocol.Origin(url)]
+	r.mu.Unlock()
+	if st != nil && st.obeys() {
+		return true
+	}
+	return r.Seeder.Admit(seed.Ref{URL: protocol.Origin(url) + "/", Kind: seed.Listed}).OK
 }
 
 // submit has something committed that comes from outside, and waits for that.

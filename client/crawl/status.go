@@ -46,7 +46,7 @@ type Status struct {
 	Ends    string    `json:"ends,omitempty"` // why the crawl is about to end
 
 	Sites    int   `json:"sites"`     // known
-	InFlight int   `json:"in_flight"` // sites being asked now
+	InFlight int   `json:"in_flight"` // sites being asked, or waiting for their turn
 	Queue    int   `json:"queue"`     // pages that may be asked for now
 	Busy     int   `json:"busy"`      // tasks under way
 	Followed int   `json:"followed"`  // sites that tell of themselves
@@ -81,7 +81,7 @@ func (c *Crawler) Status() Status {
 		Requests: n.Requests.Load(), Fetched: n.Fetched.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
 		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Told: n.Told.Load(), Ignored: n.Ignored.Load(),
 		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(),
-		InFlight: r.Harvester.Stats().InFlight}
+		InFlight: r.Harvester.Stats().Sites}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.Ends, s.Sites, s.Queue, s.Busy = r.enough, len(r.sites), r.front.Len(), r.busy

@@ -10,11 +10,13 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/command"
 )
 
@@ -164,6 +166,14 @@ var pageColumns = []column[pageRow]{
 	{"TITLE", func(r *pageRow) string { return r.Title }},
 }
 
+// states are the words for what pages are.
+func states() (names []string) {
+	for s := collection.Known; s <= collection.Excluded; s++ {
+		names = append(names, s.String())
+	}
+	return names
+}
+
 func pages() *command.Command {
 	var c collectionFlags
 	var site, prefix, state string
@@ -186,6 +196,9 @@ func pages() *command.Command {
 		Run: func(ctx context.Context, env *command.Env) error {
 			if err := c.check(); err != nil {
 				return err
+			}
+			if state != "" && !slices.Contains(states(), state) {
+				return command.Misusef("--state %s: want %s", state, strings.Join(states(), ", "))
 			}
 			q := url.Values{"site": {strings.TrimSuffix(site, "/")}, "prefix": {prefix}, "state": {state}}
 			body, err := ask(ctx, c.dir, "GET", "/pages?"+q.Encode(), nil, env.Log)
