@@ -23,7 +23,6 @@ type side struct {
 	c      *collection.Collection
 	front  *frontier.Frontier
 	rng    *rand.Rand
-	clock  time.Time
 	reopen time.Duration
 }
 

@@ -16,26 +16,26 @@ import (
 
 // A modelPage is what a page must be, kept in the plainest way.
 type modelPage struct {
-	id                 frontier.PageID
-	path               string
-	depth              int
-	state              collection.State
-	told               bool
-	claim              protocol.Digest
-	claimed            time.Time // zero: never
-	missed             int
-	digest, parsed     protocol.Digest
-	original           frontier.PageID
-	last               time.Time
-	visits, changes    int
-	fails              int
-	missing            time.Time
-	at                 time.Time // the zero time: at once
-	never              bool
-	links              []string
-	target             string
-	saidGone           bool // by the site
-	confirmed, refused time.Time
+	id              frontier.PageID
+	path            string
+	depth           int
+	state           collection.State
+	told            bool
+	claim           protocol.Digest
+	claimed         time.Time // zero: never
+	missed          int
+	digest, parsed  protocol.Digest
+	original        frontier.PageID
+	last            time.Time
+	visits, changes int
+	fails           int
+	missing         time.Time
+	at              time.Time // the zero time: at once
+	never           bool
+	links           []string
+	target          string
+	saidGone        bool // by the site
+	confirmed       time.Time
 }
 
 func (p *modelPage) has() bool { return !p.digest.IsZero() && p.state != collection.Gone }

@@ -361,9 +361,7 @@ func sameCounts(a, b *Site) bool {
 func (u *update) publish() {
 	c := u.c
 	c.mem.Lock()
-	for _, s := range u.added {
-		c.sites = append(c.sites, s)
-	}
+	c.sites = append(c.sites, u.added...)
 	c.names = u.names
 	for id, s := range u.dirty {
 		c.sites[id-1] = s

@@ -338,7 +338,9 @@ func TestSitesAndSources(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Status != 200 || list[0].ID != out.Sources[0].ID {
 		t.Errorf("sources %+v %v", list, err)
 	}
-	list, err = r.c.Sources(0)
+	if list, err = r.c.Sources(0); err != nil {
+		t.Fatal(err)
+	}
 	want(t, "all sources", len(list), 2)
 	src := list[1]
 	src.Fails, src.Fault, src.At, src.Cursor = 3, "timeout", r.now.Add(time.Hour), cursor(9)

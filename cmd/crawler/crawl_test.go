@@ -20,7 +20,6 @@ type running struct {
 	dir  string
 	stop context.CancelFunc
 	end  chan int
-	errs *strings.Builder
 }
 
 // own are the options for a site on this machine.

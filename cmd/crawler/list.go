@@ -38,7 +38,7 @@ func list[T any](env *command.Env, body io.ReadCloser, form string, columns []co
 		names[i] = c.name
 	}
 	var row func([]string) error
-	flush := func() error { return nil }
+	var flush func() error
 	switch form {
 	case "csv":
 		w := csv.NewWriter(env.Stdout)

@@ -249,7 +249,7 @@ func isURI(_ *validator, rec *Record, s string) bool {
 		s = bare(s)
 	}
 	u, err := url.Parse(s)
-	return err == nil && u.Scheme != "" && strings.IndexAny(s, " <>\"{}|\\^`") < 0
+	return err == nil && u.Scheme != "" && !strings.ContainsAny(s, " <>\"{}|\\^`")
 }
 
 func isDate(_ *validator, rec *Record, s string) bool {
