@@ -5,7 +5,7 @@
 //
 //	go run ./bench/crawl [-rounds 7] [-only ROW,...] [DOCROOT ...]    # a whole crawl, by links
 //	go run ./bench/crawl -mode manifest [DOCROOT ...]                 # by a manifest, reading no page
-//	go run ./bench/crawl -mode recrawl [DOCROOT ...]                  # again, after 1 % of the pages changed
+//	go run ./bench/crawl -mode recrawl [DOCROOT ...]                  # again, after 1 % of the pages changed; two minutes
 //
 // Each docroot is served with its .html files alone. By default they are those
 // of cppreference-doc-en-html and rust-doc. In every round all rows run, one

@@ -89,10 +89,10 @@ func TestWget2AsksForTheSame(t *testing.T) {
 
 func TestParleyAsksForTheSame(t *testing.T) {
 	needs(t, "nginx")
-	measured(t, []string{"-rounds", "1", "-only", "links only,WARC", smallSite(t)}, `Parley, links only .* 30 `, `Parley, WARC .* 30 `)
+	measured(t, []string{"-rounds", "1", "-only", "links only", smallSite(t)}, `Parley, links only .* 30 `)
 	measured(t, []string{"-rounds", "1", "-mode", "manifest", "-only", "Parley", smallSite(t)},
 		`Parley, manifest .* 32 `, `a chain of 200 pages, by its manifest: 200 pages, in batches of`)
-	measured(t, []string{"-mode", "recrawl", "-changed", "0.1", "-only", "Parley, manifest", smallSite(t)},
+	measured(t, []string{"-mode", "recrawl", "-changed", "0.1", "-only", "manifest", smallSite(t)},
 		`3 pages changed`, `Parley, manifest .* 3 `, `Parley, manifest: 4 requests`)
 }
 
