@@ -113,10 +113,10 @@ type run struct {
 	log   *slog.Logger
 	began time.Time
 
-	answers chan *harvest.Answer // to be read
-	reads   chan read            // to be committed
-	hurry   chan struct{}        // somebody waits for the commit
-	news    chan struct{}        // the frontier or a source has something new
+	readers chan *reader  // those that are not reading: as many as there are cores
+	reads   chan read     // to be committed
+	hurry   chan struct{} // somebody waits for the commit
+	news    chan struct{} // the frontier or a source has something new
 
 	mu           sync.Mutex // guards what follows
 	front        *frontier.Frontier
@@ -143,12 +143,13 @@ type run struct {
 	group   sync.WaitGroup // followers
 	begun   sync.WaitGroup // what readers have begun
 	fail    context.CancelCauseFunc
+	idle    atomic.Bool        // the Manager waits for something to ask for
 	stop    context.CancelFunc // ends the asking: what is not asked for yet is given back
 }
 
 func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r := &run{Crawler: c, log: c.Log, began: time.Now(),
-		answers: make(chan *harvest.Answer, 64), reads: make(chan read, 256),
+		readers: make(chan *reader, runtime.GOMAXPROCS(0)), reads: make(chan read, 256),
 		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
 		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}}
 	if r.log == nil {
@@ -177,11 +178,10 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	if err := r.begin(); err != nil {
 		return err
 	}
-	var readers, keeper sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		g := c.Gatherer
-		readers.Go(func() { r.readAll(&g) })
+	for range cap(r.readers) {
+		r.readers <- &reader{gatherer: c.Gatherer}
 	}
+	var keeper sync.WaitGroup
 	keeper.Go(func() {
 		if err := r.keep(); err != nil {
 			fail(&failure{err})
@@ -199,8 +199,6 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	}
 	fail(nil) // followers end
 	r.group.Wait()
-	close(r.answers)
-	readers.Wait()
 	r.begun.Wait()
 	r.callers.Lock() // whoever asked from outside has been answered, or will be told that it is too late
 	defer r.callers.Unlock()
@@ -222,7 +220,7 @@ const blindTime = 5 * time.Minute
 // looked up (P04): that is no fault of the sites, and passes.
 func (r *run) harvest(ctx context.Context) error {
 	for {
-		err := r.Harvester.Run(ctx, r.next, func(a *harvest.Answer) { r.answers <- a })
+		err := r.Harvester.Run(ctx, r.next, r.take)
 		if !errors.Is(err, harvest.ErrResolver) || r.Once {
 			return err
 		}

@@ -27,6 +27,8 @@ type read struct {
 const (
 	turnSize = 1000                   // visits in a turn, about
 	linger   = 300 * time.Millisecond // until a turn that is not full is committed
+
+	shortLinger = 10 * time.Millisecond // where nothing else is to be asked for
 )
 
 // keep commits what is read, in turns, until no more comes.
@@ -40,7 +42,11 @@ func (r *run) keep() error {
 		case x, ok := <-r.reads:
 			if open = ok; ok {
 				if turn = append(turn, x); len(turn) == 1 {
-					timer.Reset(linger)
+					wait := linger
+					if r.idle.Load() { // the Manager may be waiting for just this
+						wait = shortLinger
+					}
+					timer.Reset(wait)
 				}
 				full = len(turn) >= turnSize || x.done != nil
 			}

@@ -28,6 +28,7 @@ func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 		case r.hurry <- struct{}{}:
 		default:
 		}
+		r.idle.Store(true)
 		t := time.NewTimer(max(0, time.Until(wake)))
 		select {
 		case <-r.news:
@@ -37,6 +38,7 @@ func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 			return nil, ctx.Err()
 		}
 		t.Stop()
+		r.idle.Store(false)
 	}
 }
 
@@ -216,7 +218,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
 		if st != nil {
 			r.complete(st)
 		}
-		return st == nil || st.waits(now)
+		return st == nil || st.waits(now) || r.ahead(st, r.Harvester.Open(st.Origin)) > tooFarAhead
 	}
 	if left := r.Stop.Pages - int(r.count.Fetched.Load()) - r.busy; r.Stop.Pages > 0 {
 		if left <= 0 {
@@ -236,6 +238,11 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
 		ids := make([]frontier.PageID, len(s.Entries))
 		for i, e := range s.Entries {
 			ids[i] = e.Page
+		}
+		if gap := r.ahead(st, 1); gap > 0 {
+			n := min(len(ids), max(1, int(2*tooFarAhead/gap)))
+			r.front.Return(ids[n:])
+			ids = ids[:n]
 		}
 		pages, err := r.Collection.PagesByID(ids)
 		if err != nil {
@@ -272,6 +279,23 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
 		r.group.Go(func() { r.reads <- read{visits: forbidden, busy: 1} })
 	}
 	return nil
+}
+
+// tooFarAhead is how long a site has enough to do, so that it gets no more. What
+// waits there was weighed, and held against robots.txt, when it was given out,
+// and a robots.txt that is due has its turn after it.
+const tooFarAhead = time.Hour
+
+// ahead is how long a number of tasks takes a site at least.
+func (r *run) ahead(st *site, tasks int) time.Duration {
+	wait := r.Harvester.Wait
+	if wait == 0 {
+		wait = harvest.DefaultWait
+	}
+	if wait < 0 {
+		return 0
+	}
+	return time.Duration(tasks) * max(wait, st.Delay)
 }
 
 // task is what to ask for a page.

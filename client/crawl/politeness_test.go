@@ -26,8 +26,8 @@ import (
 	"github.com/parleyweb/parley/internal/robots"
 )
 
-// fromEnv is a number from the environment: PARLEY_SITES and PARLEY_SEED make
-// the tests of this file larger, and other.
+// fromEnv is a number from the environment: PARLEY_SITES (2000 takes minutes) and
+// PARLEY_SEED make some tests larger, and other.
 func fromEnv(name string, otherwise int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
 		return n
@@ -310,31 +310,31 @@ const (
 func TestPolitenessOfAll(t *testing.T) {
 	runs := []wildRun{
 		{name: "breadth first, once", strategy: frontier.BreadthFirst{}, once: true, lasts: 7 * 24 * time.Hour},
-		{name: "larger sites, by address", strategy: frontier.LargerSites{}, lasts: 12 * time.Hour, share: 3, set: func(c *crawl.Crawler, o *collection.Options) {
+		{name: "larger sites, by address", strategy: frontier.LargerSites{}, lasts: 8 * time.Hour, share: 3, set: func(c *crawl.Crawler, o *collection.Options) {
 			c.Harvester.PerAddress = true
 			c.Harvester.Wait = 5 * time.Second
 		}},
-		{name: "OPIC, few at once", strategy: frontier.OPIC{}, lasts: 12 * time.Hour, set: func(c *crawl.Crawler, o *collection.Options) {
+		{name: "OPIC, few at once", strategy: frontier.OPIC{}, lasts: 8 * time.Hour, set: func(c *crawl.Crawler, o *collection.Options) {
 			c.Harvester.Sites, c.Harvester.Overbook = 20, true
 			c.RobotsEvery = time.Hour
 		}},
-		{name: "manifest first", strategy: frontier.ManifestFirst{}, lasts: 12 * time.Hour, set: func(c *crawl.Crawler, o *collection.Options) {
+		{name: "manifest first", strategy: frontier.ManifestFirst{}, lasts: 8 * time.Hour, set: func(c *crawl.Crawler, o *collection.Options) {
 			c.RobotsEvery, c.SitemapEvery, c.FeedEvery = 3*time.Hour, 2*time.Hour, 30*time.Minute
 			c.Harvester.Slow = -1
 			o.Contents = 0
 		}},
-		{name: "random, not parsed", strategy: frontier.Random(7), lasts: 12 * time.Hour, set: func(c *crawl.Crawler, o *collection.Options) {
+		{name: "random, not parsed", strategy: frontier.Random(7), lasts: 8 * time.Hour, set: func(c *crawl.Crawler, o *collection.Options) {
 			c.NoParse = true
 			c.Harvester.Wait, c.Harvester.WaitBig, c.Harvester.Range = 20*time.Second, 2*time.Second, true
 		}},
-		{name: "profit, no sources", strategy: frontier.Profit{}, lasts: 12 * time.Hour, set: func(c *crawl.Crawler, o *collection.Options) {
+		{name: "profit, no sources", strategy: frontier.Profit{}, lasts: 8 * time.Hour, set: func(c *crawl.Crawler, o *collection.Options) {
 			c.NoManifests, c.NoSitemaps, c.NoFeeds = true, true, true
 			c.Batch = frontier.BatchOptions{Size: 200, SameSite: 3}
 			c.Harvester.PerConn, o.NoLinks = 1, true
 			c.RobotsEvery = 2 * time.Hour
 		}},
 	}
-	sites, seed := fromEnv("PARLEY_SITES", 66), uint64(fromEnv("PARLEY_SEED", 1))
+	sites, seed := fromEnv("PARLEY_SITES", 44), uint64(fromEnv("PARLEY_SEED", 1))
 	runs = append(runs, drawn(seed))
 	for _, run := range runs {
 		t.Run(run.name, func(t *testing.T) {
@@ -351,7 +351,7 @@ func drawn(seed uint64) wildRun {
 	strategies := []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.OPIC{}, frontier.ManifestFirst{}, frontier.Random(3), frontier.Profit{}}
 	coin := func() bool { return r.IntN(2) == 0 }
 	seconds := func(n int) time.Duration { return time.Duration(1+r.IntN(n)) * time.Second }
-	run := wildRun{name: "drawn", strategy: strategies[r.IntN(len(strategies))], once: r.IntN(4) == 0, share: 1 + r.IntN(3), lasts: 12 * time.Hour}
+	run := wildRun{name: "drawn", strategy: strategies[r.IntN(len(strategies))], once: r.IntN(4) == 0, share: 1 + r.IntN(3), lasts: 8 * time.Hour}
 	if run.once {
 		run.lasts = 7 * 24 * time.Hour
 	}
@@ -525,4 +525,114 @@ func (w *wildWeb) disturb(ctx context.Context, c *crawl.Crawler) {
 			return // a crawl that has ended
 		}
 	}
+}
+
+// What robots.txt forbids after a while is not asked for any more, however many
+// pages of the site wait for their turn, and however slowly.
+func TestNewRulesOfALargeSite(t *testing.T) {
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 3, Sites: 20, Kinds: []fakeweb.Kind{fakeweb.Honest}, Pages: 12})
+		defer w.Close()
+		large, slow := w.Add(fakeweb.Honest), w.Add(fakeweb.Honest)
+		began := time.Now()
+		for _, s := range []*fakeweb.Site{large, slow} {
+			var links strings.Builder
+			for i := range 3000 {
+				path := fmt.Sprintf("/many/%d.html", i)
+				s.Put(path, fmt.Sprintf("<title>%s %d</title>", s.Host, i))
+				fmt.Fprintf(&links, "<a href=%s>%d</a> ", path, i)
+			}
+			s.Put("/", "<title>All</title>"+links.String())
+			s.Handler = func(rw http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != "/robots.txt" {
+					return false
+				}
+				fmt.Fprint(rw, "User-agent: *\nDisallow: /cgi-bin/\n")
+				if s == slow {
+					fmt.Fprint(rw, "Crawl-delay: 120\n")
+				}
+				if time.Since(began) > 4*time.Hour {
+					fmt.Fprint(rw, "Disallow: /many/\n")
+				}
+				return true
+			}
+		}
+		col, err := collection.Open(dir, &collection.Options{Quality: crawl.DefaultQuality.Of})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer col.Close()
+		c := &crawl.Crawler{Collection: col, Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, RobotsEvery: time.Hour,
+			Harvester: &harvest.Harvester{Agent: "ParleyTest/1", Resolver: w, Dial: w.Dial, WaitBig: time.Hour}}
+		for _, s := range w.Sites() {
+			c.Start = append(c.Start, s.Origin+"/")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		if err := c.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		asked := map[*fakeweb.Site]int{}
+		for _, a := range w.Log() {
+			if !strings.HasPrefix(a.Path, "/many/") {
+				continue
+			}
+			asked[a.Site]++
+			if late := a.Begin.Sub(began); late > 9*time.Hour {
+				t.Fatalf("%v after %v", a, late)
+			}
+		}
+		if asked[large] < 500 || asked[slow] < 50 {
+			t.Errorf("of %s %d pages were asked for, of %s %d", large.Host, asked[large], slow.Host, asked[slow])
+		}
+	})
+}
+
+// A site that is found while another is busy for hours does not wait for it.
+func TestNewSiteBesideALargeOne(t *testing.T) {
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 3, Pages: 6})
+		defer w.Close()
+		large, late := w.Add(fakeweb.Honest), w.Add(fakeweb.Honest)
+		var links strings.Builder
+		for i := range 400 {
+			path := fmt.Sprintf("/many/%d.html", i)
+			s := ""
+			if i == 50 {
+				s = late.Origin + "/"
+			}
+			large.Put(path, fmt.Sprintf("<title>%d</title><a href=%q>there</a>", i, s))
+			fmt.Fprintf(&links, "<a href=%s>%d</a> ", path, i)
+		}
+		large.Put("/", "<title>All</title>"+links.String())
+		col, err := collection.Open(dir, &collection.Options{Quality: crawl.DefaultQuality.Of})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer col.Close()
+		c := &crawl.Crawler{Collection: col, Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Start: []string{large.Origin + "/"},
+			Harvester: &harvest.Harvester{Agent: "ParleyTest/1", Resolver: w, Dial: w.Dial}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := c.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		var found time.Time
+		asked := map[string]bool{}
+		for _, a := range w.Log() {
+			if a.Path == "/many/50.html" {
+				found = a.End
+			}
+			if a.Site == late && a.Begin.Sub(found) < 10*time.Minute {
+				asked[a.Path] = true
+			}
+		}
+		for _, path := range late.Paths() {
+			if !asked[path] {
+				t.Errorf("%s%s has waited", late.Origin, path)
+			}
+		}
+	})
 }

@@ -15,31 +15,43 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// readAll reads answers until no more come.
-func (r *run) readAll(g *gather.Gatherer) {
-	var page gather.Page
-	for a := range r.answers {
-		r.count.asked(a)
-		if a.Fault != "" {
-			r.log.Debug("no answer", "url", a.Task.URL, "fault", a.Fault, "err", a.Err)
-		}
-		switch {
-		case notAsked(a) && a.Page != 0:
-			r.leave(a)
-			r.reads <- read{again: []frontier.PageID{a.Page}, busy: 1}
-			a.Release()
-		case a.Page == 0:
-			r.readSource(a, g, &page)
-		default:
-			x := read{visits: []collection.Visit{r.visit(a, g, &page)}, answer: a, busy: 1}
-			if !r.Collection.Stores() { // the memory is of use for the next answer already
-				v := &x.visits[0]
-				v.Length, v.Body = int64(len(v.Body)), nil
-				a.Release()
-			}
-			r.reads <- x
-		}
+// A reader reads one answer at a time.
+type reader struct {
+	gatherer gather.Gatherer
+	page     gather.Page
+}
+
+// take reads an answer, where it has come: its bytes are in the caches of that
+// core. As many are read at a time as there are cores.
+func (r *run) take(a *harvest.Answer) {
+	r.count.asked(a)
+	if a.Fault != "" {
+		r.log.Debug("no answer", "url", a.Task.URL, "fault", a.Fault, "err", a.Err)
 	}
+	switch {
+	case a.Page == 0:
+		r.reading(func(rd *reader) { r.readSource(a, &rd.gatherer, &rd.page) })
+	case notAsked(a):
+		a.Release()
+		r.leave(a)
+		r.reads <- read{again: []frontier.PageID{a.Page}, busy: 1}
+	default:
+		x := read{answer: a, busy: 1}
+		r.reading(func(rd *reader) { x.visits = []collection.Visit{r.visit(a, &rd.gatherer, &rd.page)} })
+		if !r.Collection.Stores() { // the memory is of use for the next answer already
+			v := &x.visits[0]
+			v.Length, v.Body = int64(len(v.Body)), nil
+			a.Release()
+		}
+		r.reads <- x
+	}
+}
+
+// reading calls f with a reader, once one is free.
+func (r *run) reading(f func(*reader)) {
+	rd := <-r.readers
+	defer func() { r.readers <- rd }()
+	f(rd)
 }
 
 // isPage reports whether an answer brings the page: what a proxy has changed on the way (203) is one, too.

@@ -45,14 +45,6 @@ type Receiver struct {
 	// UserAgent is sent with the requests for keys; empty leaves it to the Transport.
 	UserAgent string
 
-	// Patience is how long a notice may wait for its key to be looked at,
-	// before it is answered by 202. Zero means 5 seconds.
-	Patience time.Duration
-
-	// Timeout bounds one look at a key, with the wait for the site's turn.
-	// Zero means 2 minutes.
-	Timeout time.Duration
-
 	Log *slog.Logger     // nil is silent
 	Now func() time.Time // nil means time.Now
 
@@ -120,13 +112,6 @@ func (r *Receiver) log() *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return r.Log
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d <= 0 {
-		return otherwise
-	}
-	return d
 }
 
 // A refusal is an answer that is not 200.

@@ -14,10 +14,12 @@ import (
 )
 
 const (
-	maxKeyFile   = 4 << 10 // bytes of a key's file that are read
-	maxRedirects = 3       // all within the host
-	maxChecks    = 256     // keys that wait to be looked at
-	maxWaiting   = 100_000 // URLs that wait for them after a 202
+	patience     = 5 * time.Second // how long a notice may wait for its key to be looked at, before it is answered by 202
+	lookTime     = 2 * time.Minute // the longest that a look at a key may take, with the wait for the site's turn
+	maxKeyFile   = 4 << 10         // bytes of a key's file that are read
+	maxRedirects = 3               // all within the host
+	maxChecks    = 256             // keys that wait to be looked at
+	maxWaiting   = 100_000         // URLs that wait for them after a 202
 	looksAtOnce  = 16
 	goodFor      = 24 * time.Hour
 	badFor       = 10 * time.Minute
@@ -55,7 +57,7 @@ func (r *Receiver) prove(ctx context.Context, n notice) (late bool, err error) {
 	if known || err != nil {
 		return false, err
 	}
-	t := time.NewTimer(orDefault(r.Patience, 5*time.Second))
+	t := time.NewTimer(patience)
 	defer t.Stop()
 	select {
 	case <-c.done:
@@ -259,7 +261,7 @@ func (r *Receiver) check(ctx context.Context, c *check) {
 // fetch reports whether the file holds the key. An error means that it is not
 // known: the site is down, or wants to be asked later.
 func (r *Receiver) fetch(ctx context.Context, p proof) (held bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, orDefault(r.Timeout, 2*time.Minute))
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	at := p.location
 	for range maxRedirects + 1 {

@@ -147,10 +147,7 @@ func appendDigest(b []byte, d [32]byte) []byte {
 	return hex.AppendEncode(append(b, digestPrefix...), d[:])
 }
 
-// DigestString returns a digest as records and the index name it.
-func DigestString(d [32]byte) string { return string(appendDigest(nil, d)) }
-
-// ParseDigest reads what DigestString writes.
+// ParseDigest reads a digest as records and the index name it.
 func ParseDigest(s string) (d [32]byte, ok bool) {
 	s, ok = strings.CutPrefix(s, digestPrefix)
 	if !ok || len(s) != 2*len(d) {

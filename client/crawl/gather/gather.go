@@ -69,7 +69,6 @@ type Page struct {
 
 	Body   protocol.Digest // of the body as served
 	Parsed protocol.Digest // of the content after parsing; zero if not parsed, or if nothing is left: that is like no other page
-	Length int             // of the parsed content, in bytes
 	Text   protocol.Digest // of the main text, as package html has it, if asked for; zero if not, or if not parsed
 }
 
@@ -136,7 +135,7 @@ func (g *Gatherer) page(p *Page, body []byte) {
 
 // digest digests what is left of a page after parsing.
 func (g *Gatherer) digest(p *Page) {
-	if p.Length = len(g.scan.Content); p.Length > 0 {
+	if len(g.scan.Content) > 0 {
 		p.Parsed = protocol.Sum(g.scan.Content)
 	}
 }

@@ -28,6 +28,7 @@ type cycle struct {
 	doubtful []doubt // what could not be, while it is not known whose fault that is
 
 	lastSites, lastTasks int // of the last batch
+	begun                time.Time
 	batches              []*open
 	owned                sync.WaitGroup
 }
@@ -87,12 +88,16 @@ func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
 	for {
 		c.h.mu.Lock()
 		wait := c.dispatch()
-		few, idle, broken := c.few(), c.tasks == 0 && c.doing == 0, c.broken
+		few, in := c.few()
+		idle, broken := c.tasks == 0 && c.doing == 0, c.broken
 		if idle && len(c.doubtful) > 0 && !broken {
 			c.believe() // there is nothing left that could tell more
 			idle = false
 		}
 		c.h.mu.Unlock()
+		if !asking && !end && in >= 0 && (wait < 0 || in < wait) {
+			wait = in
+		}
 		switch {
 		case broken:
 			return ErrResolver
@@ -129,9 +134,18 @@ func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
 	}
 }
 
-// few reports whether another batch is wanted.
-func (c *cycle) few() bool {
-	return c.sites < max(1, min(c.h.most(), c.lastSites/2)) || c.tasks*4 <= c.lastTasks
+// few reports whether another batch is wanted, and else in how long one will
+// be; negative: not by itself. Where there is room for more sites, those that
+// have turned up meanwhile do not wait until a large one has been asked for all.
+func (c *cycle) few() (bool, time.Duration) {
+	if c.sites < max(1, min(c.h.most(), c.lastSites/2)) || c.tasks*4 <= c.lastTasks {
+		return true, 0
+	}
+	if !c.h.waits() || c.sites >= c.h.most() {
+		return false, -1
+	}
+	wait := time.Until(c.begun.Add(batchLasts))
+	return wait <= 0, max(wait, 0)
 }
 
 func (c *cycle) wake() {
@@ -249,7 +263,7 @@ func (c *cycle) begin(b *Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o := &open{number: b.Number}
-	c.lastSites, c.lastTasks = len(b.Sites), 0
+	c.lastSites, c.lastTasks, c.begun = len(b.Sites), 0, time.Now()
 	for _, sb := range b.Sites {
 		c.lastTasks += len(sb.Tasks)
 		c.add(sb, o)

@@ -47,6 +47,7 @@ const (
 	keepIdle      = 15 * time.Second // how long a server keeps a connection without a request, G39
 	maxHeader     = 256 << 10        // bytes of a header
 	maxSilent     = 3                // faults of a site in a row until the rest of its tasks are not asked
+	batchLasts    = time.Minute      // until another batch is asked for where there is room for more sites
 	sweepEvery    = 5 * time.Second  // between two looks for connections to close
 
 	// A site that says that it is overloaded, and not for how long.

@@ -159,35 +159,13 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	begun, patience := time.Now(), positive(h.HeaderTimeout, DefaultHeader)
+	begun := time.Now()
 	await, polls := longPoll(r.URL)
 	if polls {
 		h.finish(s, 0, nil)
-		patience += await
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
-	w := &watch{window: lease}
-	if !polls {
-		w.window = positive(h.Window, DefaultWindow)
-		w.least = int64(float64(h.speed()) * w.window.Seconds())
-	}
-	w.end = sync.OnceFunc(func() {
-		w.timer.Stop()
-		cancel(nil)
-		if !polls {
-			h.finish(s, time.Duration(w.took.Load()), w.resp.Load())
-		}
-	})
-	w.mu.Lock()
-	w.timer = time.AfterFunc(patience, func() {
-		cancel(errSilent)
-		w.mu.Lock() // it is set by now
-		defer w.mu.Unlock()
-		if w.resp.Load() != nil {
-			w.end() // the body may never be closed
-		}
-	})
-	w.mu.Unlock()
+	w := h.newWatch(s, await, polls, cancel)
 	r2 := r.Clone(ctx)
 	if r2.Header.Get("User-Agent") == "" || h.Agent != "" {
 		r2.Header.Set("User-Agent", headerValue(cmp.Or(h.Agent, defaultAgent)))
@@ -216,9 +194,11 @@ func longPoll(u *url.URL) (time.Duration, bool) {
 	if !strings.Contains(u.RawQuery, "wait=") {
 		return 0, false
 	}
-	v := u.Query().Get("wait")
-	n, err := strconv.ParseUint(v, 10, 16)
-	return min(time.Duration(n)*time.Second, maxAwait), err == nil && n > 0
+	n, err := strconv.ParseUint(u.Query().Get("wait"), 10, 16)
+	if err != nil || n == 0 {
+		return 0, false
+	}
+	return min(time.Duration(n)*time.Second, maxAwait), true
 }
 
 // A watch ends a request that goes on for too long without anything, or too slowly.
@@ -233,6 +213,33 @@ type watch struct {
 
 	mu    sync.Mutex // until timer is set
 	timer *time.Timer
+}
+
+// newWatch watches a request to a site, which begins now.
+func (h *Harvester) newWatch(s *site, await time.Duration, polls bool, cancel context.CancelCauseFunc) *watch {
+	w := &watch{window: lease}
+	if !polls {
+		w.window = positive(h.Window, DefaultWindow)
+		w.least = int64(float64(h.speed()) * w.window.Seconds())
+	}
+	w.end = sync.OnceFunc(func() {
+		w.timer.Stop()
+		cancel(nil)
+		if !polls {
+			h.finish(s, time.Duration(w.took.Load()), w.resp.Load())
+		}
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(positive(h.HeaderTimeout, DefaultHeader)+await, func() {
+		cancel(errSilent)
+		w.mu.Lock() // it is set by now
+		defer w.mu.Unlock()
+		if w.resp.Load() != nil {
+			w.end() // the body may never be closed
+		}
+	})
+	return w
 }
 
 func (w *watch) explain(ctx context.Context, err error) error {

@@ -111,7 +111,7 @@ var differences = []difference{
 		return ours == "" && base == "" && !strings.Contains(ref, ":")
 	}},
 
-	// What browsers mend, and whoever reads pages mends before (urlref.Clean); in other places nobody means it.
+	// What browsers mend, and whoever reads pages mends before (html.Scanner); in other places nobody means it.
 	{"control characters are an error", refused(`[\x00-\x1f\x7f]`)},
 	{"a backslash is no slash", func(ref, base, ours, theirs string) bool { return strings.Contains(ref, `\`) }},
 	{"http: without its slashes is an error", refused(`^(?i)https?:(/?[^/]|/?$|///)`)},

@@ -9,8 +9,8 @@
 //
 //   - the beginning is replaced, as [Rules].Replace says;
 //   - parameters that name a session are removed, in the query, after a ";" of
-//     the path, and as a component "(S(...))" (P18); the name with its session is
-//     kept beside it, for a site that insists on one (E30);
+//     the path, and as a component "(S(...))" (P18, E30): the page is asked for
+//     without one too, and a site that insists on a session is not read;
 //   - parameters that advertising adds are removed;
 //   - the host is that of the www twin, if that was met first (P08), until one
 //     is seen to redirect to the other (E44).

@@ -78,44 +78,27 @@ func (c *compiled) session(pair string) bool {
 
 // name returns the name by which a canonical URL is known: without sessions
 // and parameters that have no meaning, and with the beginning that the rules
-// want. It returns url itself, without work, where nothing is to be done.
-// fetch is url if it had a session, else empty: a site may insist on one (E30).
-func (c *compiled) name(url string) (name, fetch string) {
-	name = url
+// want.
+func (c *compiled) name(url string) string {
 	for _, r := range c.replace {
-		if rest, ok := strings.CutPrefix(name, r.Old); ok {
-			name = r.New + rest
+		if rest, ok := strings.CutPrefix(url, r.Old); ok {
+			url = r.New + rest
 			break
 		}
 	}
-	if i := strings.IndexAny(name, "?;("); i < 0 {
-		return name, ""
+	if strings.IndexAny(url, "?;(") < 0 {
+		return url
 	}
-	begin := pathBegin(name)
-	path, query, asks := strings.Cut(name[begin:], "?")
-	had := false
-	if p := c.cleanPath(path); p != path {
-		path, had = p, true
+	begin := pathBegin(url)
+	path, query, asks := strings.Cut(url[begin:], "?")
+	clean := url[:begin] + c.cleanPath(path)
+	if q := c.cleanQuery(query); asks && (q != "" || query == "") {
+		clean += "?" + q
 	}
-	if asks {
-		q, session := c.cleanQuery(query)
-		had = had || session
-		if q == "" && query != "" {
-			asks = false
-		}
-		query = q
+	if clean == url {
+		return url // which needs no new memory
 	}
-	clean := name[:begin] + path
-	if asks {
-		clean += "?" + query
-	}
-	if clean == name {
-		return name, ""
-	}
-	if had {
-		fetch = name
-	}
-	return clean, fetch
+	return clean
 }
 
 // cleanPath removes path parameters that name a session, ";jsessionid=1", and
@@ -151,14 +134,12 @@ func (c *compiled) cleanPath(path string) string {
 }
 
 // cleanQuery removes parameters. What separates the others stays as it was.
-func (c *compiled) cleanQuery(query string) (clean string, session bool) {
+func (c *compiled) cleanQuery(query string) string {
 	var b []byte // nil while nothing is removed
 	for i := 0; i <= len(query); {
 		pair, rest := cutPair(query[i:])
 		end := len(query) - len(rest)
-		isSession := c.session(pair)
-		if name, _, _ := strings.Cut(pair, "="); isSession || c.drop.has(name) {
-			session = session || isSession
+		if name, _, _ := strings.Cut(pair, "="); c.session(pair) || c.drop.has(name) {
 			if b == nil {
 				b = append(make([]byte, 0, len(query)), query[:i]...)
 			}
@@ -170,9 +151,9 @@ func (c *compiled) cleanQuery(query string) (clean string, session bool) {
 		}
 	}
 	if b == nil {
-		return query, false
+		return query
 	}
-	return strings.Trim(string(b), "&"), session
+	return strings.Trim(string(b), "&")
 }
 
 // cutPair returns the first pair of a query and what follows it and its "&" or ";".

@@ -119,9 +119,11 @@ type compiled struct {
 	suffixes       []string // with their dot
 	accept, reject []pattern
 	words          map[string]bool
+	longWord       int // bytes of the longest of them
 	sessions, drop names
 	replace        []Replace
 	ext            map[string]class
+	longExt        int
 	onlyStatic     bool
 	queries        bool
 	static         int // depth; negative: no limit
@@ -163,6 +165,7 @@ func (r *Rules) compile() *compiled {
 	}
 	for _, s := range list(r.RejectWords, defaultWords) {
 		c.words[strings.ToLower(s)] = true
+		c.longWord = max(c.longWord, len(s))
 	}
 	c.sessions = newNames(list(r.SessionIDs, defaultSessions), true)
 	c.drop = newNames(list(r.Drop, defaultDrop), false)
@@ -181,7 +184,9 @@ func (r *Rules) compile() *compiled {
 
 func (c *compiled) classify(exts []string, k class) {
 	for _, e := range exts {
-		c.ext[strings.ToLower(strings.TrimPrefix(e, "."))] = k
+		e = strings.ToLower(strings.TrimPrefix(e, "."))
+		c.ext[e] = k
+		c.longExt = max(c.longExt, len(e))
 	}
 }
 
@@ -321,29 +326,23 @@ func (c *compiled) word(path, query string) string {
 }
 
 func (c *compiled) isWord(s string) string {
-	var buf [16]byte
-	if len(s) == 0 || len(s) > len(buf) {
+	if len(s) == 0 || len(s) > c.longWord {
 		return ""
 	}
-	for i := 0; i < len(s); i++ {
-		buf[i] = lower(s[i])
-	}
-	if c.words[string(buf[:len(s)])] {
-		return string(buf[:len(s)])
+	var buf [16]byte
+	if w := appendLower(buf[:0], s); c.words[string(w)] {
+		return string(w)
 	}
 	return ""
 }
 
 // extension returns what kind of page an extension, in any case, makes.
 func (c *compiled) extension(e string) class {
-	var buf [8]byte
-	if len(e) > len(buf) {
+	if len(e) > c.longExt {
 		return unlisted
 	}
-	for i := 0; i < len(e); i++ {
-		buf[i] = lower(e[i])
-	}
-	return c.ext[string(buf[:len(e)])]
+	var buf [8]byte
+	return c.ext[string(appendLower(buf[:0], e))]
 }
 
 // classOf returns what kind of page a URL is by its looks: path and query.
@@ -387,6 +386,13 @@ func repeated(path string, n int) string {
 		}
 	}
 	return ""
+}
+
+func appendLower(b []byte, s string) []byte {
+	for i := range len(s) {
+		b = append(b, lower(s[i]))
+	}
+	return b
 }
 
 func lower(c byte) byte {

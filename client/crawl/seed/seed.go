@@ -15,7 +15,6 @@ import (
 // A Verdict says what becomes of a URL, and which rule said so.
 type Verdict struct {
 	URL     string // canonical: by it the page is known; empty: nothing that could be asked for
-	Fetch   string // what to ask for, if that differs (a session id that the site wants); else empty
 	OK      bool
 	Rule    string // for people, such as "robots.txt: Disallow: /private/" or "depth 17 over 15"
 	LogOnly bool   // known, not asked for: images, archives
@@ -129,7 +128,7 @@ func (s *Seeder) Admit(r Ref) Verdict {
 	if r.Kind == Person {
 		v.Rule = ""
 		if o.force != nil {
-			v.Rule = s.forbids(o.force, v.URL, v.Fetch)
+			v.Rule = s.forbids(o.force, v.URL)
 		}
 		v.OK = v.Rule == ""
 	}
@@ -159,14 +158,11 @@ func (s *Seeder) opinion(url string, hash uint64) *opinion {
 func (s *Seeder) judge(url string, hash uint64) *opinion {
 	o := &opinion{url: url, hash: hash, gen: s.gen.Load()}
 	v := &o.verdict
-	v.URL, v.Fetch = s.c.name(url)
+	v.URL = s.c.name(url)
 	begin := pathBegin(v.URL)
 	o.site = s.lookup(v.URL[:begin])
 	if st := o.site; st != nil && st.origin != v.URL[:begin] {
 		v.URL = st.origin + v.URL[begin:]
-		if v.Fetch != "" {
-			v.Fetch = st.origin + v.Fetch[pathBegin(v.Fetch):]
-		}
 		begin = len(st.origin)
 	}
 	switch s.c.classOf(v.URL[begin:]) {
@@ -179,7 +175,7 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 			v.Rule = "extension is not accepted"
 		}
 	}
-	if len(v.URL) > s.c.maxURL || len(v.Fetch) > s.c.maxURL {
+	if len(v.URL) > s.c.maxURL {
 		v.Rule = fmt.Sprintf("URL longer than %d bytes", s.c.maxURL)
 	} else if rule := s.c.refuses(v.URL, begin); rule != "" {
 		v.Rule = rule
@@ -191,19 +187,16 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 		o.force = o.site.force.Load()
 	}
 	if o.force != nil && v.Rule == "" {
-		v.Rule = s.forbids(o.force, v.URL, v.Fetch)
+		v.Rule = s.forbids(o.force, v.URL)
 	}
 	v.OK = v.Rule == ""
 	s.known[hash%knownSize].Store(o)
 	return o
 }
 
-// forbids returns the rule of robots.txt that forbids to ask for the page, by either of its names.
-func (s *Seeder) forbids(f *force, url, fetch string) string {
+// forbids returns the rule of robots.txt that forbids to ask for the page.
+func (s *Seeder) forbids(f *force, url string) string {
 	ok, rule := f.file.Decide(s.agent, url[pathBegin(url):])
-	if ok && fetch != "" {
-		ok, rule = f.file.Decide(s.agent, fetch[pathBegin(fetch):])
-	}
 	if ok {
 		return ""
 	}
@@ -233,7 +226,7 @@ func (s *Seeder) Forbids(url string) string {
 	s.begin()
 	if st := s.lookup(url[:pathBegin(url)]); st != nil {
 		if f := st.force.Load(); f != nil {
-			return s.forbids(f, url, "")
+			return s.forbids(f, url)
 		}
 	}
 	return ""
