@@ -148,8 +148,13 @@ func signalOf(d client.Door) collection.Signal {
 	return collection.ByManifest
 }
 
+// smallPatience is how long a document may take, with the wait for its site's turn.
+const smallPatience = 15 * time.Minute
+
 // fetchSmall gets a small document, whose redirects are not followed.
 func fetchSmall(ctx context.Context, c *http.Client, u string, most int64) ([]byte, *http.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, smallPatience)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
 	if err != nil {
 		return nil, nil, err

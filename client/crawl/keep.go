@@ -19,9 +19,12 @@ type read struct {
 	state   collection.Source
 	sources []collection.Source // that were named
 	again   []frontier.PageID   // not asked after all
-	answer  *harvest.Answer     // to be released when it is committed
-	busy    int                 // that this ends
-	done    chan<- error        // told when it is committed; may be nil
+
+	// confirmed are pages that need not be asked for: their site would have told of a change.
+	confirmed []frontier.PageID
+	answer    *harvest.Answer // to be released when it is committed
+	busy      int             // that this ends
+	done      chan<- error    // told when it is committed; may be nil
 }
 
 const (
@@ -98,6 +101,7 @@ func (r *run) commit(list []read, last bool) error {
 		x := &list[i]
 		t.Visits = append(t.Visits, x.visits...)
 		t.Finds = append(t.Finds, x.finds...)
+		t.Confirmed = append(t.Confirmed, x.confirmed...)
 		if x.source != nil {
 			t.Sources = append(t.Sources, x.state)
 		}
@@ -120,6 +124,7 @@ func (r *run) commit(list []read, last bool) error {
 		asked[i] = t.Visits[i].Page
 	}
 	r.front.Done(asked)
+	r.front.Done(t.Confirmed)
 	for i := range list {
 		r.front.Return(list[i].again)
 	}

@@ -3,6 +3,7 @@ package crawl
 import (
 	"container/heap"
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -232,9 +233,10 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
 	if err != nil {
 		return err
 	}
-	var forbidden []collection.Visit
+	var aside read // what is not asked for after all
 	for _, s := range list {
 		st := r.siteOf(s.Site)
+		tells := r.tells(st)
 		ids := make([]frontier.PageID, len(s.Entries))
 		for i, e := range s.Entries {
 			ids[i] = e.Page
@@ -267,18 +269,64 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
 				continue
 			}
 			if rule := r.Seeder.Forbids(p.URL); rule != "" {
-				forbidden = append(forbidden, collection.Visit{Page: p.ID, Exclude: rule})
+				aside.visits = append(aside.visits, collection.Visit{Page: p.ID, Exclude: rule})
 				continue
 			}
+			if tells && !p.Told && p.State == collection.Held && rand.IntN(spotCheck) != 0 {
+				aside.confirmed = append(aside.confirmed, p.ID)
+				continue
+			}
+			t := task(p)
+			if (t.IfNoneMatch != "" || t.IfModifiedSince != "") && !r.stands(p) {
+				t.IfNoneMatch, t.IfModifiedSince = "", ""
+			}
 			r.busy++
-			add(st, task(p))
+			add(st, t)
 		}
 	}
-	if len(forbidden) > 0 {
+	if len(aside.visits)+len(aside.confirmed) > 0 {
 		r.busy++
-		r.group.Go(func() { r.reads <- read{visits: forbidden, busy: 1} })
+		aside.busy = 1
+		r.group.Go(func() { r.reads <- aside })
 	}
 	return nil
+}
+
+// spotCheck is of how many pages that are due by their age one is asked for all
+// the same, though its site would have told of a change: signals get lost, and
+// sites lie by silence, too.
+const spotCheck = 20
+
+// tells reports whether a site tells of its changes by itself, and is believed.
+func (r *run) tells(st *site) bool {
+	for _, src := range st.sources {
+		if !src.busy || src.Kind != collection.ManifestRDF || src.Cursor.IsZero() || src.Fault != "" {
+			continue
+		}
+		r.judging.Lock()
+		defer r.judging.Unlock()
+		for i := range st.trust.Voices {
+			if v := &st.trust.Voices[i]; v.Name != string(collection.BySitemap) && v.Name != string(collection.ByFeed) {
+				if _, mute := v.Muted(); mute || v.Thin {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// stands reports whether what is held of a page is there: else the word that it has
+// not changed would be of no use. So is a page whose links were passed over,
+// since it was like one that is gone by now.
+func (r *run) stands(p *collection.Page) bool {
+	if p.Original != 0 {
+		if o, ok, err := r.Collection.PageByID(p.Original); err != nil || !ok || o.State != collection.Held {
+			return false
+		}
+	}
+	return p.Stored.File == "" || r.Collection.Stands(p.Stored)
 }
 
 // tooFarAhead is how long a site has enough to do, so that it gets no more. What

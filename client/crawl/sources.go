@@ -170,6 +170,11 @@ func (r *run) inForce(st *site, src *source, s collection.Source, now time.Time)
 		if sp.Kind == seed.Manifest {
 			kind = collection.ManifestRDF
 		}
+		// What stands elsewhere would be asked for by rules that are not known here.
+		if protocol.Origin(sp.URL) != st.Origin {
+			r.log.Debug("source of another origin is passed over", "site", st.Origin, "url", sp.URL)
+			continue
+		}
 		if st.sources[sp.URL] == nil && len(st.sources)+len(list) < maxSources {
 			list = append(list, collection.Source{Site: st.ID, Kind: kind, URL: sp.URL})
 		}
