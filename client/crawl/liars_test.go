@@ -1,0 +1,266 @@
+package crawl_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A sort is how a site of the test speaks.
+type sort int
+
+const (
+	byDoor      sort = iota // honest, by its manifest and changes
+	byNotice                // honest, by IndexNow
+	byBoth                  // honest, by all of them at once
+	unlucky                 // honest, by IndexNow, of which one in ten is wrong
+	byLastmod               // honest, by the dates of its sitemap
+	fileLiar                // all is new, says its manifest, with digests, and its sitemap
+	doorLiar                // pages change, it tells by changes, and they do not
+	noticeLiar              // the same by IndexNow
+	turncoat                // the same, after a day of honesty
+	pageFlood               // its manifest names a thousand new pages at every look
+	noticeFlood             // hundreds of notices at a time: pages that are as they were, and some that never were
+	sorts
+)
+
+func (s sort) honest() bool { return s <= byLastmod }
+func (s sort) lies() bool   { return s > byLastmod && s <= turncoat }
+
+// sorted is the n-th site's sort: of five sites three are honest, one lies and one floods.
+func sorted(n int) sort {
+	switch n % 5 {
+	case 3:
+		return fileLiar + sort(n/5%4)
+	case 4:
+		return pageFlood + sort(n/5%2)
+	}
+	return sort((n/5*3 + n%5) % 5)
+}
+
+const (
+	liarEdits = 40 * time.Hour // in which pages change
+	liarRest  = 42 * time.Hour // in which they do not, and all copies are to become right
+	liarAge   = 36 * time.Hour // the longest between two visits of a page
+)
+
+// A Web of which one site in five lies and one in five floods. Honest sites are
+// never mute, nor thinned out; liars are mute after the number of lies that
+// package trust states; memory is bounded; and in the end all copies are right,
+// those of liars too.
+func TestLiarsAndFloods(t *testing.T) {
+	dir, began := scratch(t), time.Now()
+	synctest.Test(t, func(t *testing.T) { liars(t, dir, fromEnv("PARLEY_SITES", 20), uint64(fromEnv("PARLEY_SEED", 1))) })
+	t.Logf("took %v", time.Since(began).Round(time.Millisecond))
+}
+
+func liars(t *testing.T, dir string, n int, number uint64) {
+	w := fakeweb.New(fakeweb.Options{Seed: number, Pages: 12})
+	defer w.Close()
+	sort := map[*fakeweb.Site]sort{}
+	var start []string
+	for i := range n {
+		kind, how := fakeweb.Honest, sorted(i)
+		switch how {
+		case fileLiar:
+			kind = fakeweb.Lying
+		case pageFlood:
+			kind = fakeweb.Flooding
+		}
+		s := w.Add(kind)
+		s.Speaks = how == byDoor || how == byBoth || how == doorLiar || how == fileLiar || how == pageFlood
+		s.Sitemap = how == byLastmod || how == fileLiar || how == byNotice
+		s.Robots = "User-agent: *\nDisallow: /cgi-bin/\n"
+		if s.Sitemap {
+			s.Robots += "Sitemap: " + s.Origin + "/sitemap.xml\n"
+		}
+		sort[s] = how
+		start = append(start, s.Origin+"/")
+	}
+	policy := fresh.Thesis{MaxPeriod: liarAge}
+	col, err := collection.Open(dir, &collection.Options{Strategy: frontier.ManifestFirst{}, Policy: policy, Quality: crawl.DefaultQuality.Of})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer col.Close()
+	c := &crawl.Crawler{Collection: col, Strategy: frontier.ManifestFirst{}, Policy: policy, Quality: crawl.DefaultQuality, Start: start,
+		Seeder:    &seed.Seeder{Rules: seed.Rules{MaxPerSite: wildPerSite}},
+		Harvester: &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second},
+
+		SitemapEvery: 6 * time.Hour, ManifestEvery: time.Hour}
+	ctx, cancel := context.WithTimeout(t.Context(), liarEdits+liarRest)
+	defer cancel()
+	var beside sync.WaitGroup
+	for i, s := range w.Sites() {
+		beside.Go(func() { live(ctx, t, c, s, sort[s], rand.New(rand.NewPCG(number, uint64(i)))) })
+	}
+	peak := uint64(0)
+	beside.Go(func() {
+		for pause(ctx, time.Hour) {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			peak = max(peak, m.HeapInuse)
+			for _, s := range w.Sites() {
+				believed(t, col, s, sort[s])
+			}
+		}
+	})
+	if err := c.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	beside.Wait()
+
+	for _, f := range w.Impolite(fakeweb.Manners{Gap: 5 * time.Second, Robots: true, Agent: "ParleyTest/1"}) {
+		t.Error(f)
+	}
+	wrong := 0
+	for _, s := range w.Sites() {
+		for _, path := range s.Paths() {
+			if strings.HasPrefix(path, "/flood/") {
+				continue
+			}
+			body, _ := s.Body(path)
+			p, known, err := col.Page(s.Origin + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !known && sort[s] == pageFlood {
+				continue // there is an end to what is taken of a site
+			}
+			if p.Digest != protocol.Sum([]byte(body)) {
+				if wrong++; wrong < 20 {
+					t.Errorf("%s%s (%d) is not as its site has it: %v, visited at %v, next at %v", s.Origin, path, sort[s], p.State, p.Last, p.At)
+				}
+			}
+		}
+		st, _ := col.Site(s.Origin)
+		if st.Pages > wildPerSite+protocol.MaxBatch {
+			t.Errorf("%s has %d pages", s.Origin, st.Pages)
+		}
+		rec, err := trust.Parse(st.Trust)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mute := 0
+		for i := range rec.Voices {
+			if _, m := rec.Voices[i].Muted(); m {
+				mute++
+			}
+		}
+		if sort[s].lies() && mute == 0 {
+			t.Errorf("%s (%d) is still believed: %v", s.Origin, sort[s], rec.Voices)
+		}
+		if testing.Verbose() {
+			t.Logf("%s: sort %d, %d requests, %d pages: %v", s.Origin, sort[s], st.Requests, st.Pages, voices(&rec))
+		}
+	}
+	if peak > wildMemory/2 {
+		t.Errorf("%d MB of memory", peak>>20)
+	}
+	t.Logf("%d accesses, %d pages, %d MB: %+v", len(w.Log()), col.Len(), peak>>20, c.Status())
+}
+
+func voices(r *trust.Record) string {
+	var list []string
+	for i := range r.Voices {
+		list = append(list, r.Voices[i].String())
+	}
+	return strings.Join(list, "; ")
+}
+
+// believed checks what is thought of a site at any time.
+func believed(t *testing.T, col *collection.Collection, s *fakeweb.Site, how sort) {
+	st, _ := col.Site(s.Origin)
+	rec, err := trust.Parse(st.Trust)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for i := range rec.Voices {
+		v := &rec.Voices[i]
+		_, mute := v.Muted()
+		if how.honest() && (mute || v.Thin) {
+			t.Errorf("%s (%d) is honest: %v", s.Origin, how, v)
+		}
+		// 20 lies and 3 for each right notice; as many may have been under way, and
+		// 4 samples come in each of the periods, that are no more than 10 in a week.
+		if most := 20 + 3*v.Right + 20 + 4*10; v.Wrong > most {
+			t.Errorf("%s (%d): more than %d lies were looked into: %v", s.Origin, how, most, v)
+		}
+		most := 20 + 3*v.Right
+		if how == turncoat {
+			most = 40 + 3 // one edit may have come late
+		}
+		if !mute && v.Wrong > most {
+			t.Errorf("%s (%d) is not mute after %d lies: %v", s.Origin, how, most, v)
+		}
+	}
+}
+
+// live is the life of a site: its pages change, and it tells of that, or of
+// what is not so.
+func live(ctx context.Context, t *testing.T, c *crawl.Crawler, s *fakeweb.Site, how sort, r *rand.Rand) {
+	began := time.Now()
+	notice := func(paths ...string) {
+		urls := make([]string, len(paths))
+		for i, p := range paths {
+			urls[i] = s.Origin + p
+		}
+		if err := c.Notice(ctx, urls, collection.ByIndexNow); err != nil && ctx.Err() == nil {
+			t.Errorf("notice of %s: %v", s.Origin, err)
+		}
+	}
+	paths := s.Paths()
+	if how == pageFlood || how == noticeFlood {
+		paths = paths[:min(len(paths), 12)]
+	}
+	one := func() string { return paths[r.IntN(len(paths))] }
+	if !pause(ctx, 2*time.Hour) { // until it is known
+		return
+	}
+	for pause(ctx, time.Duration(20+r.IntN(40))*time.Minute) {
+		turned := how == doorLiar || how == noticeLiar || how == turncoat && time.Since(began) > liarEdits*2/3
+		path := one()
+		if time.Since(began) < liarEdits && !turned && r.IntN(3) > 0 { // one an hour
+			s.Edit(path)
+			if how == byNotice || how == byBoth || how == unlucky || how == turncoat {
+				notice(path)
+			}
+		}
+		switch {
+		case how == unlucky && r.IntN(14) == 0:
+			notice(one())
+		case how == doorLiar:
+			for range 3 {
+				s.Claim(one())
+			}
+		case how == noticeLiar, how == turncoat && turned:
+			notice(one(), one(), one())
+		case how == noticeFlood:
+			var list []string
+			for i := range 400 {
+				list = append(list, one())
+				if i%4 == 0 {
+					list[i] = "/never/was/" + strconv.Itoa(r.IntN(1<<30)) + ".html"
+				}
+			}
+			notice(list...)
+		}
+	}
+}
