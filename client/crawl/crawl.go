@@ -114,7 +114,7 @@ type run struct {
 	began time.Time
 
 	readers chan *reader  // those that are not reading: as many as there are cores
-	reads   chan read     // to be committed
+	in      *inbox        // to be committed
 	hurry   chan struct{} // somebody waits for the commit
 	news    chan struct{} // the frontier or a source has something new
 
@@ -123,7 +123,6 @@ type run struct {
 	sites        map[frontier.SiteID]*site
 	origins      map[string]*site
 	due          sourceHeap
-	closed       bool                      // reads is; guarded by callers
 	judging      sync.Mutex                // guards claims and what sites are trusted with; nothing else is locked under it
 	dirty        map[*site]struct{}        // sites whose record is to be stored
 	dirtySources map[*source]struct{}      // followed ones whose record is to be stored
@@ -139,7 +138,6 @@ type run struct {
 	drained time.Time                    // when the keeper last looked at it
 	expired time.Time                    // when it last looked for claims that are too old
 	count   counters
-	callers sync.RWMutex   // held for reading by who sends to reads from outside
 	group   sync.WaitGroup // followers
 	begun   sync.WaitGroup // what readers have begun
 	fail    context.CancelCauseFunc
@@ -149,7 +147,7 @@ type run struct {
 
 func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r := &run{Crawler: c, log: c.Log, began: time.Now(),
-		readers: make(chan *reader, runtime.GOMAXPROCS(0)), reads: make(chan read, 256),
+		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
 		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
 		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}}
 	if r.log == nil {
@@ -200,10 +198,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	fail(nil) // followers end
 	r.group.Wait()
 	r.begun.Wait()
-	r.callers.Lock() // whoever asked from outside has been answered, or will be told that it is too late
-	defer r.callers.Unlock()
-	close(r.reads)
-	r.closed = true
+	r.in.close()
 	keeper.Wait()
 	var f *failure
 	if errors.As(context.Cause(work), &f) {

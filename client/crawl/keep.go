@@ -36,61 +36,63 @@ const (
 
 // keep commits what is read, in turns, until no more comes.
 func (r *run) keep() error {
-	var turn []read
 	timer := time.NewTimer(linger)
 	timer.Stop()
-	for open := true; open; {
-		full := false
+	var turn []read
+	for waiting := false; ; {
+		hurry := false
 		select {
-		case x, ok := <-r.reads:
-			if open = ok; ok {
-				if turn = append(turn, x); len(turn) == 1 {
-					wait := linger
-					if r.idle.Load() { // the Manager may be waiting for just this
-						wait = shortLinger
-					}
-					timer.Reset(wait)
-				}
-				full = len(turn) >= turnSize || x.done != nil
-			}
+		case <-r.in.wake:
 		case <-timer.C:
-			full = true
+			waiting, hurry = false, true
 		case <-r.hurry:
-			full = len(r.reads) == 0
-			if err := r.drain(time.Now()); err != nil {
-				r.log.Error("take in notices", "err", err)
-			}
+			hurry = true
+			r.drainNow()
 		}
-		if len(turn) > 0 && (full || !open) {
-			timer.Stop()
-			err := r.commit(turn, false)
-			for _, x := range turn {
-				if x.answer != nil {
-					x.answer.Release()
-				}
-				if x.done != nil {
-					x.done <- err
-				}
+		n, urgent, closed := r.in.state()
+		switch {
+		case n == 0 && closed:
+			return r.commit(nil, true)
+		case n == 0:
+			continue
+		case n < turnSize && !urgent && !closed && !hurry:
+			if !waiting {
+				waiting = true
+				timer.Reset(r.linger())
 			}
-			if err != nil {
-				r.fail(&failure{err})
-				for x := range r.reads { // let the others end
-					if x.done != nil {
-						x.done <- err
-					}
-				}
-				return err
-			}
-			clear(turn)
-			turn = turn[:0]
-			r.checkStop(time.Now())
-			if err := r.drain(time.Now()); err != nil {
-				r.log.Error("take in notices", "err", err)
-			}
-			r.rouse()
+			continue
 		}
+		timer.Stop()
+		waiting = false
+		turn = r.in.take(turn[:0])
+		err := r.commit(turn, false)
+		for i := range turn {
+			turn[i].end(err)
+		}
+		if err != nil {
+			r.fail(&failure{err})
+			r.in.fail(err)
+			return err
+		}
+		clear(turn)
+		r.checkStop(time.Now())
+		r.drainNow()
+		r.rouse()
 	}
-	return r.commit(nil, true)
+}
+
+// linger is how long a turn that is not full may wait for more.
+func (r *run) linger() time.Duration {
+	if r.idle.Load() { // the Manager may be waiting for just this
+		return shortLinger
+	}
+	return linger
+}
+
+func (r *run) drainNow() {
+	if err := r.drain(time.Now()); err != nil {
+		r.log.Error("take in notices", "err", err)
+	}
 }
 
 // commit takes a turn in, and tells the frontier and the sites.

@@ -287,7 +287,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
 	if len(aside.visits)+len(aside.confirmed) > 0 {
 		r.busy++
 		aside.busy = 1
-		r.group.Go(func() { r.reads <- aside })
+		r.group.Go(func() { r.in.put(aside) })
 	}
 	return nil
 }

@@ -329,16 +329,14 @@ func (r *run) wanted(url string) bool {
 
 // submit has something committed that comes from outside, and waits for that.
 func (r *run) submit(ctx context.Context, x read) error {
-	r.callers.RLock()
-	defer r.callers.RUnlock()
-	if r.closed {
-		return ErrRunning
-	}
 	done := make(chan error, 1)
 	x.done = done
+	if !r.in.put(x) {
+		return ErrRunning
+	}
 	select {
-	case r.reads <- x:
-		return <-done
+	case err := <-done:
+		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}

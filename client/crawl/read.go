@@ -34,7 +34,7 @@ func (r *run) take(a *harvest.Answer) {
 	case notAsked(a):
 		a.Release()
 		r.leave(a)
-		r.reads <- read{again: []frontier.PageID{a.Page}, busy: 1}
+		r.in.put(read{again: []frontier.PageID{a.Page}, busy: 1})
 	default:
 		x := read{answer: a, busy: 1}
 		r.reading(func(rd *reader) { x.visits = []collection.Visit{r.visit(a, &rd.gatherer, &rd.page)} })
@@ -43,7 +43,7 @@ func (r *run) take(a *harvest.Answer) {
 			v.Length, v.Body = int64(len(v.Body)), nil
 			a.Release()
 		}
-		r.reads <- x
+		r.in.put(x)
 	}
 }
 

@@ -142,7 +142,7 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 		out.sources = r.inForce(st, src, s, now)
 	}
 	out.state = s
-	r.reads <- out
+	r.in.put(out)
 }
 
 func answered(a *harvest.Answer, status int) string {
@@ -205,7 +205,7 @@ func (r *run) named(id frontier.SiteID, l gather.Link) {
 	}
 	r.mu.Unlock()
 	if news {
-		r.reads <- read{sources: []collection.Source{{Site: id, Kind: kind, URL: u}}, busy: 1}
+		r.in.put(read{sources: []collection.Source{{Site: id, Kind: kind, URL: u}}, busy: 1})
 	}
 }
 

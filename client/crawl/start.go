@@ -78,7 +78,7 @@ func (r *run) readmitAll() {
 		r.readmitting = len(sites) > 0
 		r.mu.Unlock()
 		if len(sites) == 0 {
-			r.reads <- read{busy: 1}
+			r.in.put(read{busy: 1})
 			return
 		}
 		var finds []collection.Find
@@ -91,11 +91,11 @@ func (r *run) readmitAll() {
 			}
 			finds = append(finds, collection.Find{URL: p.URL, Depth: p.Depth, By: p.By, Dynamic: p.Dynamic})
 			if len(finds) == turnSize {
-				r.reads <- read{finds: finds}
+				r.in.put(read{finds: finds})
 				finds = nil
 			}
 		}
-		r.reads <- read{finds: finds}
+		r.in.put(read{finds: finds})
 	}
 }
 
