@@ -110,6 +110,24 @@ func TestToldDuringTheRequest(t *testing.T) {
 		v.Body, v.Digest = []byte("A2"), protocol.Sum([]byte("A2"))
 		want(t, "matched", r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0].Matched, true)
 	})
+	for _, status := range []int{404, 410, 403, 503, 301} {
+		t.Run(fmt.Sprint("newer, and nothing served before: ", status), func(t *testing.T) {
+			r, m, v := start(t)
+			v.Status, v.Body, v.Digest, v.Parsed = status, nil, protocol.Digest{}, protocol.Digest{}
+			if status == 301 {
+				v.Target = &collection.Find{URL: home + "/b", By: collection.ByLink}
+			}
+			r.apply(m, told(2, create("/a", "A2")), collection.ByStream)
+			out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]
+			if !out.Page.Told || r.due("/a") != 0 {
+				t.Errorf("visited %+v", out)
+			}
+			if out = r.visit("/a", 200, "A2"); !out.Matched || out.Page.Told || out.Page.State != collection.Held {
+				t.Errorf("visited again %+v", out)
+			}
+			check(t, r.c)
+		})
+	}
 	t.Run("without a digest", func(t *testing.T) {
 		r, m, v := start(t)
 		r.apply(m, told(2, create("/a", "")), collection.ByStream)

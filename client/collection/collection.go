@@ -27,6 +27,10 @@ var ErrHeld = errors.New("held by another process")
 // lost some of it, or it is no state.
 var ErrDamaged = errors.New("state is damaged")
 
+// ErrVersion is returned by Open for a state that another version of the program
+// has written, whole as it is.
+var ErrVersion = errors.New("state is of another version")
+
 // Options says how a collection is kept. The zero value keeps no contents.
 type Options struct {
 	Contents Contents // none, WARC, a mirror directory, or both
@@ -39,7 +43,8 @@ type Options struct {
 	Info map[string]string
 
 	// MaxEvents bounds how many changes are remembered for those who follow.
-	// Zero means 1 million; whoever is further behind begins anew.
+	// Zero means 1 million. None is remembered for longer than 90 days. Whoever
+	// is further behind begins anew.
 	MaxEvents int
 
 	Policy   fresh.Policy               // nil means fresh.Thesis{}
@@ -136,6 +141,16 @@ type Turn struct {
 	Finds   []Find
 	Sources []Source // new ones (ID 0), and what became of those that were asked; the cursor is Apply's
 	Sites   []Site   // Delay, Soft404, Fault, FaultAt, Quiet, Trust and Shape are taken over, by ID or else Origin
+
+	// Confirmed are pages that came due by their age, but of which their site
+	// would have told a change: they are taken to be what they were, and planned
+	// as if they had been asked for (F16). What is not held, or was told of
+	// meanwhile, stays as it is.
+	Confirmed []frontier.PageID
+
+	// Unbelieved are pages that were told of by somebody who has turned out to
+	// lie since: they owe nothing, and are planned by their own history.
+	Unbelieved []frontier.PageID
 }
 
 // Committed says what a Turn came to.
@@ -203,10 +218,13 @@ type Collection struct {
 
 // Open opens or creates the collection in a directory. One process has it at a
 // time: another gets ErrHeld. A state that is not what was written is refused
-// with ErrDamaged.
+// with ErrDamaged, or with ErrVersion if this program cannot know what it is.
 func Open(dir string, o *Options) (*Collection, error) {
 	c := &Collection{dir: dir, opts: o.withDefaults(), seen: newSeen(), origins: map[string]frontier.SiteID{}, naming: map[uint64]*snapshot{}, stage: newStage()}
 	if err := c.open(filepath.Join(dir, "state.db")); err != nil {
+		if errors.Is(err, ErrDamaged) {
+			err = fmt.Errorf("%w: put a copy of the directory in its place, or move state.db away: the next crawl makes it anew, and what is stored stays", err)
+		}
 		return nil, fmt.Errorf("open collection %s: %w", dir, err)
 	}
 	return c, nil
@@ -347,6 +365,9 @@ func (v *view) pagesFrom(list []Page, id frontier.PageID) ([]Page, error) {
 		for len(list) < cap(list) && v.block.next(&v.block.d) {
 			if v.block.id < id {
 				continue
+			}
+			if v.block.id > v.last {
+				return list, nil
 			}
 			list = append(list, Page{})
 			if err := v.rest(&list[len(list)-1]); err != nil {

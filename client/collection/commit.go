@@ -12,7 +12,7 @@ import (
 var zeroDigest protocol.Digest
 
 // Commit takes a turn in: first its sites, then what was visited, with the links and
-// the target of each, then finds and sources. All of it becomes durable,
+// the target of each, then finds, what is confirmed, and sources. All of it becomes durable,
 // or, after an error, none. What the Visits and Finds hold is not kept, but
 // strings.
 func (c *Collection) Commit(t *Turn) (Committed, error) {
@@ -55,6 +55,16 @@ func (u *update) take(t *Turn) error {
 			return err
 		}
 	}
+	for _, id := range t.Confirmed {
+		if err := u.confirmed(id); err != nil {
+			return err
+		}
+	}
+	for _, id := range t.Unbelieved {
+		if err := u.unbelieved(id); err != nil {
+			return err
+		}
+	}
 	for i := range t.Sources {
 		if err := u.source(t.Sources[i]); err != nil {
 			return err
@@ -67,6 +77,38 @@ func (u *update) take(t *Turn) error {
 		u.out.New = u.newPages()
 		u.out.Queue, u.out.Dropped = u.queue, u.dropped
 	}
+	return nil
+}
+
+// confirmed takes in that a page is what it was, since nobody has told otherwise
+// who would. Its periods begin anew: a page that is old, or is seldom
+// asked for, would else be confirmed again and again.
+func (u *update) confirmed(id frontier.PageID) error {
+	w, err := u.get(id)
+	if err != nil || w == nil || w.State != Held || w.Told || w.visited || w.Visits == 0 {
+		return err
+	}
+	w.History = w.History.Confirm(u.now)
+	h := w.History
+	h.Last = u.now
+	w.At, w.planned = keepable(u.c.opts.Policy.Next(h, u.quality(w), u.now)), true
+	if least := u.now.Add(leastWait); w.At.Before(least) {
+		w.At = least
+	}
+	u.place(w)
+	return nil
+}
+
+// unbelieved takes in that what was told of a page is worth nothing.
+func (u *update) unbelieved(id frontier.PageID) error {
+	w, err := u.get(id)
+	if err != nil || w == nil || !w.Told || w.visited || w.Visits == 0 {
+		return err
+	}
+	w.settle()
+	w.History.Told = false
+	w.planned, w.dirty = false, true
+	u.plan(w)
 	return nil
 }
 

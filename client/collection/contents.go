@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/internal/warc"
@@ -28,11 +30,14 @@ const (
 var ErrNoContent = errors.New("no content is stored")
 
 // A contents is where bodies and news go. It is the writer's alone, but for what
-// outlet guards.
+// outlet and sizing guard.
 type contents struct {
 	archive *warc.Writer // nil: none
 	mirror  *mirror      // nil: none
 	outlet
+
+	sizing sync.Mutex
+	sizes  map[string]standing // by archive
 }
 
 // openContents makes ready what keep and tell need. state is what stateOfContents
@@ -113,30 +118,32 @@ func (c *Collection) keep(v *Visit, p *Page) (Place, error) {
 		return Place{}, nil
 	}
 	same := !body || p.Digest == v.Digest
-	if c.contents.mirror != nil && body && (!same || !p.has()) {
+	date, stored := time.Time{}, false // whether what came is there already
+	if same {
+		date, stored = c.captured(p.Stored)
+	}
+	if c.contents.mirror != nil && body && !(stored && p.has()) {
 		if err := c.contents.mirror.keep(p.ID, v.Body); err != nil {
 			return Place{}, err
 		}
 	}
-	if c.contents.archive == nil {
-		if same && strings.HasPrefix(p.Stored.File, mirrorDir+"/") && p.has() {
+	original, ok := archived(p.Stored)
+	if c.contents.archive == nil || !body && !(ok && stored) {
+		if stored && p.has() {
 			return p.Stored, nil
 		}
-		return Place{}, nil // tell says where, once the name is known
+		return Place{}, nil // a mirror's tell says where, once the name is known
 	}
-	date := v.Asked
-	if date.IsZero() {
-		date = c.opts.Now()
+	asked := v.Asked
+	if asked.IsZero() {
+		asked = c.opts.Now()
 	}
-	capture := &warc.Capture{URL: p.URL, Date: date, IP: v.IP, Proto: v.Proto, Status: v.Status, Header: v.Header,
+	capture := &warc.Capture{URL: p.URL, Date: asked, IP: v.IP, Proto: v.Proto, Status: v.Status, Header: v.Header,
 		Body: v.Body, Cut: v.Cut, Digest: v.Digest, Type: v.Type}
-	if original, ok := archived(p.Stored); ok && same {
-		capture.Of = &warc.Original{URL: p.URL, Digest: p.Digest, Place: original, Date: c.captured(original)}
+	if ok && stored {
+		capture.Of = &warc.Original{URL: p.URL, Digest: p.Digest, Place: original, Date: date}
 		_, err := c.contents.archive.Revisit(capture)
 		return p.Stored, err
-	}
-	if !body {
-		return p.Stored, nil
 	}
 	place, err := c.contents.archive.Response(capture)
 	place.File = warcDir + "/" + place.File
@@ -149,15 +156,23 @@ func archived(p Place) (warc.Place, bool) {
 	return warc.Place{File: name, Offset: p.Offset, Length: p.Length}, ok
 }
 
-// captured returns the date that a record states; the zero time if it cannot
-// be read, which a record of the turn that is being taken in cannot.
-func (c *Collection) captured(p warc.Place) time.Time {
-	s, err := warc.Open(filepath.Join(c.dir, warcDir), p)
+// captured returns the date that a record states, the zero time for a file
+// without records, and whether there is one. It does not read to the end.
+func (c *Collection) captured(p Place) (time.Time, bool) {
+	place, ok := archived(p)
+	if !ok || c.contents.archive == nil {
+		return time.Time{}, p.File != "" && c.standing(p)
+	}
+	if end := c.contents.archive.Synced(); place.File == end.File && place.Offset >= end.Offset {
+		return time.Time{}, true // of the turn that is being taken in
+	}
+	s, err := warc.Open(filepath.Join(c.dir, warcDir), place)
 	if err != nil {
-		return time.Time{}
+		var damage *warc.Damage
+		return time.Time{}, !errors.As(err, &damage) && !errors.Is(err, fs.ErrNotExist)
 	}
 	defer s.Close()
-	return s.Date()
+	return s.Date(), true
 }
 
 // syncContents makes what keep wrote durable. It is called before the
@@ -253,6 +268,54 @@ func (c *Content) Close() error { return c.closer.Close() }
 
 // Stores reports whether bodies are stored at all: if not, a Visit needs none.
 func (c *Collection) Stores() bool { return c.opts.Contents != 0 }
+
+// Stands reports whether the file is there, and long enough, in which a body
+// stands: else the page is to be asked for unconditionally, and what comes is
+// stored again. It does not read the file. The zero Place stands only in a
+// collection that stores nothing. It is quick: what it finds out of an archive it
+// believes for some seconds.
+func (c *Collection) Stands(p Place) bool {
+	return c.opts.Contents == 0 || p.File != "" && c.standing(p)
+}
+
+// A standing is the size of a file, as it was not long ago.
+type standing struct {
+	size int64
+	at   time.Time
+}
+
+// believed is how long the size of an archive is believed: they only grow, unless somebody
+// lays hands on them.
+const believed = 5 * time.Second
+
+func (c *Collection) standing(p Place) bool {
+	if !filepath.IsLocal(p.File) || p.Offset < 0 || p.Length < 0 {
+		return false
+	}
+	_, shared := archived(p) // by many pages
+	now := time.Now()
+	if shared {
+		c.contents.sizing.Lock()
+		s := c.contents.sizes[p.File]
+		c.contents.sizing.Unlock()
+		if s.size >= p.Offset+p.Length && now.Sub(s.at) < believed {
+			return true
+		}
+	}
+	st, err := os.Stat(filepath.Join(c.dir, filepath.FromSlash(p.File)))
+	if err != nil || !st.Mode().IsRegular() {
+		return false
+	}
+	if shared {
+		c.contents.sizing.Lock()
+		if c.contents.sizes == nil {
+			c.contents.sizes = map[string]standing{}
+		}
+		c.contents.sizes[p.File] = standing{st.Size(), now}
+		c.contents.sizing.Unlock()
+	}
+	return st.Size() >= p.Offset+p.Length
+}
 
 // Content opens what is held of a page, or was held if it is gone. It returns
 // ErrNoContent if nothing is stored.

@@ -332,6 +332,111 @@ func TestMirror(t *testing.T) {
 	}
 }
 
+// What was lost of the contents is stored again when a visit brings it, and a
+// 304 of a page whose body cannot be read makes it asked for again at once.
+func TestLostContents(t *testing.T) {
+	for _, contents := range []collection.Contents{collection.WARC, collection.Mirror, collection.WARC | collection.Mirror} {
+		r := newKeeper(t, contents, "gzip")
+		r.find("/a", "/b", "/c")
+		paths := []string{"/a", "/b", "/c"}
+		for _, path := range paths {
+			r.visit(path, 200, "body of "+path)
+		}
+		r.reopen()
+		stand := func() (list []string) {
+			for _, path := range paths {
+				if r.c.Stands(r.page(path).Stored) {
+					list = append(list, path)
+				}
+			}
+			return list
+		}
+		wantAll(t, "stand", stand(), paths...)
+		want(t, "nowhere stands", r.c.Stands(collection.Place{}), false)
+		want(t, "outside stands", r.c.Stands(collection.Place{File: "../" + filepath.Base(r.dir) + "/state.db"}), false)
+		head := r.c.Log().Head()
+
+		for _, dir := range []string{"warc", "mirror"} { // somebody loses all of it
+			if err := os.RemoveAll(filepath.Join(r.dir, dir)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.reopen() // nothing is believed of the files from before
+		wantAll(t, "stand when all is lost", stand())
+
+		r.visit("/a", 304, "")
+		want(t, "asked again after a 304 that is of no use", r.due("/a"), time.Second)
+		for range 2 {
+			r.wait(time.Minute)
+			r.visit("/a", 200, "body of /a")
+			r.visit("/b", 200, "body of /b")
+			want(t, "due", r.due("/a"), 24*time.Hour)
+		}
+		wantAll(t, "stand again", stand(), "/a", "/b")
+		r.reopen()
+		wantAll(t, "stand after a restart", stand(), "/a", "/b")
+		want(t, "a", r.content("/a"), "body of /a")
+		want(t, "b", r.content("/b"), "body of /b")
+		want(t, "journal", r.c.Log().Head(), head)
+		r.visit("/c", 200, "other")
+		want(t, "c", r.content("/c"), "other")
+		if contents&collection.Mirror != 0 {
+			if got := tree(t, r.dir); len(got) != 3 || got["a.example/a.html"] != "body of /a" {
+				t.Errorf("mirror %v", got)
+			}
+		}
+		if contents&collection.WARC != 0 {
+			if got := captures(t, r.dir); fmt.Sprint(got[home+"/a"]) != "[body of /a =]" {
+				t.Errorf("captures %v", got)
+			}
+			place := r.page("/b").Stored // an end that the disk has lost
+			place.Length = 1 << 20
+			want(t, "too short", r.c.Stands(place), false)
+		}
+		check(t, r.c)
+	}
+	r := newRig(t)
+	want(t, "where nothing is stored", r.c.Stands(collection.Place{}), true)
+}
+
+// Of what is damaged an export says how much it is, and writes the rest.
+func TestExportOfDamaged(t *testing.T) {
+	for _, coding := range []string{"", "gzip", "zstd"} {
+		for _, newest := range []bool{false, true} {
+			r := newKeeper(t, collection.WARC, coding)
+			for i := range 20 {
+				path := fmt.Sprintf("/%d", i)
+				r.find(path)
+				r.visit(path, 200, strings.Repeat("body of "+path, 20))
+			}
+			for _, path := range []string{"/3", "/11"} { // a bit of each
+				place := r.page(path).Stored
+				file := filepath.Join(r.dir, place.File)
+				b, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b[place.Offset+place.Length-20] ^= 4
+				if err := os.WriteFile(file, b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			dir := t.TempDir()
+			out := filepath.Join(dir, "warc")
+			n, err := r.c.ExportWARC(t.Context(), out, coding, collection.Selection{Newest: newest})
+			if n != 18 || err == nil || !strings.Contains(err.Error(), "18 records written, but 2 could not be read") {
+				t.Errorf("coding %q, newest %v: %d exported, %v", coding, newest, n, err)
+			}
+			if got := captures(t, dir); len(got) != 18 || got[home+"/3"] != nil || got[home+"/4"] == nil {
+				t.Errorf("coding %q, newest %v: %d captures", coding, newest, len(got))
+			}
+			if n, err := r.c.ExportWARC(t.Context(), out, coding, collection.Selection{}); n != 0 || err == nil || !strings.Contains(err.Error(), "holds archives already") {
+				t.Errorf("exported %d twice, %v", n, err)
+			}
+		}
+	}
+}
+
 // An export is an archive of its own.
 func TestExport(t *testing.T) {
 	for _, contents := range []collection.Contents{collection.WARC, collection.Mirror} {

@@ -1,12 +1,14 @@
 package collection_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -46,6 +48,51 @@ func TestWhatIsNoCollection(t *testing.T) {
 		if c, err := collection.Open(dir, nil); err == nil {
 			c.Close()
 			t.Errorf("opened %.20q", b)
+		}
+	}
+}
+
+// A file that is there and empty is a collection that is about to begin.
+func TestEmptyFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "state.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := collection.Open(dir, &collection.Options{ReadOnly: true}); err == nil || !strings.Contains(err.Error(), "nothing was ever written") {
+			t.Errorf("opened for reading: %v", err)
+		}
+	}
+	c := open(t, dir, nil)
+	if out, err := c.Commit(&collection.Turn{Finds: finds(0, "/")}); err != nil || len(out.New) != 1 {
+		t.Errorf("committed %+v, %v", out, err)
+	}
+}
+
+// A state of another version is not damaged, and is left as it is; of one that
+// is damaged people are told what to do.
+func TestOtherVersion(t *testing.T) {
+	for _, version := range []uint64{0, 2, 1 << 40} {
+		r := newRig(t)
+		r.find("/a")
+		if err := r.c.SetVersion(version); err != nil {
+			t.Fatal(err)
+		}
+		r.c.Close()
+		before, err := os.ReadFile(filepath.Join(r.dir, "state.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ro := range []bool{true, false} {
+			o := r.o
+			o.ReadOnly = ro
+			_, err := collection.Open(r.dir, &o)
+			if !errors.Is(err, collection.ErrVersion) || errors.Is(err, collection.ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprintf("has format %d, and this program knows 1", version)) {
+				t.Errorf("version %d: %v", version, err)
+			}
+		}
+		if after, err := os.ReadFile(filepath.Join(r.dir, "state.db")); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("version %d: the file was changed, %v", version, err)
 		}
 	}
 }
@@ -102,6 +149,9 @@ func TestDamagedState(t *testing.T) {
 		look := func(err error) bool {
 			if err != nil {
 				noticed++
+				if strings.Contains(err.Error(), "runtime error") || strings.HasPrefix(err.Error(), "open") && errors.Is(err, collection.ErrDamaged) && !strings.Contains(err.Error(), "move state.db away") {
+					t.Errorf("that tells people nothing: %v", err)
+				}
 			}
 			return err == nil
 		}

@@ -14,6 +14,25 @@ import (
 
 func digestKey(d protocol.Digest) uint64 { return binary.BigEndian.Uint64(d[:]) }
 
+// first reports whether others with a parsed content are duplicates of this page. One
+// that redirects, or is refused by now, has no links that stand for theirs.
+func (p *Page) first(parsed protocol.Digest) bool {
+	return p.has() && (p.State == Held || p.State == Failing) && p.Parsed == parsed && p.Original == 0
+}
+
+// Original returns the page of which p is a duplicate. It is false if p is none, or
+// is one no more: its original is gone, or has other content. Then nobody has read the
+// links of p: to have them read, ask for it unconditionally.
+func (c *Collection) Original(p *Page) (o Page, ok bool, err error) {
+	if p.Original == 0 {
+		return Page{}, false, nil
+	}
+	if o, ok, err = c.PageByID(p.Original); err != nil || !ok || !o.first(p.Parsed) {
+		return Page{}, false, err
+	}
+	return o, true, nil
+}
+
 // original returns the page that holds a parsed content and had it before page
 // id; nil if there is none. From then on, id has it first.
 func (u *update) original(parsed protocol.Digest, id frontier.PageID) (*work, error) {
@@ -36,7 +55,7 @@ func (u *update) original(parsed protocol.Digest, id frontier.PageID) (*work, er
 		if err != nil {
 			return nil, err
 		}
-		if w != nil && w.has() && w.Parsed == parsed && w.Original == 0 {
+		if w != nil && w.first(parsed) {
 			return w, nil
 		}
 	}

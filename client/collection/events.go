@@ -68,7 +68,8 @@ func (c *Collection) Log() protocol.Log {
 // once, however often it dies.
 //
 // A cursor that cannot be honoured is an error wrapping protocol.ErrEpoch or
-// protocol.ErrTooOld: the reader begins anew with the zero Cursor. The loop
+// protocol.ErrTooOld: the reader begins anew with the zero Cursor. Changes are remembered for
+// 90 days, and no more of them than Options.MaxEvents. The loop
 // may take as long as it likes, and use the collection.
 func (c *Collection) Events(ctx context.Context, after protocol.Cursor, follow bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {

@@ -296,6 +296,19 @@ func (c *Collection) tell(tx *bbolt.Tx, n news) error {
 	return o.steps.Put(key, appendPosted(key, &p))
 }
 
+// restore puts a file in its place again that was lost, and that a visit has
+// brought as it was: no news.
+func (c *Collection) restore(tx *bbolt.Tx, p *Page) (again bool, err error) {
+	m := c.contents.mirror
+	if m == nil || m.temps[p.ID] == "" {
+		return false, nil
+	}
+	if err := c.enter(tx); err != nil {
+		return false, err
+	}
+	return true, c.tellMirror(m, &news{op: protocol.Update, page: p})
+}
+
 func (c *Collection) tellMirror(m *mirror, n *news) error {
 	g, err := m.in(c.contents.box)
 	if err != nil {
@@ -402,10 +415,7 @@ func (c *Collection) pass() error {
 			return err
 		}
 	}
-	if len(batch) == 0 {
-		return nil
-	}
-	if m := c.contents.mirror; m != nil {
+	if m := c.contents.mirror; m != nil && (fresh || len(batch) > 0) {
 		ops, err := c.ops()
 		if err != nil {
 			return err
@@ -413,6 +423,7 @@ func (c *Collection) pass() error {
 		if err := m.do(ops); err != nil {
 			return err
 		}
+		o.passed = o.passed || len(ops) > 0
 	}
 	for len(batch) > 0 {
 		n := min(len(batch), protocol.MaxBatch)

@@ -66,64 +66,115 @@ func wanted(states []State, state State) bool {
 
 // ExportWARC writes captures into archives of their own in a directory, in a
 // coding ("", "gzip" or "zstd"), and returns how many. Of a collection without
-// archives it makes them of what the mirror holds. Nothing else may write to
-// the directory. It may be used beside the crawler.
+// archives it makes them of what the mirror holds. The directory must hold no archives
+// yet, and nothing else may write to it. It may be used beside the crawler.
+//
+// What is damaged or lost is passed over: what can be read is exported, and the error
+// says in the end how much could not.
 func (c *Collection) ExportWARC(ctx context.Context, dir, coding string, s Selection) (n int, err error) {
+	err = warc.Each(dir, warc.Place{}, func(name string, _ *warc.Reader) error {
+		return fmt.Errorf("%s holds archives already, such as %s: choose another directory", dir, name)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("export: %w", err)
+	}
 	w, err := warc.OpenWriter(dir, &warc.Options{Coding: coding, MaxBytes: c.opts.MaxWARC, Now: c.opts.Now, Info: info(c.opts.Info)})
 	if err != nil {
 		return 0, fmt.Errorf("export: %w", err)
 	}
+	x := exporter{c: c, w: w, s: s}
 	if c.opts.Contents&WARC == 0 || s.Newest {
-		n, err = c.exportHeld(ctx, w, s)
+		err = x.held(ctx)
 	} else {
-		n, err = c.exportAll(ctx, w, s)
+		err = x.all(ctx)
 	}
 	if err == nil {
 		err = w.Rotate()
 	}
-	if err = errors.Join(err, w.Close()); err != nil {
-		return n, fmt.Errorf("export: %w", err)
+	if err = errors.Join(err, w.Close()); err == nil && x.damaged > 0 {
+		err = fmt.Errorf("%d records written, but %d could not be read, the first: %w", x.n, x.damaged, x.first)
 	}
-	return n, nil
+	if err != nil {
+		return x.n, fmt.Errorf("export: %w", err)
+	}
+	return x.n, nil
 }
 
-// exportHeld writes what pages hold now.
-func (c *Collection) exportHeld(ctx context.Context, w *warc.Writer, s Selection) (n int, err error) {
-	for p, err := range c.Pages(ctx) {
+// An exporter writes records again, and counts.
+type exporter struct {
+	c *Collection
+	w *warc.Writer
+	s Selection
+
+	n, damaged int
+	first      error // what was damaged first
+}
+
+// pass takes note of what cannot be read.
+func (x *exporter) pass(err error) {
+	if x.damaged++; x.first == nil {
+		x.first = err
+	}
+}
+
+// held writes what pages hold now.
+func (x *exporter) held(ctx context.Context) error {
+	for p, err := range x.c.Pages(ctx) {
 		if err != nil {
-			return n, err
+			return err
 		}
-		if !p.has() || p.Stored.File == "" || !strings.HasPrefix(p.URL, s.Prefix) {
+		if !p.has() || p.Stored.File == "" || !strings.HasPrefix(p.URL, x.s.Prefix) {
 			continue
 		}
-		if place, ok := archived(p.Stored); ok {
-			var one int
-			if one, err = c.exportRecord(w, place, s); err != nil {
-				return n, fmt.Errorf("%s: %w", p.URL, err)
-			}
-			n += one
+		capture, err := x.c.captureOf(&p, &x.s)
+		if err != nil {
+			x.pass(fmt.Errorf("%s: %w", p.URL, err))
 			continue
 		}
-		if !s.when(p.Last) {
-			continue
+		if err := x.write(capture); err != nil {
+			return err
 		}
-		if err := c.exportFile(w, &p); err != nil {
-			return n, fmt.Errorf("%s: %w", p.URL, err)
-		}
-		n++
 	}
-	return n, nil
+	return nil
 }
 
-func (c *Collection) exportFile(w *warc.Writer, p *Page) error {
+// write writes a capture, if there is one.
+func (x *exporter) write(capture *warc.Capture) (err error) {
+	switch {
+	case capture == nil:
+		return nil
+	case capture.Of == nil:
+		_, err = x.w.Response(capture)
+	default:
+		_, err = x.w.Revisit(capture)
+	}
+	if err == nil {
+		x.n++
+	}
+	return err
+}
+
+// captureOf reads what a page holds, nil if it is not selected.
+func (c *Collection) captureOf(p *Page, s *Selection) (*warc.Capture, error) {
+	if place, ok := archived(p.Stored); ok {
+		r, err := warc.Open(filepath.Join(c.dir, warcDir), place)
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		return captureIn(r.Record, s)
+	}
+	if !s.when(p.Last) {
+		return nil, nil
+	}
 	content, err := c.Body(p.Stored)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer content.Close()
 	body, err := io.ReadAll(content)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	h := map[string][]string{}
 	for name, value := range map[string]string{"Content-Type": p.Type, "Etag": p.ETag, "Last-Modified": p.LastModified} {
@@ -131,28 +182,17 @@ func (c *Collection) exportFile(w *warc.Writer, p *Page) error {
 			h[name] = []string{value}
 		}
 	}
-	_, err = w.Response(&warc.Capture{URL: p.URL, Date: p.Last, Status: 200, Header: h, Body: body, Digest: sha256.Sum256(body), Type: p.Type})
-	return err
+	return &warc.Capture{URL: p.URL, Date: p.Last, Status: 200, Header: h, Body: body, Digest: sha256.Sum256(body), Type: p.Type}, nil
 }
 
-func (c *Collection) exportRecord(w *warc.Writer, place warc.Place, s Selection) (int, error) {
-	r, err := warc.Open(filepath.Join(c.dir, warcDir), place)
-	if err != nil {
-		return 0, err
-	}
-	defer r.Close()
-	return export(w, r.Record, s)
-}
-
-// exportAll writes every capture that the archives have. Damage is passed
-// over: what is whole is exported, and the damage is the error.
-func (c *Collection) exportAll(ctx context.Context, w *warc.Writer, s Selection) (n int, err error) {
-	var damages []error
+// all writes every capture that the archives have.
+func (x *exporter) all(ctx context.Context) error {
 	var end warc.Place
-	if c.contents.archive != nil {
-		end = c.contents.archive.Synced()
+	if x.c.contents.archive != nil {
+		end = x.c.contents.archive.Synced()
 	}
-	err = warc.Each(filepath.Join(c.dir, warcDir), end, func(name string, r *warc.Reader) error {
+	return warc.Each(filepath.Join(x.c.dir, warcDir), end, func(name string, r *warc.Reader) error {
+		last := int64(-1) // a record that was passed over: the Reader may say of it, too, that it is damaged
 		for {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -163,39 +203,42 @@ func (c *Collection) exportAll(ctx context.Context, w *warc.Writer, s Selection)
 			case err == io.EOF:
 				return nil
 			case errors.As(err, &d):
-				if len(damages) < 10 {
-					damages = append(damages, fmt.Errorf("%s: %w", name, err))
+				if d.Offset != last {
+					x.pass(fmt.Errorf("%s: %w", name, err))
 				}
 				continue
 			case err != nil:
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			one, err := export(w, rec, s)
+			capture, err := captureIn(rec, &x.s)
 			if err != nil {
-				return fmt.Errorf("%s: record at %d: %w", name, rec.Offset, err)
+				last = rec.Offset
+				x.pass(fmt.Errorf("%s: record at %d: %w", name, rec.Offset, err))
+				continue
 			}
-			n += one
+			if err := x.write(capture); err != nil {
+				return err
+			}
 		}
 	})
-	return n, errors.Join(append(damages, err)...)
 }
 
 // maxExported bounds a body, in bytes: no crawler stores such.
 const maxExported = 1 << 30
 
-// export writes a record again if it is selected, and returns how many that is.
-func export(w *warc.Writer, rec *warc.Record, s Selection) (int, error) {
+// captureIn reads a record, nil if it is not selected.
+func captureIn(rec *warc.Record, s *Selection) (*warc.Capture, error) {
 	t, date := rec.Type(), rec.Date()
 	if t != warc.Response && t != warc.Revisit || !strings.HasPrefix(rec.URL(), s.Prefix) || !s.when(date) {
-		return 0, nil
+		return nil, nil
 	}
 	m, err := warc.ReadMessage(rec.Body)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	body, err := io.ReadAll(io.LimitReader(m.Body, maxExported))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	capture := &warc.Capture{URL: rec.URL(), Date: date, Proto: m.Proto, Status: m.Status, Header: m.Header, Body: body,
 		Cut: t == warc.Response && rec.Fields.Get("WARC-Truncated") != ""}
@@ -204,14 +247,15 @@ func export(w *warc.Writer, rec *warc.Record, s Selection) (int, error) {
 	if rec.Fields.Get("WARC-Protocol") == "h2" {
 		capture.Proto = "HTTP/2.0"
 	}
+	digest, stated := warc.ParseDigest(rec.Fields.Get("WARC-Payload-Digest"))
 	if t == warc.Response {
-		capture.Digest = sha256.Sum256(body)
-		_, err = w.Response(capture)
-		return 1, err
+		// Where records are not compressed, nothing else tells that one is damaged.
+		if capture.Digest = sha256.Sum256(body); stated && capture.Digest != digest {
+			return nil, errors.New("the body is not what its digest says")
+		}
+		return capture, nil
 	}
-	digest, _ := warc.ParseDigest(rec.Fields.Get("WARC-Payload-Digest"))
 	capture.Body, capture.Of = nil, &warc.Original{URL: rec.Fields.Get("WARC-Refers-To-Target-URI"), Digest: digest}
 	capture.Of.Date, _ = time.Parse(time.RFC3339Nano, rec.Fields.Get("WARC-Refers-To-Date"))
-	_, err = w.Revisit(capture)
-	return 1, err
+	return capture, nil
 }

@@ -1,6 +1,8 @@
 package collection
 
 import (
+	"encoding/binary"
+
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/frontier"
@@ -89,4 +91,11 @@ func ReadRecords(body []byte) map[string][]byte {
 		}
 	}
 	return out
+}
+
+// SetVersion makes the file look like one of another version of the program.
+func (c *Collection) SetVersion(v uint64) error {
+	return c.db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket(metaBucket).Put(metaKey, seal(binary.AppendUvarint(nil, v), metaKey, 0))
+	})
 }

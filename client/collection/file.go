@@ -39,6 +39,8 @@ var (
 )
 
 const (
+	// formatVersion is raised whenever what is written becomes something that a program of
+	// before cannot read, or reads what was written before as something else.
 	formatVersion = 1
 
 	// roomToGrow is address space, not memory: bbolt cannot grow the mapping
@@ -68,6 +70,9 @@ func (c *Collection) open(path string) error {
 		NoFreelistSync: false,
 		FreelistType:   bbolt.FreelistMapType,
 		NoStatistics:   true,
+	}
+	if st, err := os.Stat(path); err == nil && st.Size() == 0 && c.opts.ReadOnly {
+		return errEmpty // bbolt would make a state of it
 	}
 	if strconv.IntSize == 64 && runtime.GOOS != "windows" { // there the file itself would grow
 		room := roomToGrow
@@ -115,6 +120,8 @@ func (c *Collection) open(path string) error {
 	return nil
 }
 
+var errEmpty = errors.New("nothing was ever written to it")
+
 // load reads what is held in memory, and makes the buckets of a new file.
 func (c *Collection) load() error {
 	fresh := false
@@ -130,14 +137,18 @@ func (c *Collection) load() error {
 			fresh = true
 			return nil
 		}
+		meta := tx.Bucket(metaBucket)
+		if meta == nil {
+			return fmt.Errorf("%w: no %s", ErrDamaged, metaBucket)
+		}
+		var err error
+		if strategy, c.committed, err = parseMeta(meta.Get(metaKey)); err != nil {
+			return err // of another version nothing else is known
+		}
 		for _, name := range allBuckets {
 			if tx.Bucket(name) == nil {
 				return fmt.Errorf("%w: no %s", ErrDamaged, name)
 			}
-		}
-		var err error
-		if strategy, c.committed, err = parseMeta(tx.Bucket(metaBucket).Get(metaKey)); err != nil {
-			return err
 		}
 		if err := c.loadSites(tx); err != nil {
 			return err
@@ -152,7 +163,7 @@ func (c *Collection) load() error {
 	case err != nil:
 		return err
 	case c.opts.ReadOnly && fresh:
-		return errors.New("nothing was ever written to it")
+		return errEmpty
 	case c.opts.ReadOnly || !fresh && strategy == c.opts.Strategy.Name():
 		return nil
 	case fresh:
@@ -181,7 +192,7 @@ func parseMeta(raw []byte) (strategy string, contents []byte, err error) {
 	}
 	d := decoder{b: body}
 	if v := d.uint(); v != formatVersion {
-		return "", nil, fmt.Errorf("state has format %d, this program knows %d", v, formatVersion)
+		return "", nil, fmt.Errorf("%w: it has format %d, and this program knows %d: use the version that wrote it, or another directory", ErrVersion, v, formatVersion)
 	}
 	strategy, contents = d.string(), clone(d.bytes())
 	if d.bad || len(d.b) > 0 {
@@ -212,6 +223,9 @@ func guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
+			if _, ok := p.(runtime.Error); ok { // its text says nothing to people
+				p = "a page of the file is not what was written"
+			}
 			err = fmt.Errorf("%w: %v", ErrDamaged, p)
 		}
 	}()

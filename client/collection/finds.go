@@ -205,7 +205,7 @@ func (w *work) exclude(why string) {
 		w.forget()
 	}
 	w.State, w.Why, w.At, w.planned, w.dirty = Excluded, why, Never, true, true
-	w.Told, w.Debt = false, zeroDigest
+	w.settle()
 }
 
 // forget drops what was held of a page that is gone: it is about to be more

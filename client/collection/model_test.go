@@ -65,7 +65,7 @@ func (m *model) exclude(p *modelPage) {
 	if p.state == collection.Gone {
 		m.forget(p)
 	}
-	p.state, p.told, p.never = collection.Excluded, false, true
+	p.state, p.told, p.missed, p.never = collection.Excluded, false, 0, true
 }
 
 func (m *model) find(path string, depth int, exclude, person bool) *modelPage {
@@ -168,7 +168,7 @@ func (m *model) visit(v *collection.Visit, p *modelPage) {
 		m.history(p, !p.digest.IsZero() && p.digest != v.Digest && p.parsed != v.Parsed)
 		m.answered(p)
 		p.state, p.digest, p.parsed, p.original, p.links = collection.Held, v.Digest, v.Parsed, 0, nil
-		if f := m.firsts[v.Parsed]; f != nil && f != p && f.has() && f.parsed == v.Parsed && f.original == 0 {
+		if f := m.firsts[v.Parsed]; f != nil && f != p && f.has() && (f.state == collection.Held || f.state == collection.Failing) && f.parsed == v.Parsed && f.original == 0 {
 			p.original = f.id
 		} else {
 			m.firsts[v.Parsed] = p
@@ -485,6 +485,16 @@ func TestRandomTurns(t *testing.T) {
 				case k == 11:
 					what = fmt.Sprintf("%d: promote", i)
 					r.promote()
+					for _, p := range m.order {
+						if rnd.IntN(8) == 0 {
+							what += ", confirm " + p.path
+							r.commit(collection.Turn{Confirmed: []frontier.PageID{p.id}})
+							if p.state == collection.Held && !p.told {
+								p.confirmed = m.now
+								m.after(p, 24*time.Hour)
+							}
+						}
+					}
 				}
 				m.compare(t, r.c, what)
 				if i%25 == 0 {

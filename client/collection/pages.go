@@ -285,6 +285,7 @@ func fit(s string, n int) string {
 type view struct {
 	c     *Collection
 	names []string                  // origins of sites, by ID - 1
+	last  frontier.PageID           // that is published: the transaction may know of more, on sites that nobody knows yet
 	dirty map[frontier.SiteID]*Site // of an update
 	urls  *bbolt.Bucket
 	pages *bbolt.Bucket
@@ -292,7 +293,9 @@ type view struct {
 }
 
 func (c *Collection) view(tx *bbolt.Tx) *view {
-	return &view{c: c, names: c.allNames(), urls: tx.Bucket(urlsBucket), pages: tx.Bucket(pagesBucket)}
+	c.mem.RLock()
+	defer c.mem.RUnlock()
+	return &view{c: c, names: c.names, last: c.last, urls: tx.Bucket(urlsBucket), pages: tx.Bucket(pagesBucket)}
 }
 
 // record returns the record of a page, nil if it has none.
@@ -316,7 +319,7 @@ func (v *view) siteAt(id frontier.SiteID) *Site {
 
 // page reads a page into p, and reports whether there is one.
 func (v *view) page(id frontier.PageID, p *Page) (bool, error) {
-	if id == 0 || id > maxPages {
+	if id == 0 || id > v.last {
 		return false, nil
 	}
 	if ok, err := v.block.seek(v.urls, id); err != nil || !ok {

@@ -99,6 +99,10 @@ type Page struct {
 	missing time.Time       // the first 404 since there was anything else than an error
 }
 
+// Claim is when the page was told of last, and the time of change that was
+// named then; the zero times if that is not so, or was not said.
+func (p *Page) Claim() (at, modified time.Time) { return p.claimed, p.said }
+
 // Entry is the page's place in the queue, and false if it has none.
 func (p *Page) Entry() (frontier.Entry, bool) {
 	if p.At.Equal(Never) {

@@ -124,14 +124,6 @@ func (c *Collection) loadSites(tx *bbolt.Tx) error {
 	})
 }
 
-// allNames returns the origins of all sites, by ID - 1. More may be appended:
-// whoever has the slice does not see them.
-func (c *Collection) allNames() []string {
-	c.mem.RLock()
-	defer c.mem.RUnlock()
-	return c.names
-}
-
 // Site returns what is known of an origin, such as "https://example.org".
 // Trust and Shape are shared: they are not to be changed.
 func (c *Collection) Site(origin string) (Site, bool) {

@@ -261,3 +261,12 @@ func (c *Collection) Release(source uint64) (Applied, error) {
 	}
 	return a, nil
 }
+
+// Named reports whether a manifest names a page now, or did when it was read last.
+func (c *Collection) Named(source uint64, page frontier.PageID) (named bool, err error) {
+	err = c.reading(func(tx *bbolt.Tx) error {
+		named = tx.Bucket(namedBucket).Get(namedKey(source, page)) != nil
+		return nil
+	})
+	return named, err
+}

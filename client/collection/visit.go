@@ -3,6 +3,7 @@ package collection
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/client/frontier"
@@ -60,7 +61,7 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 			return nil, err
 		}
 	case v.Status == http.StatusNotModified && !w.Digest.IsZero():
-		u.unchanged(w, v, asked, out)
+		u.unchanged(w, v, asked, place, out)
 	case v.Target != nil && v.Status >= 300 && v.Status <= 399:
 		if err := u.moved(w, v); err != nil {
 			return nil, err
@@ -76,6 +77,10 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if before.Told && asked.Before(before.claimed) && w.State != Held {
+		// Told after we had asked: whatever came is of before, and is asked for again.
+		w.Told, w.Debt, w.Missed, w.At, w.planned = true, before.Debt, 0, time.Time{}, true
 	}
 	if err := u.report(w, &before); err != nil {
 		return nil, err
@@ -160,8 +165,10 @@ func (u *update) follow(w *work, v *Visit, duplicate bool) error {
 	return nil
 }
 
-// unchanged takes in a 304.
-func (u *update) unchanged(w *work, v *Visit, asked time.Time, out *Visited) {
+// unchanged takes in a 304. Where the body cannot be read that it speaks of, that
+// is to be asked for.
+func (u *update) unchanged(w *work, v *Visit, asked time.Time, place Place, out *Visited) {
+	lost := u.c.Stores() && place.File == "" && w.Stored.File != ""
 	w.History = w.History.Visit(asked, false, keepable(v.Modified))
 	w.answered()
 	w.State = Held
@@ -171,7 +178,9 @@ func (u *update) unchanged(w *work, v *Visit, asked time.Time, out *Visited) {
 	if v.LastModified != "" {
 		w.LastModified = v.LastModified
 	}
-	u.pay(w, asked, out)
+	if u.pay(w, asked, out); lost {
+		w.Stored, w.At, w.planned = Place{}, keepable(u.now.Add(leastWait)), true
+	}
 }
 
 // pay strikes out the debt of a page that was answered, if the answer is what
@@ -207,17 +216,25 @@ func (w *work) settle() {
 	w.Told, w.Debt, w.Missed = false, zeroDigest, 0
 }
 
-// moved takes in a redirect.
+// moved takes in a redirect. Where it leads becomes a page if it is one that a
+// link would make: else whoever redirects to a host each for its pages would fill
+// the collection with sites that are not wanted.
 func (u *update) moved(w *work, v *Visit) error {
-	id, err := u.find(v.Target)
-	if err != nil {
-		return err
+	t := v.Target
+	fault := ""
+	if t.Exclude == "" || strings.HasPrefix(t.Exclude, "robots.txt") {
+		id, err := u.find(t)
+		if err != nil {
+			return err
+		}
+		if id == 0 {
+			fault = "redirect to what may not be known"
+		}
+	} else {
+		fault = clip("redirect to what is not admitted: "+t.Exclude, maxField)
 	}
 	w.answered()
-	w.State, w.Target = Moved, v.Target.URL
-	if id == 0 {
-		w.Fault = "redirect to what may not be known"
-	}
+	w.State, w.Target, w.Fault = Moved, t.URL, fault
 	w.settle()
 	u.later(w, v, u.c.opts.Again.Moved)
 	return nil
@@ -316,7 +333,11 @@ func (u *update) report(w *work, before *Page) error {
 	case had && !has:
 		n.op = protocol.Delete
 	default:
-		return nil
+		again, err := u.c.restore(u.tx, &w.Page)
+		if again {
+			u.news++
+		}
+		return err
 	}
 	return u.tell(n)
 }

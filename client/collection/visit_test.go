@@ -2,6 +2,7 @@ package collection_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -161,6 +162,56 @@ func TestLinksOfADuplicateAreIgnored(t *testing.T) {
 	want(t, "duplicate after a restart", r.visit("/x", 200, "sAME").Page.Original, r.page("/b").ID)
 }
 
+// When its original goes, a page is no duplicate any more: its links are read
+// with the next body.
+func TestOriginalGoes(t *testing.T) {
+	goes := map[string]func(r *rig){
+		"gone":  func(r *rig) { r.visit("/a", 410, "") },
+		"other": func(r *rig) { r.visit("/a", 200, "Other") },
+		"moved": func(r *rig) {
+			v := r.answer("/a", 301, "")
+			v.Target = &collection.Find{URL: home + "/b", Depth: 1}
+			r.commit(collection.Turn{Visits: []collection.Visit{v}})
+		},
+		"told to be gone": func(r *rig) {
+			s := r.source(collection.ManifestRDF)
+			r.apply(s, whole(1, create("/a", "Same"), create("/b", "Same")), collection.ByManifest)
+			r.apply(s, told(2, remove("/a")), collection.ByStream)
+		},
+		"told to have moved": func(r *rig) {
+			s := r.source(collection.ManifestRDF)
+			r.apply(s, whole(1, create("/a", "Same"), create("/b", "Same")), collection.ByManifest)
+			r.apply(s, told(2, move("/a", "/b", "Same")), collection.ByStream)
+		},
+	}
+	for name, gone := range goes {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.find("/a", "/b")
+			r.visit("/a", 200, "Same", "/x")
+			r.visit("/b", 200, "Same", "/x", "/y")
+			original := func() string {
+				p := r.page("/b")
+				o, ok, err := r.c.Original(&p)
+				if err != nil || ok != (o.ID != 0) {
+					t.Errorf("original %+v, %v, %v", o, ok, err)
+				}
+				return strings.TrimPrefix(o.URL, home)
+			}
+			want(t, "original", original(), "/a")
+			gone(r)
+			want(t, "original that is none", original(), "")
+			if out := r.visit("/b", 200, "Same", "/x", "/y"); out.Duplicate || out.Page.Original != 0 || out.Changed {
+				t.Errorf("visited %+v", out)
+			}
+			if l, err := r.c.Links(r.page("/b").ID); err != nil || len(l) != 2 {
+				t.Errorf("links %v, %v", l, err)
+			}
+			check(t, r.c)
+		})
+	}
+}
+
 // What is alike on two sites leads to pages of its own on each.
 func TestAlikeOnTwoSites(t *testing.T) {
 	r := newRig(t)
@@ -286,6 +337,49 @@ func TestPromote(t *testing.T) {
 	check(t, r.c)
 	r.visit("/a", 304, "")
 	wantAll(t, "queue", r.queue(), "/b", "/c")
+	check(t, r.c)
+}
+
+// A page of which its site would have told a change is not asked for when it comes
+// due, but planned anew, and no follower hears of it.
+func TestConfirmed(t *testing.T) {
+	r := newRig(t)
+	r.find("/a", "/told", "/new", "/failing")
+	for _, path := range []string{"/a", "/told", "/failing"} {
+		r.visit(path, 200, path)
+	}
+	r.wait(23 * time.Hour)
+	r.visit("/failing", 503, "")
+	r.wait(time.Hour)
+	r.promote()
+	entry, _ := func() (frontier.Entry, bool) { p := r.page("/a"); return p.Entry() }()
+	head := r.c.Log().Head()
+	turn := collection.Turn{Finds: []collection.Find{{URL: home + "/told", By: collection.ByPerson}}}
+	for _, path := range []string{"/a", "/told", "/new", "/failing"} {
+		turn.Confirmed = append(turn.Confirmed, r.page(path).ID)
+	}
+	turn.Confirmed = append(turn.Confirmed, 4711) // no page
+	out := r.commit(turn)
+	if len(out.Dropped) != 1 || out.Dropped[0] != entry || len(out.Queue) != 1 || out.Queue[0].Page != r.page("/told").ID {
+		t.Errorf("dropped %+v, queued %+v", out.Dropped, out.Queue)
+	}
+	p := r.page("/a")
+	if h := p.History; h.Visits != 1 || !h.Confirmed.Equal(r.now) || h.Unchanged != 24*time.Hour || !h.Last.Equal(r.now.Add(-24*time.Hour)) {
+		t.Errorf("history %+v", h)
+	}
+	want(t, "due again", r.due("/a"), 24*time.Hour)
+	want(t, "told stays told", r.page("/told").Told, true)
+	want(t, "told is due", r.due("/told"), 0)
+	want(t, "failing is due, and was", r.page("/failing").Confirmed.IsZero(), true)
+	wantAll(t, "queue", r.queue(), "/told", "/new", "/failing")
+	want(t, "journal", r.c.Log().Head(), head)
+	check(t, r.c)
+	r.reopen()
+	check(t, r.c)
+	r.wait(24 * time.Hour)
+	r.promote()
+	want(t, "confirmed again", len(r.commit(collection.Turn{Confirmed: []frontier.PageID{p.ID, p.ID}}).Dropped), 1)
+	want(t, "due once more", r.due("/a"), 24*time.Hour)
 	check(t, r.c)
 }
 

@@ -127,22 +127,21 @@ type run struct {
 	dirty        map[*site]struct{}        // sites whose record is to be stored
 	dirtySources map[*source]struct{}      // followed ones whose record is to be stored
 	flushed      time.Time                 // when they were
-	claims       map[frontier.PageID]claim // notices that were taken and are not judged
+	claims       map[frontier.PageID]claim // what was told of pages that are being asked for; guarded by judging
+	firsts       int                       // sites that are followed and have not told anything yet
 	busy         int                       // tasks given to the harvester and not committed, and other work that may find pages
 	batches      uint64
 	readmits     map[frontier.SiteID]bool // sites whose forbidden pages are to be looked at again
 	readmitting  bool                     // somebody does
 	enough       string                   // why the crawl is to end; empty: it is not
 
-	storm   trust.Storm[frontier.SiteID] // notices that wait until those before them are judged
-	drained time.Time                    // when the keeper last looked at it
-	expired time.Time                    // when it last looked for claims that are too old
-	count   counters
-	group   sync.WaitGroup // followers
-	begun   sync.WaitGroup // what readers have begun
-	fail    context.CancelCauseFunc
-	idle    atomic.Bool        // the Manager waits for something to ask for
-	stop    context.CancelFunc // ends the asking: what is not asked for yet is given back
+	count  counters
+	group  sync.WaitGroup     // followers
+	begun  sync.WaitGroup     // what readers have begun
+	failed error              // what it first failed with; guarded by mu
+	cancel context.CancelFunc // ends the run
+	idle   atomic.Bool        // the Manager waits for something to ask for
+	stop   context.CancelFunc // ends the asking: what is not asked for yet is given back
 }
 
 func (c *Crawler) crawl(ctx context.Context) (err error) {
@@ -163,46 +162,44 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		return err
 	}
 	// Whoever works asks work whether to end; what was asked for is committed whatever happens.
-	work, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	r.ctx, r.fail = work, fail
-	c.run.Store(r)
-	defer func() {
-		s := c.Status()
-		s.Running, s.InFlight, s.Busy = false, 0, 0
-		c.last.Store(&s)
-		c.run.Store(nil)
-	}()
-	if err := r.begin(); err != nil {
-		return err
-	}
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	asking, stop := context.WithCancel(work)
+	defer stop()
+	r.ctx, r.cancel, r.stop = work, cancel, stop
 	for range cap(r.readers) {
 		r.readers <- &reader{gatherer: c.Gatherer}
 	}
 	var keeper sync.WaitGroup
 	keeper.Go(func() {
 		if err := r.keep(); err != nil {
-			fail(&failure{err})
+			r.fail(err)
 		}
 	})
-	asking, stop := context.WithCancel(work)
-	defer stop()
-	r.stop = stop
+	c.run.Store(r) // whoever adds pages from now on finds a keeper who takes them
+	defer func() {
+		s := c.Status()
+		s.Running, s.InFlight, s.Busy = false, 0, 0
+		c.last.Store(&s)
+		c.run.Store(nil)
+	}()
 	if c.Stop.After > 0 {
 		timer := time.AfterFunc(c.Stop.After, func() { r.checkStop(time.Now()) })
 		defer timer.Stop()
 	}
-	if err := r.harvest(asking); err != nil && ctx.Err() == nil {
-		fail(&failure{err})
+	if err = r.begin(); err == nil {
+		err = r.harvest(asking)
 	}
-	fail(nil) // followers end
+	if err != nil && ctx.Err() == nil {
+		r.fail(err)
+	}
+	cancel() // followers end
 	r.group.Wait()
 	r.begun.Wait()
 	r.in.close()
 	keeper.Wait()
-	var f *failure
-	if errors.As(context.Cause(work), &f) {
-		return f.err
+	if r.failed != nil { // the last commits may have, too, when all else had ended
+		return r.failed
 	}
 	r.regret()
 	return nil
@@ -230,10 +227,21 @@ func (r *run) harvest(ctx context.Context) error {
 	}
 }
 
-// A failure is why a run cannot go on, as opposed to being told to stop.
+// fail ends a run that cannot go on, as opposed to one that is told to stop.
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = err
+	}
+	r.cancel()
+}
+
+// A failure is the same to fail as its error.
 type failure struct{ err error }
 
 func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
 
 // rouse wakes whoever waits for something to do.
 func (r *run) rouse() {

@@ -19,12 +19,14 @@ func (r *run) follow(src *source) {
 	st := src.site
 	st.first = src.Polled.IsZero() || r.Once
 	r.busy++
+	r.firsts++
 	r.group.Go(func() {
 		s := r.followed(src)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !src.heard {
 			r.busy--
+			r.firsts--
 		}
 		src.Source, src.heard, st.first = s, false, false
 		if !r.Once || s.Status != http.StatusOK {
@@ -35,6 +37,27 @@ func (r *run) follow(src *source) {
 	})
 }
 
+// How many steps a site may tell at once, and a second from then on (C32). A
+// step has up to a thousand changes; each is a transaction.
+const (
+	stepBurst = 2000
+	stepRate  = 100
+)
+
+// sleep waits, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// maxFirsts is how many sites at a time may be asked for a manifest that they
+// have not shown yet: nearly all have none.
+const maxFirsts = 300
+
 // heard says that a site that is followed has told something, or does not: it
 // need not be waited for any longer.
 func (r *run) heard(src *source) {
@@ -43,6 +66,7 @@ func (r *run) heard(src *source) {
 	if !src.heard {
 		src.heard, src.site.first = true, false
 		r.busy--
+		r.firsts--
 		r.rouse()
 	}
 }
@@ -72,8 +96,21 @@ func (r *run) followed(src *source) collection.Source {
 			return ctx.Err()
 		}
 	}
+	note := func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		src.Source = s
+		r.dirtySources[src] = struct{}{}
+	}
+	left, last := float64(stepBurst), time.Now()
 	for step, err := range client.Follow(r.ctx, from, cursor) {
 		now := time.Now()
+		// A site that never stops talking is listened to at a bounded pace: its
+		// connection fills up, and what it says of a page twice is one debt.
+		left, last = min(stepBurst, left+stepRate*now.Sub(last).Seconds())-1, now
+		if left < 0 {
+			sleep(r.ctx, time.Duration(-left/stepRate*float64(time.Second)))
+		}
 		switch {
 		case errors.Is(err, errOnce):
 			s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now.Add(from.Poll)
@@ -94,6 +131,7 @@ func (r *run) followed(src *source) collection.Source {
 				}
 				return s
 			}
+			note() // it is not believed to tell, until it tells again
 			r.heard(src)
 			continue
 		}
@@ -108,10 +146,7 @@ func (r *run) followed(src *source) collection.Source {
 		if !r.Once {
 			r.heard(src)
 		}
-		r.mu.Lock()
-		src.Source = s
-		r.dirtySources[src] = struct{}{}
-		r.mu.Unlock()
+		note()
 	}
 	return s
 }

@@ -10,6 +10,7 @@ type inbox struct {
 	mu     sync.Mutex
 	room   sync.Cond // there is some again; on mu
 	list   []read
+	bytes  int  // of the bodies in list
 	urgent bool // somebody waits for what is in list
 	closed bool
 	failed error // nothing can be committed any more
@@ -25,7 +26,7 @@ func newInbox() *inbox {
 // returns false if there is no keeper any more.
 func (b *inbox) put(x read) bool {
 	b.mu.Lock()
-	for len(b.list) >= 2*turnSize && b.failed == nil && !b.closed {
+	for (len(b.list) >= 2*turnSize || b.bytes >= 2*turnBytes) && b.failed == nil && !b.closed {
 		b.room.Wait()
 	}
 	if b.failed != nil {
@@ -37,9 +38,13 @@ func (b *inbox) put(x read) bool {
 		b.mu.Unlock()
 		return false
 	}
+	was := b.full()
 	b.list = append(b.list, x)
+	for i := range x.visits {
+		b.bytes += cap(x.visits[i].Body)
+	}
 	b.urgent = b.urgent || x.done != nil
-	call := b.urgent || len(b.list) == 1 || len(b.list) == turnSize
+	call := b.urgent || len(b.list) == 1 || b.full() && !was
 	b.mu.Unlock()
 	if call {
 		b.call()
@@ -55,11 +60,14 @@ func (b *inbox) call() {
 	}
 }
 
-// state says how much there is, whether somebody waits for it, and whether no more will come.
-func (b *inbox) state() (n int, urgent, closed bool) {
+// full reports whether there is enough for a turn.
+func (b *inbox) full() bool { return len(b.list) >= turnSize || b.bytes >= turnBytes }
+
+// state says whether there is something, and enough for a turn, whether somebody waits for it, and whether no more will come.
+func (b *inbox) state() (some, full, urgent, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.list), b.urgent, b.closed
+	return len(b.list) > 0, b.full(), b.urgent, b.closed
 }
 
 // take returns all there is, in exchange for an empty list.
@@ -67,7 +75,7 @@ func (b *inbox) take(empty []read) []read {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := b.list
-	b.list, b.urgent = empty, false
+	b.list, b.bytes, b.urgent = empty, 0, false
 	b.room.Broadcast()
 	return list
 }

@@ -22,14 +22,17 @@ type read struct {
 
 	// confirmed are pages that need not be asked for: their site would have told of a change.
 	confirmed []frontier.PageID
-	answer    *harvest.Answer // to be released when it is committed
-	busy      int             // that this ends
-	done      chan<- error    // told when it is committed; may be nil
+
+	unbelieved []frontier.PageID // told of by who has turned out to lie
+	answer     *harvest.Answer   // to be released when it is committed
+	busy       int               // that this ends
+	done       chan<- error      // told when it is committed; may be nil
 }
 
 const (
-	turnSize = 1000                   // visits in a turn, about
-	linger   = 300 * time.Millisecond // until a turn that is not full is committed
+	turnSize  = 1000                   // visits in a turn, about
+	turnBytes = 4 << 20                // of bodies in a turn, about: that many more are fetched meanwhile
+	linger    = 300 * time.Millisecond // until a turn that is not full is committed
 
 	shortLinger = 10 * time.Millisecond // where nothing else is to be asked for
 )
@@ -47,15 +50,14 @@ func (r *run) keep() error {
 			waiting, hurry = false, true
 		case <-r.hurry:
 			hurry = true
-			r.drainNow()
 		}
-		n, urgent, closed := r.in.state()
+		some, full, urgent, closed := r.in.state()
 		switch {
-		case n == 0 && closed:
+		case !some && closed:
 			return r.commit(nil, true)
-		case n == 0:
+		case !some:
 			continue
-		case n < turnSize && !urgent && !closed && !hurry:
+		case !full && !urgent && !closed && !hurry:
 			if !waiting {
 				waiting = true
 				timer.Reset(r.linger())
@@ -70,13 +72,15 @@ func (r *run) keep() error {
 			turn[i].end(err)
 		}
 		if err != nil {
-			r.fail(&failure{err})
+			r.fail(err)
 			r.in.fail(err)
 			return err
 		}
 		clear(turn)
+		if closed { // that was all: nobody wakes the keeper any more
+			return r.commit(nil, true)
+		}
 		r.checkStop(time.Now())
-		r.drainNow()
 		r.rouse()
 	}
 }
@@ -89,12 +93,6 @@ func (r *run) linger() time.Duration {
 	return linger
 }
 
-func (r *run) drainNow() {
-	if err := r.drain(time.Now()); err != nil {
-		r.log.Error("take in notices", "err", err)
-	}
-}
-
 // commit takes a turn in, and tells the frontier and the sites.
 func (r *run) commit(list []read, last bool) error {
 	var t collection.Turn
@@ -104,6 +102,7 @@ func (r *run) commit(list []read, last bool) error {
 		t.Visits = append(t.Visits, x.visits...)
 		t.Finds = append(t.Finds, x.finds...)
 		t.Confirmed = append(t.Confirmed, x.confirmed...)
+		t.Unbelieved = append(t.Unbelieved, x.unbelieved...)
 		if x.source != nil {
 			t.Sources = append(t.Sources, x.state)
 		}
@@ -127,7 +126,9 @@ func (r *run) commit(list []read, last bool) error {
 	}
 	r.front.Done(asked)
 	r.front.Done(t.Confirmed)
+	r.front.Done(t.Unbelieved)
 	for i := range list {
+		r.unasked(list[i].again)
 		r.front.Return(list[i].again)
 	}
 	for i := range list {

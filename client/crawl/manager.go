@@ -65,8 +65,12 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 	}
 	if r.enough == "" {
 		r.askSources(now, add)
-		if err := r.askPages(now, add); err != nil {
+		passed, err := r.askPages(now, add)
+		if err != nil {
 			return nil, now, err
+		}
+		if passed > 0 && len(b.Sites) == 0 {
+			return b, now, nil // there may be more behind what was passed over
 		}
 	}
 	if len(b.Sites) > 0 {
@@ -84,9 +88,6 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 // wake returns when there may be something to do, the zero time if never.
 func (r *run) wake(now time.Time) time.Time {
 	next := now.Add(longestIdle)
-	if r.storm.Len() > 0 {
-		return now.Add(drainEvery)
-	}
 	if r.busy > 0 {
 		r.log.Debug("waiting", "busy", r.busy)
 		return next
@@ -186,11 +187,16 @@ func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
 				continue
 			}
 		}
-		src.busy = true
 		if src.Kind == collection.ManifestRDF {
+			if r.firsts >= maxFirsts { // each is a goroutine and a connection
+				r.plan(src, now.Add(time.Second))
+				continue
+			}
+			src.busy = true
 			r.follow(src)
 			continue
 		}
+		src.busy = true
 		st.asking++
 		r.busy++
 		add(st, harvest.Task{URL: src.URL, Source: src.ID, MaxBytes: sourceBytes(src.Kind),
@@ -212,18 +218,18 @@ func (r *run) unwanted(src *source) bool {
 }
 
 // askPages adds tasks for the pages that come first.
-func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
+func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int, err error) {
 	o := r.Batch
 	o.Skip = func(id frontier.SiteID) bool {
 		st := r.siteOf(id)
 		if st != nil {
 			r.complete(st)
 		}
-		return st == nil || st.waits(now) || r.ahead(st, r.Harvester.Open(st.Origin)) > tooFarAhead
+		return st == nil || st.full || st.waits(now) || r.ahead(st, r.Harvester.Open(st.Origin)) > tooFarAhead
 	}
 	if left := r.Stop.Pages - int(r.count.Fetched.Load()) - r.busy; r.Stop.Pages > 0 {
 		if left <= 0 {
-			return nil
+			return 0, nil
 		}
 		if o.Size == 0 || left < o.Size {
 			o.Size = left
@@ -231,7 +237,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
 	}
 	list, err := r.front.Batch(now.UnixMilli(), o)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var aside read // what is not asked for after all
 	for _, s := range list {
@@ -248,7 +254,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
 		}
 		pages, err := r.Collection.PagesByID(ids)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if t, ok := r.probeSoft(st); ok {
 			r.busy++
@@ -257,14 +263,17 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
 		for i := range pages {
 			p := &pages[i]
 			if p.State == collection.Excluded || p.At.After(now.Add(time.Second)) {
+				passed++
 				r.front.Done([]frontier.PageID{p.ID}) // it has changed since the frontier heard of it
 				continue
 			}
 			if r.Stop.Value > 0 && !p.Told && p.Value < r.Stop.Value {
+				passed++
 				r.front.Done([]frontier.PageID{p.ID})
 				continue
 			}
 			if r.Once && !p.Told && p.Last.After(r.began) {
+				passed++
 				r.front.Done([]frontier.PageID{p.ID}) // a crawl that is to end visits nothing twice
 				continue
 			}
@@ -272,8 +281,23 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
 				aside.visits = append(aside.visits, collection.Visit{Page: p.ID, Exclude: rule})
 				continue
 			}
-			if tells && !p.Told && p.State == collection.Held && rand.IntN(spotCheck) != 0 {
-				aside.confirmed = append(aside.confirmed, p.ID)
+			if tells != 0 && !p.Told && p.State == collection.Held && rand.IntN(spotCheck) != 0 {
+				named, err := r.Collection.Named(tells, p.ID)
+				if err != nil {
+					return 0, err
+				}
+				if named {
+					aside.confirmed = append(aside.confirmed, p.ID)
+					continue
+				}
+			}
+			switch r.believe(st, p) {
+			case wait:
+				st.full = true
+				r.front.Return([]frontier.PageID{p.ID})
+				continue
+			case unbelieve:
+				aside.unbelieved = append(aside.unbelieved, p.ID)
 				continue
 			}
 			t := task(p)
@@ -284,12 +308,12 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
 			add(st, t)
 		}
 	}
-	if len(aside.visits)+len(aside.confirmed) > 0 {
+	if len(aside.visits)+len(aside.confirmed)+len(aside.unbelieved) > 0 {
 		r.busy++
 		aside.busy = 1
 		r.group.Go(func() { r.in.put(aside) })
 	}
-	return nil
+	return passed, nil
 }
 
 // spotCheck is of how many pages that are due by their age one is asked for all
@@ -297,8 +321,9 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) error {
 // sites lie by silence, too.
 const spotCheck = 20
 
-// tells reports whether a site tells of its changes by itself, and is believed.
-func (r *run) tells(st *site) bool {
+// tells returns the manifest by which a site tells of its changes by itself, if
+// it does now and is believed; else 0.
+func (r *run) tells(st *site) uint64 {
 	for _, src := range st.sources {
 		if !src.busy || src.Kind != collection.ManifestRDF || src.Cursor.IsZero() || src.Fault != "" {
 			continue
@@ -308,13 +333,13 @@ func (r *run) tells(st *site) bool {
 		for i := range st.trust.Voices {
 			if v := &st.trust.Voices[i]; v.Name != string(collection.BySitemap) && v.Name != string(collection.ByFeed) {
 				if _, mute := v.Muted(); mute || v.Thin {
-					return false
+					return 0
 				}
 			}
 		}
-		return true
+		return src.ID
 	}
-	return false
+	return 0
 }
 
 // stands reports whether what is held of a page is there: else the word that it has

@@ -3,7 +3,6 @@ package crawl
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/client"
@@ -15,18 +14,17 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A claim is a notice that was taken: the next visit of its page judges it.
+// A claim is what was told of a page that is being asked for because of that:
+// its visit judges it.
 type claim struct {
 	trust.Claim
-	site  frontier.SiteID
-	voice string
-	by    collection.Signal
+	site *site
+	by   collection.Signal
 }
 
 // apply takes in what a source told of a site: the one door for all of them.
 func (r *run) apply(st *site, source uint64, step client.Step, by collection.Signal) error {
 	now := time.Now()
-	taken := map[frontier.PageID]claim{}
 	o := collection.ApplyOptions{
 		Admit: func(url string) collection.Find {
 			v := r.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed})
@@ -36,36 +34,21 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 			return find(v, protocol.Depth(url), by)
 		},
 		Take: func(p *collection.Page, item *protocol.Item) bool {
-			r.judging.Lock()
-			defer r.judging.Unlock()
-			v := st.trust.Voice(string(by))
-			if _, ok := taken[p.ID]; ok || r.claims[p.ID].by == by {
+			if p.Told && p.Signal == by {
 				return true // said again before it could be judged
 			}
-			said := trust.Claim{At: now, Modified: item.Modified, Digest: item.Digest}
+			r.judging.Lock()
+			defer r.judging.Unlock()
 			if by == collection.BySitemap || by == collection.ByFeed {
 				if item.Digest.IsZero() && !st.trust.Date(string(by)).Worth().Signal() {
 					return false // its dates say nothing
 				}
 			}
-			if st.underWay[by] >= r.Trust.Room(v) {
-				// So that a liar is not visited by the thousand before the first lie is seen.
-				r.storm.Add(trust.Said[frontier.SiteID]{Site: st.ID, URL: p.URL, Claim: said, Voice: string(by)})
-				return false
-			}
-			if !r.Trust.Notice(v, now).Taken() {
-				return false
-			}
-			st.underWay[by]++
-			taken[p.ID] = claim{site: st.ID, voice: string(by), by: by, Claim: said}
-			return true
+			return r.Trust.Notice(st.trust.Voice(string(by)), now).Taken()
 		},
 	}
 	done, err := r.Collection.Apply(source, step, by, o)
 	if err != nil {
-		r.judging.Lock()
-		st.underWay[by] -= len(taken)
-		r.judging.Unlock()
 		return err
 	}
 	r.count.Told.Add(int64(len(step.Changes)))
@@ -73,18 +56,8 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	if done.Held > 0 {
 		r.log.Warn("a manifest has dropped most of its pages: they stay until it says so again a day later", "site", st.Origin, "pages", done.Held)
 	}
-	r.judging.Lock()
-	for id, c := range taken {
-		if old, ok := r.claims[id]; ok {
-			st.underWay[old.by]-- // another voice has said so, too: the last one is judged
-		}
-		r.claims[id] = c
-	}
-	r.judging.Unlock()
 	r.mu.Lock()
-	if len(taken)+done.Ignored > 0 {
-		r.touch(st)
-	}
+	r.touch(st)
 	r.counted(done.New)
 	r.front.Drop(done.Dropped)
 	r.front.Add(done.Queue)
@@ -123,6 +96,9 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	if v.Status != 0 {
 		st.silences = 0
 	}
+	if d.Page.Told && d.Page.At.IsZero() { // told of again while it was asked for
+		r.front.First(frontier.Entry{Page: d.Page.ID, Site: d.Page.Site})
+	}
 	if d.Changed {
 		r.count.Changed.Add(1)
 	}
@@ -139,9 +115,12 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	if !ok {
 		return
 	}
-	again := d.Page.Told && d.Mismatched
+	delete(r.claims, d.Page.ID)
+	st.underWay[c.by]--
+	st.full = false
+	told, _ := d.Page.Claim()
 	seen := trust.Seen{Asked: v.Asked, Status: v.Status, Digest: d.Page.Digest, Modified: v.Modified,
-		Changed: d.Changed, Soft404: v.Soft404, Duplicate: d.Duplicate, Again: again, Later: c.At.After(v.Asked)}
+		Changed: d.Changed, Soft404: v.Soft404, Duplicate: d.Duplicate, Again: d.Page.Told && d.Mismatched, Later: d.Page.Told && told.After(v.Asked)}
 	if v.Fault != "" {
 		seen.Status = 0
 	}
@@ -151,104 +130,72 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		seen.Last = d.Before.Last
 		seen.LastChanged = d.Before.Visits == 1 || d.Before.Changes > 0 && c.At.Sub(d.Before.Last) < justChanged
 	}
-	r.Trust.Outcome(st.trust.Voice(c.voice), trust.Judge(c.Claim, seen), v.Asked)
+	voice := st.trust.Voice(string(c.by))
+	_, mute := voice.Muted()
+	r.Trust.Outcome(voice, trust.Judge(c.Claim, seen), v.Asked)
+	if _, now := voice.Muted(); now && !mute {
+		st.muted[c.by] = v.Asked
+	}
 	r.touch(st)
-	if !again {
-		delete(r.claims, d.Page.ID)
-		st.underWay[c.by]--
+}
+
+// A standing is what becomes of a page that was told of, when its turn has come.
+type standing int
+
+const (
+	ask       standing = iota
+	wait               // for others of the same voice to be judged first
+	unbelieve          // the voice has turned out to lie since
+)
+
+// believe decides whether a page is asked for because it was told of. So many
+// of one voice may be under way at a time as it has credit for: else whoever
+// says thousands of lies would be visited for all of them before the first is seen.
+func (r *run) believe(st *site, p *collection.Page) standing {
+	if !p.Told || p.Visits == 0 || !isVoice(p.Signal) {
+		return ask
+	}
+	at, modified := p.Claim()
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	v := st.trust.Voice(string(p.Signal))
+	if _, mute := v.Muted(); mute && !at.After(st.muted[p.Signal]) {
+		return unbelieve
+	}
+	if st.underWay[p.Signal] >= r.Trust.Room(v) {
+		return wait
+	}
+	if _, ok := r.claims[p.ID]; !ok {
+		st.underWay[p.Signal]++
+	}
+	r.claims[p.ID] = claim{site: st, by: p.Signal, Claim: trust.Claim{At: at, Modified: modified, Digest: p.Debt}}
+	return ask
+}
+
+// isVoice reports whether a signal is what a site says of itself.
+func isVoice(s collection.Signal) bool {
+	switch s {
+	case collection.BySitemap, collection.ByFeed, collection.ByManifest, collection.ByChanges, collection.ByStream, collection.ByIndexNow:
+		return true
+	}
+	return false
+}
+
+// unasked takes back what believe did for pages that were not asked for after all.
+func (r *run) unasked(pages []frontier.PageID) {
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	for _, id := range pages {
+		if c, ok := r.claims[id]; ok {
+			delete(r.claims, id)
+			c.site.underWay[c.by]--
+			c.site.full = false
+		}
 	}
 }
 
 // justChanged is how long after a visit that found a change a notice may be about that change.
 const justChanged = 10 * time.Minute
-
-// lookEvery is how often a site that says too much is looked at as a whole.
-const lookEvery = time.Hour
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-// drainEvery is how often what waits for room is looked at, and drainMost how much of it.
-const (
-	drainEvery = time.Second
-	drainMost  = 1000
-)
-
-// oldest is how long a notice may wait to be judged. A page may never be
-// visited, or settled without a visit: then its notice is to keep no room.
-const oldest = 24 * time.Hour
-
-// expire forgets the claims that are too old to be judged.
-func (r *run) expire(now time.Time) {
-	if now.Sub(r.expired) < oldest/24 {
-		return
-	}
-	r.expired = now
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	for id, c := range r.claims {
-		if now.Sub(c.At) > oldest {
-			delete(r.claims, id)
-			if st := r.sites[c.site]; st != nil {
-				st.underWay[c.by]--
-			}
-		}
-	}
-}
-
-// drain takes in what sites have said while there was no room for more of it.
-func (r *run) drain(now time.Time) error {
-	if now.Sub(r.drained) < drainEvery {
-		return nil
-	}
-	r.drained = now
-	r.expire(now)
-	type voice struct {
-		site frontier.SiteID
-		by   string
-	}
-	of := map[voice][]protocol.Change{}
-	for _, s := range r.storm.Next(drainMost) {
-		k := voice{s.Site, s.Voice}
-		of[k] = append(of[k], protocol.Change{Op: protocol.Update,
-			Item: protocol.Item{URL: s.URL, Modified: s.Claim.Modified, Digest: s.Claim.Digest, Length: -1}})
-	}
-	for k, changes := range of {
-		r.mu.Lock()
-		st := r.siteOf(k.site)
-		r.mu.Unlock()
-		if st == nil {
-			continue
-		}
-		if err := r.apply(st, 0, client.Step{Changes: changes}, collection.Signal(k.by)); err != nil {
-			return err
-		}
-	}
-	// Whoever said too much is looked at as a whole: his sources are asked again.
-	sites, all := r.storm.Degraded()
-	if len(sites) == 0 && !all {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, st := range r.sites {
-		if all || slices.Contains(sites, st.ID) {
-			for _, src := range st.sources {
-				// As often as he speaks too much would be too often.
-				if at := later(now, src.Polled.Add(lookEvery)); src.Kind != collection.Robots && !src.busy && at.Before(src.At) {
-					r.plan(src, at)
-				}
-			}
-		}
-	}
-	return nil
-}
 
 // Notice takes in that pages have changed, as somebody says who speaks for
 // their sites. It returns when that is stored.
@@ -374,12 +321,17 @@ func (r *run) hasten(p *collection.Page) {
 		r.rouse()
 		return
 	}
-	if !r.front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
-		return // it is asked for already
+	if st.full || !r.front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
+		return // its turn comes in its site's queue, or has come
+	}
+	if r.believe(st, p) != ask { // its turn comes in its site's queue
+		r.front.Return([]frontier.PageID{p.ID})
+		return
 	}
 	r.busy++
 	if err := r.Harvester.Insert(harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: []harvest.Task{task(p)}}); err != nil {
 		r.busy--
+		r.unasked([]frontier.PageID{p.ID})
 		r.front.Return([]frontier.PageID{p.ID})
 		r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
 	}

@@ -16,8 +16,10 @@ type site struct {
 	sources  map[string]*source // by URL
 	named    map[string]bool    // sources that pages of it have named
 	robots   *source
-	trust    trust.Record              // guarded by run.judging, as is underWay
-	underWay map[collection.Signal]int // notices taken and not judged
+	trust    trust.Record                    // guarded by run.judging, as is underWay
+	underWay map[collection.Signal]int       // pages that are asked for because of what was told, and not judged
+	full     bool                            // a voice waits for its claims to be judged, see believe
+	muted    map[collection.Signal]time.Time // when voices fell mute in this run
 	soft     softProbe
 	dirty    bool   // Trust, Shape, Delay or Quiet are other than stored
 	silences int    // in a row, see leave
@@ -81,7 +83,7 @@ func (r *run) load() error {
 
 // know makes a site of a record. A site that is new begins with its robots.txt.
 func (r *run) know(s collection.Site) *site {
-	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{}, underWay: map[collection.Signal]int{}}
+	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{}, underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}}
 	r.sites[s.ID], r.origins[s.Origin] = st, st
 	r.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
 	if rec, err := trust.Parse(s.Trust); err == nil { // else it begins anew

@@ -35,6 +35,14 @@ func (r *run) probeSoft(st *site) (harvest.Task, bool) {
 
 // softAnswered takes in the answer for a page that does not exist.
 func (r *run) softAnswered(st *site, a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
+	if a.Fault != "" {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		st.soft.url = "" // another time
+		r.busy--
+		r.rouse()
+		return
+	}
 	soft := a.Status == http.StatusOK && a.Fault == ""
 	if soft {
 		_ = g.Read(page, a.Task.URL, a.Header, a.Body) // what it is does not matter, but what is read of it

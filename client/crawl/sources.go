@@ -63,6 +63,7 @@ func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Pag
 	if st != nil {
 		src = st.sources[a.Task.URL]
 	}
+	robots := src != nil && src.Kind == collection.Robots
 	if src == nil {
 		soft := st != nil && st.soft.url == a.Task.URL
 		if !soft {
@@ -76,9 +77,9 @@ func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Pag
 		return
 	}
 	r.mu.Unlock()
-	if a.Fault == "" && a.Status >= 300 && a.Status < 400 && a.Location != "" {
+	if a.Fault == "" && robots && a.Location != "" {
 		r.begun.Go(func() { // which may take minutes, and readers are few
-			body, status := r.chase(src, a)
+			body, status := r.chase(a)
 			if r.ctx.Err() != nil {
 				a.Fault = harvest.FaultStopped
 			}
@@ -99,12 +100,12 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 	r.mu.Lock()
 	s := src.Source
 	r.mu.Unlock()
-	now := time.Now()
+	was, now := s, time.Now()
 	out := read{source: src, busy: 1}
 	s.Polled, s.Status, s.Fault = now, status, ""
 	switch {
 	case a.Fault == harvest.FaultStopped:
-		s = src.Source
+		s = was
 		s.At = now.Add(time.Second)
 	case status == 0 || status >= 500 || status == http.StatusTooManyRequests:
 		s.Fails++
@@ -128,6 +129,8 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 		}
 		s.Since = time.Time{}
 		s.ETag, s.LastModified = a.Header.Get("ETag"), a.Header.Get("Last-Modified")
+	case a.Location != "" && r.leadsOn(st, &s, a.Location, &out.sources):
+		s.Fails, s.Fault, s.At = 0, "", now.Add(r.every(s.Kind))
 	case status != http.StatusOK:
 		s.Fails, s.Fault, s.At = s.Fails+1, answered(a, status), now.Add(orElse(r.SourceAgain, sourceAgain))
 	default:
@@ -258,21 +261,51 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 	return more
 }
 
-// chase follows the redirects of a source: at most five. Those of robots.txt
-// lead to other origins too, as RFC 9309 wants it; all else keeps to the site's
-// own, and to its robots.txt.
-func (r *run) chase(src *source, a *harvest.Answer) (body []byte, status int) {
-	to, from := a.Location, src.site
-	var allow func(string) error
-	if src.Kind != collection.Robots {
-		allow = func(u string) error { return r.allowed(from, u) }
+// mostHops is how many redirects of a source are followed.
+const mostHops = 5
+
+// leadsOn takes what a source redirects to for another source of its site, which is
+// asked like any other. It returns false for what leads to another origin, or too far.
+func (r *run) leadsOn(st *site, s *collection.Source, to string, more *[]collection.Source) bool {
+	to, err := protocol.CanonicalURL("", to)
+	if err != nil || protocol.Origin(to) != st.Origin {
+		return false
 	}
-	for range 5 {
-		if allow != nil && (protocol.Origin(to) != from.Origin || allow(to) != nil) {
-			return nil, http.StatusNotFound
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if st.sources[to] != nil {
+		return to != s.URL
+	}
+	if len(st.sources) >= maxSources || st.hops(s) >= mostHops {
+		return false
+	}
+	*more = append(*more, collection.Source{Site: st.ID, Kind: s.Kind, URL: to, Parent: s.ID})
+	return true
+}
+
+// hops returns how many sources in a row have redirected to s. The run's lock is held.
+func (st *site) hops(s *collection.Source) (n int) {
+	for parent := s.Parent; parent != 0 && n < mostHops; n++ {
+		var p *source
+		for _, src := range st.sources {
+			if src.ID == parent {
+				p = src
+			}
 		}
-		c := &http.Client{Transport: r.Harvester.Checked(protocol.Origin(to), allow), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-		b, resp, err := fetchSmall(r.ctx, c, to, sourceBytes(src.Kind))
+		if p == nil || p.Status < 300 || p.Status > 399 {
+			break
+		}
+		parent = p.Parent
+	}
+	return n
+}
+
+// chase follows the redirects of a robots.txt, to other origins too, as RFC 9309 wants it.
+func (r *run) chase(a *harvest.Answer) (body []byte, status int) {
+	to := a.Location
+	for range mostHops {
+		c := &http.Client{Transport: r.Harvester.Transport(protocol.Origin(to)), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		b, resp, err := fetchSmall(r.ctx, c, to, sourceBytes(collection.Robots))
 		if err != nil {
 			return nil, 0
 		}

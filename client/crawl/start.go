@@ -8,7 +8,8 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// begin takes in the start pages that are not known yet, before anything is asked (V21).
+// begin takes in the start pages that are not known yet, before anything is
+// asked (V21). What an earlier run has excluded, for its rules, somebody wants now.
 func (r *run) begin() error {
 	var x read
 	for _, u := range r.Start {
@@ -17,12 +18,16 @@ func (r *run) begin() error {
 			r.log.Warn("start page is not admitted", "url", u, "rule", v.Rule)
 			continue
 		}
-		if _, known := r.Collection.Known(v.URL); !known {
+		p, known, err := r.Collection.Page(v.URL)
+		if err != nil {
+			return err
+		}
+		if !known || p.State == collection.Excluded {
 			x.finds = append(x.finds, find(v, 0, collection.ByPerson))
 		}
 	}
 	if len(x.finds) > 0 {
-		if err := r.commit([]read{x}, false); err != nil {
+		if err := r.submit(r.ctx, x); err != nil {
 			return err
 		}
 	}
@@ -36,7 +41,7 @@ func (r *run) begin() error {
 func (r *run) again() error {
 	var x read
 	turn := func() error {
-		err := r.commit([]read{x}, false)
+		err := r.submit(r.ctx, x)
 		x.finds = x.finds[:0]
 		return err
 	}

@@ -36,14 +36,6 @@
 // rate of change says so. A page that is new to the crawler is better admitted
 // whoever names it, and then waits for its ordinary turn.
 //
-// # Storms
-//
-// A [Storm] holds what sites said until it is taken in, the last word of each URL
-// only. Whoever says more than may be held is degraded: his notices are dropped
-// together, and he is to be looked at as a whole instead, by his manifest or by
-// polling, and no oftener for that than he would be anyway. So memory is bounded
-// and no last state is lost.
-//
 // # Dates
 //
 // [Dates] holds the dates that a site states against what visits show, and

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -8,9 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -95,7 +94,7 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 			return command.Misusef("%s: want a URL such as https://www.example.org/", u)
 		}
 	}
-	if err := s.known(start); err != nil {
+	if err := s.strangers(hostsOf(start)); err != nil {
 		return err
 	}
 	col, err := s.open(env.Log)
@@ -108,15 +107,19 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	if len(start) == 0 && col.Len() == 0 {
 		return command.Misusef("%s is empty: give a URL to begin with, or --sites FILE", s.into)
 	}
+	hosts := hostsOf(start)
+	for site := range col.Sites() {
+		if site.Requests > 0 || site.Ready > 0 { // others are known by links that were not followed
+			hosts = append(hosts, hostsOf([]string{site.Origin})...)
+		}
+	}
 	if len(s.domains) == 0 {
-		if s.domains = hostsOf(start, col); len(s.domains) == 0 {
+		if s.hosts = hosts; len(hosts) == 0 {
 			return command.Misusef("no host to crawl: give a URL to begin with, or --domain SUFFIX")
 		}
 	}
-	for _, host := range s.domains {
-		if err := s.known([]string{"http://" + host + "/"}); err != nil {
-			return err
-		}
+	if err := s.strangers(append(hosts, s.domains...)); err != nil {
+		return err
 	}
 	c, err := s.crawler(col, env.Log)
 	if err != nil {
@@ -126,8 +129,11 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	d := &desk{col: col, crawler: c, log: env.Log}
 
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	var wg sync.WaitGroup
+	defer func() { // before the collection is closed
+		cancel(nil)
+		wg.Wait()
+	}()
 	also := func(f func(context.Context) error) {
 		wg.Go(func() {
 			if err := f(ctx); err != nil && ctx.Err() == nil {
@@ -179,40 +185,16 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	return err
 }
 
-// known refuses to crawl strangers without a word of who we are.
-func (s *settings) known(start []string) error {
-	if s.contact != "" {
-		return nil
-	}
-	for _, u := range start {
-		p, err := url.Parse(u)
-		if err != nil {
-			return err
-		}
-		host := p.Hostname()
-		ip, err := netip.ParseAddr(host)
-		if !strings.EqualFold(host, "localhost") && (err != nil || !ip.IsLoopback()) {
-			return command.Misusef("%s is not this machine: add --contact MAIL or URL, so that its people can reach you", host)
-		}
-	}
-	return nil
+// strangers refuses to ask hosts in a way that is not for strangers.
+func (s *settings) strangers(hosts []string) error {
+	return cmp.Or(s.known(hosts), s.polite(hosts))
 }
 
-// hostsOf are the hosts of the start pages, or of what is known already.
-func hostsOf(start []string, col *collection.Collection) (list command.Strings) {
-	seen := map[string]bool{}
-	add := func(u string) {
-		if p, err := url.Parse(u); err == nil && !seen[p.Hostname()] {
-			seen[p.Hostname()] = true
+// hostsOf are the hosts of URLs.
+func hostsOf(urls []string) (list []string) {
+	for _, u := range urls {
+		if p, err := url.Parse(u); err == nil {
 			list = append(list, p.Hostname())
-		}
-	}
-	for _, u := range start {
-		add(u)
-	}
-	for s := range col.Sites() {
-		if s.Requests > 0 || s.Ready > 0 { // others are known by links that were not followed
-			add(s.Origin)
 		}
 	}
 	return list

@@ -158,6 +158,11 @@ func TestStrangersWantAContact(t *testing.T) {
 	for _, args := range [][]string{
 		{"crawl", "https://example.org/", "--into", t.TempDir()},
 		{"crawl", "https://example.org/", "--into", t.TempDir(), "--contact", "me@example.net", "--wait", "100ms"},
+		{"crawl", "https://example.org/", "--into", t.TempDir(), "--contact", "me@example.net", "--wait-big", "100ms"},
+		{"crawl", "https://example.org/", "--into", t.TempDir(), "--contact", "me@example.net", "--wait", "0", "--allow-private"},
+		{"crawl", "http://127.0.0.1/", "--into", t.TempDir(), "--contact", "me@example.net", "--wait", "0", "--allow-private", "--domain", "org"},
+		{"crawl", "http://192.168.7.7/", "https://example.org/", "--into", t.TempDir(), "--contact", "me@example.net", "--wait-big", "0", "--allow-private"},
+		{"crawl", "http://127.0.0.1/", "--into", t.TempDir(), "--wait", "0"},
 		{"crawl", "--into", t.TempDir()},
 		{"crawl", "nonsense", "--into", t.TempDir()},
 		{"crawl", "http://127.0.0.1/", "--into", t.TempDir(), "--strategy", "alphabetical"},

@@ -111,6 +111,8 @@ One line of JSON for each page that was created, updated, deleted or moved:
 Store the cursor of each event together with what you have made of it, and go
 on after it: then nothing is lost, and nothing is told twice, however often you
 or the crawler are stopped. Without --after everything is told from the start.
+The last million changes are remembered, for 90 days: whoever comes later begins
+again, with what is held now.
 An event with "text_changed": false needs no indexing: the main text is as it
 was (the crawler needs --text-digest for that).
 
@@ -261,7 +263,9 @@ func export() *command.Command {
     crawler export --into crawl/ --warc out/ --prefix https://www.example.org/
     crawler export --into crawl/ --warc out/ --all --since 2026-11-01
 
-What is held now is written, unless --all says that older versions are too.`,
+What is held now is written, unless --all says that older versions are too.
+WARC files go into a directory that has none yet. What cannot be read any more is
+passed over; the exit code is 1 then.`,
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {

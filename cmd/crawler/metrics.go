@@ -11,29 +11,7 @@ import (
 // adminHandler serves metrics and health of a crawler.
 func adminHandler(c *crawl.Crawler) http.Handler {
 	reg := prometheus.NewRegistry()
-	gauge := func(name, help string, of func(crawl.Status) float64) {
-		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "parley_crawler_" + name, Help: help},
-			func() float64 { return of(c.Status()) }))
-	}
-	counter := func(name, help string, of func(crawl.Status) int64) {
-		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "parley_crawler_" + name, Help: help},
-			func() float64 { return float64(of(c.Status())) }))
-	}
-	gauge("sites", "Sites that are known.", func(s crawl.Status) float64 { return float64(s.Sites) })
-	gauge("sites_in_flight", "Sites that are being asked.", func(s crawl.Status) float64 { return float64(s.InFlight) })
-	gauge("sites_followed", "Sites that tell of their changes.", func(s crawl.Status) float64 { return float64(s.Followed) })
-	gauge("queue", "Pages that may be asked for now.", func(s crawl.Status) float64 { return float64(s.Queue) })
-	counter("requests_total", "Requests.", func(s crawl.Status) int64 { return s.Requests })
-	counter("fetched_total", "Pages that came with a body.", func(s crawl.Status) int64 { return s.Fetched })
-	counter("unchanged_total", "Pages of which the server said that they had not changed.", func(s crawl.Status) int64 { return s.Unchanged })
-	counter("missing_total", "Pages that were not there.", func(s crawl.Status) int64 { return s.Missing })
-	counter("refused_total", "Other answers without a page.", func(s crawl.Status) int64 { return s.Refused })
-	counter("faults_total", "Requests without an answer, or without a whole one.", func(s crawl.Status) int64 { return s.Faults })
-	counter("changed_total", "Pages that were new, or other than before.", func(s crawl.Status) int64 { return s.Changed })
-	counter("found_total", "URLs that were not known.", func(s crawl.Status) int64 { return s.New })
-	counter("told_total", "Changes that sources told.", func(s crawl.Status) int64 { return s.Told })
-	counter("ignored_total", "Of those, how many were not believed.", func(s crawl.Status) int64 { return s.Ignored })
-	counter("received_bytes_total", "Bytes of bodies, as they came.", func(s crawl.Status) int64 { return s.Wire })
+	reg.MustRegister(collector(c))
 	m := http.NewServeMux()
 	m.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -44,4 +22,53 @@ func adminHandler(c *crawl.Crawler) http.Handler {
 		w.Write([]byte("ok\n"))
 	})
 	return m
+}
+
+// A metric is one number of a Status.
+type metric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	of   func(*crawl.Status) float64
+}
+
+// metrics are all of them, of one Status: to make it, all sites are looked at.
+type metrics struct {
+	crawler *crawl.Crawler
+	list    []metric
+}
+
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, x := range m.list {
+		ch <- x.desc
+	}
+}
+
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	s := m.crawler.Status()
+	for _, x := range m.list {
+		ch <- prometheus.MustNewConstMetric(x.desc, x.kind, x.of(&s))
+	}
+}
+
+func collector(c *crawl.Crawler) *metrics {
+	number := func(name, help string, kind prometheus.ValueType, of func(*crawl.Status) float64) metric {
+		return metric{prometheus.NewDesc("parley_crawler_"+name, help, nil, nil), kind, of}
+	}
+	return &metrics{c, []metric{
+		number("sites", "Sites that are known.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.Sites) }),
+		number("sites_in_flight", "Sites that are being asked.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.InFlight) }),
+		number("sites_followed", "Sites that tell of their changes.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.Followed) }),
+		number("queue", "Pages that may be asked for now.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.Queue) }),
+		number("requests_total", "Requests.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Requests) }),
+		number("fetched_total", "Pages that came with a body.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Fetched) }),
+		number("unchanged_total", "Pages of which the server said that they had not changed.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Unchanged) }),
+		number("missing_total", "Pages that were not there.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Missing) }),
+		number("refused_total", "Other answers without a page.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Refused) }),
+		number("faults_total", "Requests without an answer, or without a whole one.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Faults) }),
+		number("changed_total", "Pages that were new, or other than before.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Changed) }),
+		number("found_total", "URLs that were not known.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.New) }),
+		number("told_total", "Changes that sources told.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Told) }),
+		number("ignored_total", "Of those, how many were not believed.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Ignored) }),
+		number("received_bytes_total", "Bytes of bodies, as they came.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Wire) }),
+	}}
 }

@@ -32,6 +32,7 @@ type settings struct {
 	noStreams              bool
 
 	domains, accept, reject, sessionIDs command.Strings
+	hosts                               []string // crawled beside domains; not an option
 	staticExt, dynamicExt, logExt       command.Strings
 	rejectWords                         command.Strings
 	maxPages, maxSites, perSite         int
@@ -56,6 +57,7 @@ type settings struct {
 	feedEvery                      command.Duration
 	indexnow, admin                string
 	stopPages                      int
+	stopBytes                      command.Size
 	stopAfter                      command.Duration
 }
 
@@ -134,6 +136,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.StringVar(&s.indexnow, "indexnow-listen", "", "take notices of the IndexNow protocol on `ADDRESS`")
 	fs.StringVar(&s.admin, "admin", "", "serve metrics and health on `ADDRESS`")
 	fs.IntVar(&s.stopPages, "stop-pages", 0, "end after `N` pages")
+	fs.Var(&s.stopBytes, "stop-bytes", "end after `SIZE` of bodies")
 	fs.Var(&s.stopAfter, "stop-after", "end after `TIME`")
 }
 
@@ -225,24 +228,61 @@ func (s *settings) revisits() fresh.Policy {
 
 // rules are what the Seeder admits.
 func (s *settings) rules() seed.Rules {
-	return seed.Rules{DomainSuffixes: s.domains, Accept: s.accept, Reject: s.reject, RejectWords: listed(s.rejectWords),
+	return seed.Rules{DomainSuffixes: s.domains, Hosts: s.hosts, Accept: s.accept, Reject: s.reject, RejectWords: listed(s.rejectWords),
 		SessionIDs: listed(s.sessionIDs), StaticExt: listed(s.staticExt), DynamicExt: listed(s.dynamicExt), LogExt: listed(s.logExt),
 		MaxDepthStatic: s.depthStatic, MaxDepthDynamic: s.depthDynamic, MaxPerSite: s.perSite, SplitWWW: !s.www}
 }
 
-// least is how seldom strangers are asked at most, whatever --wait says.
+// least is how seldom strangers are asked at most, whatever the options say.
 const least = time.Second
+
+// polite refuses to ask any of these hosts more often than that, unless it is
+// certainly no stranger's.
+func (s *settings) polite(hosts []string) error {
+	name, wait := "wait", s.wait
+	if s.waitBig < wait {
+		name, wait = "wait-big", s.waitBig
+	}
+	if time.Duration(wait) >= least {
+		return nil
+	}
+	for _, host := range hosts {
+		if ip, err := netip.ParseAddr(host); !thisMachine(host) && (err != nil || !ip.IsPrivate()) {
+			return command.Misusef("--%s %s: %s may be a stranger's, to be left in peace for %s at least", name, &wait, host, least)
+		}
+	}
+	if !s.private {
+		return command.Misusef("--%s %s: add --allow-private, for machines of your own", name, &wait)
+	}
+	return nil
+}
+
+// thisMachine reports whether a host is certainly this machine.
+func thisMachine(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}
+
+// known refuses to crawl strangers without a word of who we are.
+func (s *settings) known(hosts []string) error {
+	for _, host := range hosts {
+		if s.contact == "" && !thisMachine(host) {
+			return command.Misusef("%s is not this machine: add --contact MAIL or URL, so that its people can reach you", host)
+		}
+	}
+	return nil
+}
 
 // harvester asks as the settings say.
 func (s *settings) harvester(log *slog.Logger) (*harvest.Harvester, error) {
 	h := &harvest.Harvester{Agent: s.userAgent(), From: s.from(), Wait: time.Duration(s.wait), WaitBig: time.Duration(s.waitBig),
 		Sites: s.inFlight, MinSites: s.minInFlight, PerConn: s.perConn, ConnectTimeout: time.Duration(s.connect),
 		MinSpeed: s.minSpeed, MaxBytes: int64(s.maxFile), Private: s.private, PerAddress: s.perAddress, Overbook: true, Log: log}
-	if h.Wait < least && !s.private {
-		return nil, command.Misusef("--wait %s: strangers are left in peace for %s at least; on your own machines add --allow-private", &s.wait, least)
-	}
 	if h.Wait == 0 {
 		h.Wait, h.Slow = -1, -1
+	}
+	if h.WaitBig == 0 { // where zero would be the default
+		h.WaitBig = time.Nanosecond
 	}
 	if h.MinSpeed == 0 {
 		h.MinSpeed = -1
@@ -308,7 +348,7 @@ func (s *settings) crawler(col *collection.Collection, log *slog.Logger) (*crawl
 		Strategy: strategy, Batch: frontier.BatchOptions{Size: s.batch, SameSite: s.sameSite},
 		NoParse: s.noParse, NoManifests: s.noManifests, NoSitemaps: s.noSitemaps, NoFeeds: s.noFeeds, NoStreams: s.noStreams,
 		ManifestEvery: time.Duration(s.manifestEvery), SitemapEvery: time.Duration(s.sitemapEvery), FeedEvery: time.Duration(s.feedEvery),
-		Stop: crawl.Stop{Pages: s.stopPages, After: time.Duration(s.stopAfter)}, Log: log}, nil
+		Stop: crawl.Stop{Pages: s.stopPages, Bytes: int64(s.stopBytes), After: time.Duration(s.stopAfter)}, Log: log}, nil
 }
 
 // readSites reads a file of start URLs: one a line, "#" begins a comment.

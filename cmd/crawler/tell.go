@@ -188,7 +188,7 @@ It asks a few dozen times at most, slowly, and obeys robots.txt.`,
 			if !strings.Contains(u, "://") {
 				u = "https://" + u
 			}
-			if err := s.known([]string{u}); err != nil {
+			if err := s.known(hostsOf([]string{u})); err != nil {
 				return err
 			}
 			return s.probe(ctx, env, u, asJSON)
@@ -208,7 +208,7 @@ func (s *settings) probe(ctx context.Context, env *command.Env, u string, asJSON
 	h := &harvest.Harvester{Agent: s.userAgent(), From: s.from(), Wait: -1, Slow: -1, Private: s.private, Log: env.Log} // the Prober leaves the gaps
 	defer h.Close()
 	p := &probe.Prober{Agent: s.userAgent(), From: s.from(), Log: env.Log, HTTP: &http.Client{Transport: guard{h}}}
-	if s.private && s.known([]string{u}) == nil && s.contact == "" { // it is this machine
+	if hosts := hostsOf([]string{u}); s.private && len(hosts) == 1 && thisMachine(hosts[0]) {
 		p.Wait = -1
 	}
 	r, err := p.Probe(ctx, u)

@@ -206,7 +206,8 @@ func (x *indexer) until(n int) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		b, err := os.ReadFile(x.file)
 		if err != nil || time.Now().After(deadline) {
-			x.t.Fatalf("waited in vain for %d events: %v", n, err)
+			status, _ := run(x.t, "crawler", "status", x.dir)
+			x.t.Fatalf("waited in vain for %d events, there are %d: %v\n%s", n, bytes.Count(b, []byte("\n")), err, status)
 		}
 		if bytes.Count(b, []byte("\n")) >= n {
 			return

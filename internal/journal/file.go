@@ -242,6 +242,9 @@ func guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
+			if _, ok := p.(runtime.Error); ok { // its text says nothing to people
+				p = "a page of it is not what was written"
+			}
 			err = fmt.Errorf("file is %w: %v", ErrDamaged, p)
 		}
 	}()

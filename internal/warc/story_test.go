@@ -213,6 +213,44 @@ func TestArchive(t *testing.T) {
 	})
 }
 
+// Bodies larger than what is gathered stand between the small ones, whole, and are taken back like them.
+func TestLargeBodies(t *testing.T) {
+	each(t, func(t *testing.T, coding string) {
+		dir := t.TempDir()
+		w := open(t, dir, warc.Options{Coding: coding})
+		of := func(i int) *warc.Capture {
+			c := capture(i)
+			if i%3 == 1 {
+				c.Body = bytes.Repeat(c.Body, 1<<20/len(c.Body))
+				c.Digest = sha256.Sum256(c.Body)
+			}
+			return c
+		}
+		var places []warc.Place
+		for i := range 6 {
+			places = append(places, write(t, w, of(i)))
+		}
+		sync(t, w)
+		mark := w.Mark()
+		for _, n := range []int{4, 5, 7} { // large, small, large
+			write(t, w, of(n))
+		}
+		if err := w.Rewind(mark); err != nil {
+			t.Fatal(err)
+		}
+		places = append(places, write(t, w, of(6)), write(t, w, of(7)))
+		sync(t, w)
+		for i, p := range places {
+			if _, b := body(t, dir, p); b != string(of(i).Body) {
+				t.Errorf("body %d has %d bytes, want %d", i, len(b), len(of(i).Body))
+			}
+		}
+		if urls, types := valid(t, dir); len(urls) != len(places) || types[warc.Response] != len(places) {
+			t.Errorf("%d urls, %v", len(urls), types)
+		}
+	})
+}
+
 // A file is continued by the next Writer; another coding begins another file.
 func TestContinue(t *testing.T) {
 	dir := t.TempDir()

@@ -75,33 +75,43 @@ func (w *Writer) finish(b []byte, mediaType string, head, body []byte) (Place, e
 	b = append(b, "Content-Length: "...)
 	b = strconv.AppendInt(b, int64(len(head)+len(body)), 10)
 	b = append(b, "\r\n\r\n"...)
+	w.plain = b
 	at := len(w.buf)
-	if w.pack == nil {
+	p := Place{File: w.name, Offset: w.size}
+	var err error
+	switch {
+	case w.pack != nil:
+		w.plain = append(append(append(b, head...), body...), "\r\n\r\n"...)
+		w.buf = w.pack.Append(w.buf, w.plain)
+		p.Length = int64(len(w.buf) - at)
+	case len(body) < flushAt:
 		w.buf = append(append(append(append(w.buf, b...), head...), body...), "\r\n\r\n"...)
-		w.plain = b
-	} else {
-		b = append(append(append(b, head...), body...), "\r\n\r\n"...)
-		w.buf = w.pack.Append(w.buf, b)
-		w.plain = b
+		p.Length = int64(len(w.buf) - at)
+	default: // what is large is not copied
+		w.buf = append(append(w.buf, b...), head...)
+		p.Length = int64(len(w.buf)-at) + int64(len(body)) + 4
+		if err = w.write(); err == nil {
+			_, err = w.file.Write(body)
+			w.err = err
+		}
+		w.buf = append(w.buf, "\r\n\r\n"...)
+	}
+	w.size += p.Length
+	w.records++
+	if err == nil && len(w.buf) >= flushAt {
+		err = w.write()
 	}
 	if cap(w.plain) > maxKept {
 		w.plain = nil
 	}
-	p := Place{File: w.name, Offset: w.size, Length: int64(len(w.buf) - at)}
-	w.size += p.Length
-	w.records++
-	if len(w.buf) < flushAt {
-		return p, nil
-	}
-	err := w.write()
-	if cap(w.buf) > maxKept {
+	if len(w.buf) == 0 && cap(w.buf) > maxKept {
 		w.buf = nil
 	}
 	return p, err
 }
 
 // maxKept bounds the memory that is kept for the next record.
-const maxKept = 4 << 20
+const maxKept = 1 << 20
 
 // Response archives an answer. It is durable after the next Sync.
 func (w *Writer) Response(c *Capture) (Place, error) {

@@ -13,8 +13,9 @@ import (
 // Lists replace their defaults; an empty list that is not nil has nothing in it.
 type Rules struct {
 	// DomainSuffixes are what hosts must end in (G05), at a dot: "example.org"
-	// takes www.example.org too, ".cl" all of Chile. None means every host.
-	DomainSuffixes []string
+	// takes www.example.org too, ".cl" all of Chile. Hosts are taken as they
+	// are, each with its www twin. None of either means every host.
+	DomainSuffixes, Hosts []string
 
 	// Accept are patterns of which a URL must match one; none means that all do.
 	// Reject are patterns of which it must match none, and wins over Accept. A
@@ -117,6 +118,7 @@ func defaultLogged() []string {
 // A set of rules, made for asking them often.
 type compiled struct {
 	suffixes       []string // with their dot
+	hosts          map[string]bool
 	accept, reject []pattern
 	words          map[string]bool
 	longWord       int // bytes of the longest of them
@@ -148,13 +150,18 @@ func (r *Rules) compile() *compiled {
 		static: or(r.MaxDepthStatic, depthStatic), dynamic: or(r.MaxDepthDynamic, depthDynamic),
 		perSite: or(r.MaxPerSite, maxPerSite), repeats: or(r.Repeats, repeats),
 		split: r.SplitWWW, maxURL: or(r.MaxURL, maxURL),
-		words: map[string]bool{}, ext: map[string]class{}}
+		words: map[string]bool{}, hosts: map[string]bool{}, ext: map[string]class{}}
 	if c.maxURL < 0 || c.maxURL > protocol.MaxURL {
 		c.maxURL = protocol.MaxURL
 	}
 	for _, s := range r.DomainSuffixes {
 		if s = strings.Trim(s, ". "); s != "" {
 			c.suffixes = append(c.suffixes, "."+strings.ToLower(s))
+		}
+	}
+	for _, s := range r.Hosts {
+		if s = strings.Trim(strings.ToLower(s), "[]."); s != "" {
+			c.hosts[strings.TrimPrefix(s, "www.")] = true
 		}
 	}
 	for _, s := range r.Accept {
@@ -253,7 +260,7 @@ func glob(pattern, s string) bool {
 // the length of the URL's origin.
 func (c *compiled) refuses(url string, origin int) (rule string) {
 	path := url[origin:]
-	if len(c.suffixes) > 0 && !c.inDomain(url[:origin]) {
+	if len(c.suffixes)+len(c.hosts) > 0 && !c.inDomain(url[:origin]) {
 		return "domain is not accepted"
 	}
 	if len(c.accept)+len(c.reject) > 0 {
@@ -288,13 +295,13 @@ func (c *compiled) inDomain(origin string) bool {
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
 		host = host[:i]
 	}
-	host = strings.TrimSuffix(host, ".")
+	host = strings.Trim(host, "[].")
 	for _, s := range c.suffixes {
 		if strings.HasSuffix(host, s) || host == s[1:] {
 			return true
 		}
 	}
-	return false
+	return c.hosts[strings.TrimPrefix(host, "www.")]
 }
 
 // word returns the reject word that is what a URL is for.

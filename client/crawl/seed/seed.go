@@ -232,6 +232,18 @@ func (s *Seeder) Forbids(url string) string {
 	return ""
 }
 
+// Excludes is Forbids, and the Rules as well: they may be others than when the
+// page was admitted. How deep it is, and how many a site has, does not count any more.
+func (s *Seeder) Excludes(url string) string {
+	s.begin()
+	hash := maphash.String(s.seed, url)
+	o := s.opinion(url, hash)
+	if o == nil {
+		o = s.judge(url, hash)
+	}
+	return o.verdict.Rule
+}
+
 // Silent returns why nothing of a site may be asked for at present but its
 // robots.txt: since that is not known yet, or could not be had. Its pages are to wait, and
 // not to be forgotten. It is empty if that is not so.

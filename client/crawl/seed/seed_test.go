@@ -66,6 +66,7 @@ func TestNames(t *testing.T) {
 
 func TestRules(t *testing.T) {
 	chile := seed.Rules{DomainSuffixes: []string{".cl", "example.org"}}
+	hosts := seed.Rules{Hosts: []string{"Example.org", "www.example.net", "::1"}, DomainSuffixes: []string{"cl"}}
 	words := seed.Rules{}
 	patterns := seed.Rules{Accept: []string{"/docs/", "https://b.example/*.html$"}, Reject: []string{"PRINT", "*/old/", "http://plain.example/"}}
 	for _, c := range []struct {
@@ -78,6 +79,14 @@ func TestRules(t *testing.T) {
 		{chile, "http://www.example.org./", ""},
 		{chile, "http://notexample.org/", "domain is not accepted"},
 		{chile, "http://cl.example/", "domain is not accepted"},
+
+		{hosts, "http://example.org:8080/", ""},
+		{hosts, "https://www.example.org/", ""}, // the same people's
+		{hosts, "https://example.net/", ""},
+		{hosts, "http://[::1]:8080/", ""},
+		{hosts, "http://nic.cl/", ""},
+		{hosts, "https://blog.example.org/", "domain is not accepted"},
+		{hosts, "https://www.blog.example.org/", "domain is not accepted"},
 
 		{patterns, "https://a.example/docs/a", ""},
 		{patterns, "https://a.example/x/docs/a", "no accept rule matches"},
@@ -107,6 +116,9 @@ func TestRules(t *testing.T) {
 	} {
 		s := &seed.Seeder{Rules: c.rules}
 		v := s.Admit(seed.Ref{URL: c.url})
+		if rule := s.Excludes(v.URL); rule != c.rule {
+			t.Errorf("%s, once admitted, is excluded by %q, want %q", c.url, rule, c.rule)
+		}
 		if v.OK != (c.rule == "") || v.Rule != c.rule || v.URL == "" {
 			t.Errorf("%s: admitted %v, %q; want %q", c.url, v.OK, v.Rule, c.rule)
 		}
