@@ -54,6 +54,7 @@ type Options struct {
 	// What is found beyond these is refused: counted, and forgotten.
 	MaxPages int // zero means 10 million (G02); at most 4 billion
 	MaxSites int // zero means 100,000 (G03)
+	PerSite  int // of one site (G04); zero: no other limit than MaxPages. What a person asks for is taken
 
 	Again Again
 

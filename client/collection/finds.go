@@ -122,6 +122,11 @@ func (u *update) create(f *Find) *work {
 		u.out.Refused++
 		return nil
 	}
+	if n := u.c.opts.PerSite; n > 0 && s.Pages+u.born[s.ID] >= n && f.By != ByPerson {
+		u.out.Refused++
+		return nil
+	}
+	u.born[s.ID]++
 	u.last++
 	w := u.alloc()
 	w.Page = Page{ID: u.last, Site: s.ID, URL: f.URL, Depth: max(0, f.Depth), Found: u.now, By: signalOf(f.By.code()),

@@ -39,6 +39,7 @@ type update struct {
 	logged         int                                   // bytes by which the log grows
 	queue          []frontier.Entry                      // that became ready
 	dropped        []frontier.Entry                      // that are not ready any more, though nobody visited them
+	born           map[frontier.SiteID]int               // new pages of sites
 	firsts         map[uint64]frontier.PageID            // changes of the digests bucket; 0 takes one out
 	links          map[frontier.PageID][]frontier.PageID // where they have changed
 	numbers        []frontier.PageID                     // memory for links
@@ -139,7 +140,7 @@ func (c *Collection) newUpdate(tx *bbolt.Tx) *update {
 	u := &update{view: c.view(tx), tx: tx, nowMilli: toMilli(now), ready: tx.Bucket(readyBucket), waiting: tx.Bucket(waitingBucket), digests: tx.Bucket(digestsBucket),
 		work: map[frontier.PageID]*work{}, ids: map[string]frontier.SiteID{},
 		last: c.last, firsts: map[uint64]frontier.PageID{}, links: map[frontier.PageID][]frontier.PageID{}, out: &Committed{}}
-	u.dirty = map[frontier.SiteID]*Site{}
+	u.dirty, u.born = map[frontier.SiteID]*Site{}, map[frontier.SiteID]int{}
 	u.laps, u.first = c.stage.laps, c.stage.first
 	u.now = fromMilli(u.nowMilli)
 	return u

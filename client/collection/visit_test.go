@@ -533,3 +533,28 @@ func TestReadersBesideTheWriter(t *testing.T) {
 	readers.Wait()
 	check(t, r.c)
 }
+
+// One turn does not take a site beyond its limit, however many it finds (G04).
+func TestPerSite(t *testing.T) {
+	c, err := collection.Open(t.TempDir(), &collection.Options{PerSite: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var finds []collection.Find
+	for i := range 50 {
+		finds = append(finds, collection.Find{URL: fmt.Sprintf("%s/%d", home, i)}, collection.Find{URL: fmt.Sprintf("http://other.test/%d", i%5)})
+	}
+	finds = append(finds, collection.Find{URL: home + "/wanted", By: collection.ByPerson})
+	done, err := c.Commit(&collection.Turn{Finds: finds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "new pages", len(done.New), 10+5+1)
+	want(t, "refused", done.Refused, 40)
+	done, err = c.Commit(&collection.Turn{Finds: finds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "new pages in the next turn", len(done.New), 0)
+}

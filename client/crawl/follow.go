@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/parleyweb/parley/client"
@@ -126,7 +127,8 @@ func (r *run) followed(src *source) collection.Source {
 				s.Status = status.Status
 			}
 			if r.Once || s.Changed.IsZero() { // it has never told anything
-				if s.At = now.Add(orElse(r.SourceAgain, sourceAgain)); s.Status >= 500 || s.Status == 0 || s.Status == http.StatusTooManyRequests {
+				var network *url.Error // else something came, and it is no manifest
+				if s.At = now.Add(orElse(r.SourceAgain, sourceAgain)); s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network) {
 					s.At = now.Add(min(firstRetry<<min(s.Fails-1, 16), lastRetry))
 				}
 				return s

@@ -101,8 +101,10 @@ func (r *run) wake(now time.Time) time.Time {
 	}
 	if len(r.due) > 0 {
 		t := r.due[0].At
-		idle = idle && t.After(soon)
 		next = earliest(next, t)
+		for _, src := range r.due { // a crawl waits for robots.txt, without which there are no pages
+			idle = idle && (src.Kind != collection.Robots && !src.Polled.IsZero() || src.At.After(soon))
+		}
 	}
 	for _, st := range r.quiet(now) {
 		idle = idle && st.After(soon)

@@ -1,7 +1,9 @@
 package crawl
 
 import (
+	"container/heap"
 	"strings"
+	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/seed"
@@ -37,8 +39,14 @@ func (r *run) begin() error {
 	return nil
 }
 
-// again has every page asked for that is not excluded or gone, as if somebody had asked for each.
+// again has every source and every page asked for that is not excluded or gone, as if somebody had asked for each.
 func (r *run) again() error {
+	r.mu.Lock()
+	for _, src := range r.due {
+		src.At = time.Time{}
+	}
+	heap.Init(&r.due)
+	r.mu.Unlock()
 	var x read
 	turn := func() error {
 		err := r.submit(r.ctx, x)

@@ -198,7 +198,7 @@ func (s *settings) collection() (*collection.Options, error) {
 	}
 	o := &collection.Options{NoLinks: s.noLinks, MaxWARC: int64(s.maxWARC), Strategy: strategy, Quality: quality.Of,
 		Policy:   s.revisits(),
-		MaxPages: s.maxPages, MaxSites: s.maxSites,
+		MaxPages: s.maxPages, MaxSites: s.maxSites, PerSite: s.perSite,
 		Again: collection.Again{Failing: []time.Duration{time.Minute, 10 * time.Minute, time.Hour, time.Duration(s.retry), time.Duration(s.retry), time.Duration(s.retry), time.Duration(s.retry)}, Lost: time.Duration(s.dnsRetry)}}
 	switch s.store {
 	case "warc":
