@@ -105,8 +105,7 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 	s.Polled, s.Status, s.Fault = now, status, ""
 	switch {
 	case a.Fault == harvest.FaultStopped:
-		s = was
-		s.At = now.Add(time.Second)
+		s = was // due as before: a crawl that is to end does not end without it
 	case status == 0 || status >= 500 || status == http.StatusTooManyRequests:
 		s.Fails++
 		s.Fault = answered(a, status)

@@ -125,7 +125,7 @@ func (r *run) regret() {
 			continue
 		}
 		if n++; n <= mostRegret {
-			r.log.Warn("nothing more could be asked for", "site", st.Origin, "since", st.silent)
+			r.log.Warn("nothing more could be asked for", "site", st.Origin, "since", st.silent, "last", st.robots.Fault)
 		}
 	}
 	if n > mostRegret {

@@ -89,6 +89,9 @@ func engine(name, summary, help string, once bool) *command.Command {
 
 // crawl runs the engine and what belongs to it, until it is done or ctx ends.
 func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, once, again bool) (err error) {
+	if err := s.check(); err != nil {
+		return err
+	}
 	for i, u := range start {
 		if start[i], err = protocol.CanonicalURL("", u); err != nil {
 			return command.Misusef("%s: want a URL such as https://www.example.org/", u)
@@ -187,7 +190,7 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 
 // strangers refuses to ask hosts in a way that is not for strangers.
 func (s *settings) strangers(hosts []string) error {
-	return cmp.Or(s.known(hosts), s.polite(hosts))
+	return cmp.Or(s.public(hosts), s.known(hosts), s.polite(hosts))
 }
 
 // hostsOf are the hosts of URLs.

@@ -263,6 +263,36 @@ func thisMachine(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
+// check refuses numbers that mean nothing.
+func (s *settings) check() error {
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"batch", s.batch}, {"same-site", s.sameSite}, {"in-flight", s.inFlight}, {"per-connection", s.perConn}, {"max-pages", s.maxPages},
+		{"max-sites", s.maxSites}, {"per-site", s.perSite}, {"max-depth", s.depthStatic}, {"max-depth-dynamic", s.depthDynamic}} {
+		if n.value < 1 {
+			return command.Misusef("--%s %d: want 1 or more", n.name, n.value)
+		}
+	}
+	if s.threshold <= 0 || s.threshold >= 1 {
+		return command.Misusef("--threshold %g: want a number between 0 and 1", s.threshold)
+	}
+	if s.strategy == "opic" && (s.noLinks || s.noParse) {
+		return command.Misusef("--strategy opic: it needs the links of pages, without --no-links and --no-parse")
+	}
+	return nil
+}
+
+// public refuses hosts that would not be asked: it is better said at once.
+func (s *settings) public(hosts []string) error {
+	for _, host := range hosts {
+		if ip, err := netip.ParseAddr(host); !s.private && (thisMachine(host) || err == nil && (ip.IsPrivate() || ip.IsLinkLocalUnicast())) {
+			return command.Misusef("%s is not of the public Internet: add --allow-private, for machines of your own", host)
+		}
+	}
+	return nil
+}
+
 // known refuses to crawl strangers without a word of who we are.
 func (s *settings) known(hosts []string) error {
 	for _, host := range hosts {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -188,7 +189,7 @@ It asks a few dozen times at most, slowly, and obeys robots.txt.`,
 			if !strings.Contains(u, "://") {
 				u = "https://" + u
 			}
-			if err := s.known(hostsOf([]string{u})); err != nil {
+			if err := cmp.Or(s.public(hostsOf([]string{u})), s.known(hostsOf([]string{u}))); err != nil {
 				return err
 			}
 			return s.probe(ctx, env, u, asJSON)
