@@ -237,12 +237,6 @@ func (r *run) fail(err error) {
 	r.cancel()
 }
 
-// A failure is the same to fail as its error.
-type failure struct{ err error }
-
-func (f *failure) Error() string { return f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
-
 // rouse wakes whoever waits for something to do.
 func (r *run) rouse() {
 	select {

@@ -139,7 +139,7 @@ func (r *run) followed(src *source) collection.Source {
 		}
 		s.Polled, s.Status, s.Fails, s.Fault, s.Changed, s.Door = now, http.StatusOK, 0, "", now, string(step.Door)
 		if err := r.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
-			r.fail(&failure{err})
+			r.fail(err)
 			return s
 		}
 		if !step.Cursor.IsZero() {

@@ -279,7 +279,11 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				r.front.Done([]frontier.PageID{p.ID}) // a crawl that is to end visits nothing twice
 				continue
 			}
-			if rule := r.Seeder.Forbids(p.URL); rule != "" {
+			rule := r.Seeder.Forbids(p.URL)
+			if p.By != collection.ByPerson { // the rules may be others than when it was found
+				rule = r.Seeder.Excludes(p.URL)
+			}
+			if rule != "" {
 				aside.visits = append(aside.visits, collection.Visit{Page: p.ID, Exclude: rule})
 				continue
 			}

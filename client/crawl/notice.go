@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -272,6 +273,33 @@ func (r *run) wanted(url string) bool {
 		return true
 	}
 	return r.Seeder.Admit(seed.Ref{URL: protocol.Origin(url) + "/", Kind: seed.Listed}).OK
+}
+
+// Accept drops the pages whose deletion is held back, since their site's
+// manifest dropped most of its pages at once, and returns how many those are.
+func (c *Crawler) Accept(origin string) (gone int, err error) {
+	site, ok := c.Collection.Site(c.Seeder.Origin(origin))
+	if !ok {
+		return 0, fmt.Errorf("%s is not known", origin)
+	}
+	sources, err := c.Collection.Sources(site.ID)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range sources {
+		if s.Held.IsZero() {
+			continue
+		}
+		done, err := c.Collection.Release(s.ID)
+		if err != nil {
+			return gone, err
+		}
+		gone += done.Gone
+		if r := c.run.Load(); r != nil {
+			r.front.Drop(done.Dropped)
+		}
+	}
+	return gone, nil
 }
 
 // submit has something committed that comes from outside, and waits for that.

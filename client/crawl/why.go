@@ -138,6 +138,9 @@ func signals(col *collection.Collection, p *collection.Page, site *collection.Si
 		case s.Door != "":
 			what += ", told by " + s.Door
 		}
+		if !s.Held.IsZero() {
+			what += fmt.Sprintf("; %d deletions are held back since %s", s.Doomed, day(s.Held))
+		}
 		list = append(list, what)
 	}
 	return list

@@ -110,6 +110,11 @@ func (d *desk) sites(w http.ResponseWriter, req *http.Request) {
 				return
 			}
 			r.ToldBy = toldBy(sources)
+			for _, src := range sources {
+				if !src.Held.IsZero() && r.Fault == "" {
+					r.Fault, r.FaultAt = fmt.Sprintf("%d deletions are held back: see \"crawler accept\"", src.Doomed), src.Held
+				}
+			}
 			if !yield(r, nil) {
 				return
 			}

@@ -34,6 +34,7 @@ import (
 //	GET  /get?url=&at=&header=           a body
 //	GET  /urls?prefix=&newest=           a list of URLs
 //	POST /export                         an exporting; how many records were written
+//	POST /accept                         an origin; how many pages were dropped
 type desk struct {
 	col     *collection.Collection
 	crawler *crawl.Crawler // nil if none runs
@@ -52,6 +53,7 @@ func (d *desk) handler() http.Handler {
 	m.HandleFunc("GET /get", d.get)
 	m.HandleFunc("GET /events", d.events)
 	m.HandleFunc("GET /urls", d.urls)
+	m.HandleFunc("POST /accept", d.accept)
 	m.HandleFunc("POST /export", d.export)
 	m.HandleFunc("GET /links", d.links)
 	m.HandleFunc("POST /add", d.add)
@@ -226,6 +228,20 @@ func notKnown(w http.ResponseWriter, u string, err error) {
 		err = fmt.Errorf("%s is not known: \"crawler add URL\" asks for it", u)
 	}
 	refuse(w, http.StatusNotFound, err)
+}
+
+func (d *desk) accept(w http.ResponseWriter, req *http.Request) {
+	var origin string
+	if err := json.NewDecoder(io.LimitReader(req.Body, 1<<20)).Decode(&origin); err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	if d.crawler == nil {
+		refuse(w, http.StatusConflict, errNoCrawler)
+		return
+	}
+	n, err := d.crawler.Accept(origin)
+	answer(w, n, err)
 }
 
 func (d *desk) add(w http.ResponseWriter, req *http.Request) {

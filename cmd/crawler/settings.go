@@ -56,6 +56,7 @@ type settings struct {
 	manifestEvery, sitemapEvery    command.Duration
 	feedEvery                      command.Duration
 	indexnow, admin                string
+	stopValue                      float64
 	stopPages                      int
 	stopBytes                      command.Size
 	stopAfter                      command.Duration
@@ -135,6 +136,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.Var(&s.feedEvery, "feed-every", "look at a feed every `TIME`")
 	fs.StringVar(&s.indexnow, "indexnow-listen", "", "take notices of the IndexNow protocol on `ADDRESS`")
 	fs.StringVar(&s.admin, "admin", "", "serve metrics and health on `ADDRESS`")
+	fs.Float64Var(&s.stopValue, "stop-value", 0, "ask for nothing that gains less than `X`, between 0 and 1")
 	fs.IntVar(&s.stopPages, "stop-pages", 0, "end after `N` pages")
 	fs.Var(&s.stopBytes, "stop-bytes", "end after `SIZE` of bodies")
 	fs.Var(&s.stopAfter, "stop-after", "end after `TIME`")
@@ -378,7 +380,7 @@ func (s *settings) crawler(col *collection.Collection, log *slog.Logger) (*crawl
 		Strategy: strategy, Batch: frontier.BatchOptions{Size: s.batch, SameSite: s.sameSite},
 		NoParse: s.noParse, NoManifests: s.noManifests, NoSitemaps: s.noSitemaps, NoFeeds: s.noFeeds, NoStreams: s.noStreams,
 		ManifestEvery: time.Duration(s.manifestEvery), SitemapEvery: time.Duration(s.sitemapEvery), FeedEvery: time.Duration(s.feedEvery),
-		Stop: crawl.Stop{Pages: s.stopPages, Bytes: int64(s.stopBytes), After: time.Duration(s.stopAfter)}, Log: log}, nil
+		Stop: crawl.Stop{Pages: s.stopPages, Value: float32(s.stopValue), Bytes: int64(s.stopBytes), After: time.Duration(s.stopAfter)}, Log: log}, nil
 }
 
 // readSites reads a file of start URLs: one a line, "#" begins a comment.

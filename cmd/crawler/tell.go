@@ -57,6 +57,36 @@ Exit codes: 0 all are asked for; 1 some are not, or something failed; 2 wrong us
 	}
 }
 
+func accept() *command.Command {
+	var c collectionFlags
+	return &command.Command{
+		Name:    "accept",
+		Summary: "believe a manifest that has dropped most of its pages",
+		Usage:   "ORIGIN --into DIR",
+		Help: `
+Such pages stay until the manifest says the same a day later, or until you say so.
+"crawler sites" shows where deletions are held back. A crawler must be running on DIR.
+
+    crawler accept https://www.example.org --into crawl/`,
+		Args:     []string{"ORIGIN"},
+		Required: []string{"into"},
+		LogLevel: slog.LevelWarn,
+		Flags:    c.define,
+		Run: func(ctx context.Context, env *command.Env) error {
+			origin := protocol.Origin(strings.TrimSuffix(env.Args[0], "/") + "/")
+			if origin == "" {
+				return command.Misusef("%s: want an origin such as https://www.example.org", env.Args[0])
+			}
+			var n int
+			if err := askJSON(ctx, c.dir, "POST", "/accept", origin, &n, env.Log); err != nil {
+				return err
+			}
+			fmt.Fprintf(env.Stderr, "%d pages of %s are gone\n", n, origin)
+			return nil
+		},
+	}
+}
+
 func why() *command.Command {
 	var c collectionFlags
 	var asJSON bool
