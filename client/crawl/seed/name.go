@@ -86,7 +86,7 @@ func (c *compiled) name(url string) string {
 			break
 		}
 	}
-	if strings.IndexAny(url, "?;(") < 0 {
+	if !strings.ContainsAny(url, "?;(") {
 		return url
 	}
 	begin := pathBegin(url)
