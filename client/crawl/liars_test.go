@@ -65,6 +65,7 @@ const (
 // package trust states; memory is bounded; and in the end all copies are right,
 // those of liars too.
 func TestLiarsAndFloods(t *testing.T) {
+	noRace(t)
 	dir, began := scratch(t), time.Now()
 	synctest.Test(t, func(t *testing.T) { liars(t, dir, fromEnv("PARLEY_SITES", 20), uint64(fromEnv("PARLEY_SEED", 1))) })
 	t.Logf("took %v", time.Since(began).Round(time.Millisecond))

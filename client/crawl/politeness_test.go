@@ -304,10 +304,19 @@ const (
 	wildMemory  = 512 << 20 // of the whole process, the Web in it
 )
 
+// noRace leaves a test out under the race detector, which crashes within itself
+// in bubbles of thousands of goroutines. TestRealSockets shows it the same engine.
+func noRace(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector does not bear large bubbles")
+	}
+}
+
 // Whatever strategy, sources and flags, and whatever sites do: none is asked
 // twice at once or too soon, or for what its robots.txt forbids; traps are cut;
 // memory is bounded; and when a crawl has ended nothing of it is left.
 func TestPolitenessOfAll(t *testing.T) {
+	noRace(t)
 	runs := []wildRun{
 		{name: "breadth first, once", strategy: frontier.BreadthFirst{}, once: true, lasts: 7 * 24 * time.Hour},
 		{name: "larger sites, by address", strategy: frontier.LargerSites{}, lasts: 8 * time.Hour, share: 3, set: func(c *crawl.Crawler, o *collection.Options) {
@@ -530,6 +539,7 @@ func (w *wildWeb) disturb(ctx context.Context, c *crawl.Crawler) {
 // What robots.txt forbids after a while is not asked for any more, however many
 // pages of the site wait for their turn, and however slowly.
 func TestNewRulesOfALargeSite(t *testing.T) {
+	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 3, Sites: 20, Kinds: []fakeweb.Kind{fakeweb.Honest}, Pages: 12})
@@ -591,6 +601,7 @@ func TestNewRulesOfALargeSite(t *testing.T) {
 
 // A site that is found while another is busy for hours does not wait for it.
 func TestNewSiteBesideALargeOne(t *testing.T) {
+	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 3, Pages: 6})
