@@ -188,6 +188,10 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		defer timer.Stop()
 	}
 	if err = r.begin(); err == nil {
+		if r.Quality.Pagerank > 0 {
+			r.add(1) // a crawl that is to end waits for the first ranks
+			r.group.Go(func() { r.rankPages(work) })
+		}
 		err = r.harvest(asking)
 	}
 	if err != nil && ctx.Err() == nil {

@@ -154,3 +154,31 @@ func TestFrontPageForEverything(t *testing.T) {
 		}
 	}
 }
+
+// Where quality weighs links, the page that all lead to ranks above those that
+// nobody but the front page leads to (K02).
+func TestLinksCount(t *testing.T) {
+	w := newWeb(t, map[string]string{
+		"/": page("home", "a.html", "b.html", "c.html"), "/a.html": page("a", "hub.html"),
+		"/b.html": page("b", "hub.html"), "/c.html": page("c", "hub.html"), "/hub.html": page("hub", "/"),
+	})
+	col := open(t, filepath.Join(t.TempDir(), "crawl"))
+	defer col.Close()
+	for range 2 { // the second run ranks what the first has found
+		c := crawler(col, w.URL+"/")
+		c.Quality = crawl.Quality{Pagerank: 1}
+		if err := c.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rank := func(path string) float32 {
+		p, _, err := col.Page(w.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Rank
+	}
+	if hub, leaf := rank("/hub.html"), rank("/a.html"); hub <= 1 || leaf >= 1 || leaf <= 0 {
+		t.Errorf("the hub ranks %g, a leaf %g, where the average is 1", hub, leaf)
+	}
+}

@@ -1,0 +1,78 @@
+package crawl
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/rank"
+)
+
+// rankEvery is how often the links are looked at as a whole, where quality
+// weighs that. It happens beside the crawl (V12).
+const rankEvery = time.Hour
+
+// rankPages ranks all pages now and then, until ctx ends.
+func (r *run) rankPages(ctx context.Context) {
+	for first := true; ; first = false {
+		if err := r.rankNow(ctx); err != nil && ctx.Err() == nil {
+			r.log.Error("rank pages", "err", err)
+		}
+		if first {
+			r.add(-1)
+			r.rouse()
+		}
+		sleep(ctx, rankEvery)
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// add counts work that may make pages ready.
+func (r *run) add(busy int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.busy += busy
+}
+
+// rankNow ranks all pages by the links between them (K02): 1 is the average page.
+func (r *run) rankNow(ctx context.Context) error {
+	n := r.Collection.Len()
+	if n == 0 || n > math.MaxInt32 {
+		return nil
+	}
+	var failed error
+	links := func(yield func(from int, to []int32) bool) {
+		var to []int32
+		for from, ids := range r.Collection.Graph() {
+			if failed = ctx.Err(); failed != nil || int(from) > n { // what is found meanwhile has to wait
+				return
+			}
+			to = to[:0]
+			for _, id := range ids {
+				if int(id) <= n {
+					to = append(to, int32(id-1))
+				}
+			}
+			if !yield(int(from-1), to) {
+				return
+			}
+		}
+	}
+	ranks := rank.Pagerank(n, links, nil)
+	if failed != nil {
+		return failed
+	}
+	moved, err := r.Collection.SetRanks(func(yield func(frontier.PageID, float32) bool) {
+		for i, x := range ranks {
+			if !yield(frontier.PageID(i+1), x*float32(n)) {
+				return
+			}
+		}
+	})
+	r.front.Add(moved)
+	r.rouse()
+	return err
+}
