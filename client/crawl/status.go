@@ -12,7 +12,7 @@ import (
 
 // counters count since Run began.
 type counters struct {
-	Requests, Fetched, Unchanged, Missing, Refused, Faults        atomic.Int64
+	Fetched, Unchanged, Missing, Refused, Faults                  atomic.Int64
 	Bytes, Wire, Told, Ignored, Changed, Duplicates, New, Batches atomic.Int64
 }
 
@@ -21,7 +21,6 @@ func (c *counters) asked(a *harvest.Answer) {
 	if a.Fault == harvest.FaultStopped || a.Asked.IsZero() {
 		return // it was not asked for
 	}
-	c.Requests.Add(1)
 	c.Wire.Add(a.Wire)
 	switch {
 	case a.Fault != "" && a.Fault != harvest.FaultSize:
@@ -77,11 +76,12 @@ func (c *Crawler) Status() Status {
 		return Status{}
 	}
 	n := &r.count
+	asked := r.Harvester.Stats() // followers' requests are among them
 	s := Status{Running: true, Began: r.began,
-		Requests: n.Requests.Load(), Fetched: n.Fetched.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
+		Requests: asked.Requests, Fetched: n.Fetched.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
 		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Told: n.Told.Load(), Ignored: n.Ignored.Load(),
 		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(),
-		InFlight: r.Harvester.Stats().Sites}
+		InFlight: asked.Sites}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.Ends, s.Sites, s.Queue, s.Busy = r.enough, len(r.sites), r.front.Len(), r.busy
