@@ -55,7 +55,7 @@ var ours = map[string][]string{
 	"internal/fakeweb":      {"protocol"},
 	"internal/holder":       {},
 	"internal/textual":      {"internal/html"},
-	"client/mirror/holding": {"protocol", "client"},
+	"client/mirror/holding": {"protocol", "client", "internal/filename"},
 	"client/mirror":         {"protocol", "client", "client/mirror/holding", "internal/robots"},
 }
 

@@ -221,11 +221,7 @@ func (r *run) harvest(ctx context.Context) error {
 			return err
 		}
 		r.log.Error("no names can be looked up: the crawl pauses; look at the name server, or name another with --resolver", "err", err, "pause", blindTime)
-		t := time.NewTimer(blindTime)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if sleep(ctx, blindTime); ctx.Err() != nil {
 			return nil
 		}
 	}

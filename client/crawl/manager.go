@@ -35,11 +35,12 @@ func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 		case <-r.news:
 		case <-t.C:
 		case <-ctx.Done():
-			t.Stop()
-			return nil, ctx.Err()
 		}
 		t.Stop()
 		r.idle.Store(false)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 	}
 }
 

@@ -52,15 +52,15 @@ func Natural(rawURL, mediaType string, portable bool) (string, bool) {
 		case i == last && path.Ext(name) == "" && (mediaType == "text/html" || mediaType == "application/xhtml+xml"):
 			name += ".html"
 		}
-		if name = escape(name, portable); i == last && hasQuery {
-			name += escape("%3F"+query, portable)
+		if name = Escape(name, portable); i == last && hasQuery {
+			name += Escape("%3F"+query, portable)
 		}
 		if len(name) > maxSegment {
 			return "", false
 		}
 		segments[i] = name
 	}
-	host = escape(host, portable)
+	host = Escape(host, portable)
 	name := host + "/" + strings.Join(segments, "/")
 	return name, len(host) <= maxSegment && len(name) <= maxName
 }
@@ -81,7 +81,9 @@ func Other(rawURL string) string {
 // tell upper from lower case takes them for one.
 func Fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
-func escape(name string, portable bool) string {
+// Escape writes what may not stand in a name as %XX: control characters, slashes,
+// a leading dot; with portable also what Windows refuses.
+func Escape(name string, portable bool) string {
 	var b strings.Builder
 	for i := 0; i < len(name); i++ {
 		c := name[i]

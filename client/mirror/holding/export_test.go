@@ -1,10 +1,14 @@
 package holding
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/parleyweb/parley/internal/filename"
+)
 
 var (
 	NaturalName = naturalName
-	OtherName   = otherName
+	OtherName   = filename.Other
 	AppendPage  = appendPage
 	ParsePage   = parsePage
 )

@@ -1,19 +1,19 @@
 package holding
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/url"
 	"path"
 	"strings"
+
+	"github.com/parleyweb/parley/internal/filename"
 )
 
 // Names below the directory that are the holding's own. No page's natural
 // name begins with a dot, so nothing a site says can reach them.
 const (
-	ownDir   = ".parley"
+	ownDir   = filename.Own
 	tmpDir   = ownDir + "/tmp"
-	otherDir = ownDir + "/other"
+	otherDir = ownDir + "/other" // where filename.Other puts what has no natural name
 	siteFile = ownDir + "/site"
 	lockFile = ownDir + "/lock"
 )
@@ -59,9 +59,9 @@ func naturalName(base, rawURL, mediaType string, portable bool) (string, bool) {
 		case i == last && path.Ext(name) == "" && isHTML(mediaType):
 			name += ".html"
 		}
-		name = escapeName(name, portable)
+		name = filename.Escape(name, portable)
 		if i == last && hasQuery {
-			name += escapeName("%3F"+query, portable)
+			name += filename.Escape("%3F"+query, portable)
 		}
 		limit := maxSegment
 		if portable {
@@ -79,67 +79,3 @@ func naturalName(base, rawURL, mediaType string, portable bool) (string, bool) {
 func isHTML(mediaType string) bool {
 	return mediaType == "text/html" || mediaType == "application/xhtml+xml"
 }
-
-func escapeName(name string, portable bool) string {
-	var b strings.Builder
-	for i := 0; i < len(name); i++ {
-		c := name[i]
-		if escaped(name, i, portable) {
-			const digits = "0123456789ABCDEF"
-			b.WriteByte('%')
-			b.WriteByte(digits[c>>4])
-			b.WriteByte(digits[c&15])
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
-func escaped(name string, i int, portable bool) bool {
-	switch c := name[i]; {
-	case c < ' ', c == 0x7f, c == '/', c == '.' && i == 0:
-		return true
-	case !portable:
-		return false
-	case c == '.' || c == ' ':
-		return i == len(name)-1
-	case i == 0 && reserved(name):
-		return true
-	default:
-		return strings.IndexByte(`\:*?"<>|`, c) >= 0
-	}
-}
-
-// reserved reports whether Windows takes the name for a device, with any extension.
-func reserved(name string) bool {
-	stem, _, _ := strings.Cut(strings.ToUpper(name), ".")
-	switch stem = strings.TrimRight(stem, " "); stem {
-	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
-		return true
-	}
-	if len(stem) < 4 || stem[:3] != "COM" && stem[:3] != "LPT" {
-		return false
-	}
-	switch stem[3:] {
-	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "\u00b9", "\u00b2", "\u00b3":
-		return true
-	}
-	return false
-}
-
-// otherName returns the name of a URL that cannot have its natural one. Every
-// URL has its own.
-func otherName(rawURL string) string {
-	sum := sha256.Sum256([]byte(rawURL))
-	p, _, _ := strings.Cut(rawURL, "?")
-	ext := path.Ext(p)
-	if len(ext) < 2 || len(ext) > 9 || strings.Trim(strings.ToLower(strings.TrimPrefix(ext, ".")), "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-		ext = ""
-	}
-	return otherDir + "/" + hex.EncodeToString(sum[:]) + ext
-}
-
-// foldName returns what two names have in common if a file system that does
-// not tell upper from lower case takes them for one.
-func foldName(name string) string { return strings.ToLower(strings.ToUpper(name)) }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/internal/filename"
 )
 
 // An update is one transaction: the pages it changes, and what it will ask
@@ -186,7 +188,7 @@ func (n *Counts) count(p *Page, by int) {
 // key returns the key of a file name in the paths bucket.
 func (u *update) key(name string) []byte {
 	if u.meta.Fold {
-		name = foldName(name)
+		name = filename.Fold(name)
 	}
 	return []byte(name)
 }
@@ -198,7 +200,7 @@ func (u *update) claim(url, mediaType string) (string, error) {
 	if name, ok := u.free(url, mediaType); ok {
 		return name, u.paths.Put(u.key(name), []byte(url))
 	}
-	name := otherName(url)
+	name := filename.Other(url)
 	return name, u.paths.Put(u.key(name), []byte(url))
 }
 
