@@ -268,8 +268,9 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 func (r *run) wanted(url string) bool {
 	r.mu.Lock()
 	st := r.origins[protocol.Origin(url)]
+	crawled := st != nil && st.obeys()
 	r.mu.Unlock()
-	if st != nil && st.obeys() {
+	if crawled {
 		return true
 	}
 	return r.Seeder.Admit(seed.Ref{URL: protocol.Origin(url) + "/", Kind: seed.Listed}).OK

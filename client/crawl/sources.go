@@ -32,7 +32,7 @@ const (
 	feedEvery     = time.Hour
 	manifestEvery = 10 * time.Minute // where a site has no other door
 	sourceAgain   = 7 * 24 * time.Hour
-	firstRetry    = time.Minute // after a source that gave no answer; doubled, up to sourceEvery
+	firstRetry    = time.Minute // after a source that gave no answer; doubled, up to lastRetry
 	lastRetry     = 12 * time.Hour
 )
 
