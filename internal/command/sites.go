@@ -196,6 +196,7 @@ func runSites(ctx context.Context, build func() *Command, how Sites, args, sites
 		}
 		return code
 	}
+	env.Stdout, env.Stderr = shareable(env.Stdout), shareable(env.Stderr)
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards code, and keeps messages apart
 	for _, site := range sites {
@@ -221,6 +222,26 @@ func runSites(ctx context.Context, build func() *Command, how Sites, args, sites
 	}
 	wg.Wait()
 	return code
+}
+
+// shareable returns w for sites that write at once. A file keeps their writes
+// apart itself, and stays one: a terminal must be known as one.
+func shareable(w io.Writer) io.Writer {
+	if _, ok := w.(*os.File); ok || w == nil {
+		return w
+	}
+	return &sharedWriter{to: w}
+}
+
+type sharedWriter struct {
+	mu sync.Mutex
+	to io.Writer // guarded by mu
+}
+
+func (w *sharedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
 }
 
 // claimed refuses two sites that would write over each other.
