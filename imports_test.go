@@ -40,6 +40,8 @@ var ours = map[string][]string{
 	"client":                {"protocol", "internal/wsconn"},
 	"client/frontier":       {},
 	"client/fresh":          {},
+	"client/poll":           {},
+	"client/sim":            {"client/fresh", "client/frontier", "client/poll", "client/trust", "internal/coding"},
 	"client/rank":           {},
 	"client/trust":          {"protocol"},
 	"client/indexnow":       {"protocol"},

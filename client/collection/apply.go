@@ -367,6 +367,11 @@ func (u *update) said(w *work, item *protocol.Item) {
 
 // owe makes a page owe what was told.
 func (s *applying) owe(w *work, item *protocol.Item) {
+	if w.Visits > 0 && (!w.Told || item.Digest != w.claim) {
+		if w.Notices++; w.Notices == 1 {
+			w.Noticed = keepable(s.now)
+		}
+	}
 	s.said(w, item)
 	if !w.Told || s.by.code() > w.Signal.code() {
 		w.Signal = s.by

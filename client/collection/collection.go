@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -141,7 +142,7 @@ type Turn struct {
 	Visits  []Visit
 	Finds   []Find
 	Sources []Source // new ones (ID 0), and what became of those that were asked; the cursor is Apply's
-	Sites   []Site   // Delay, Soft404, Fault, FaultAt, Quiet, Trust and Shape are taken over, by ID or else Origin
+	Sites   []Site   // Delay, Soft404, Fault, FaultAt, Quiet, Trust, Shape and Belief are taken over, by ID or else Origin
 
 	// Confirmed are pages that came due by their age, but of which their site
 	// would have told a change: they are taken to be what they were, and planned
@@ -152,6 +153,10 @@ type Turn struct {
 	// Unbelieved are pages that were told of by somebody who has turned out to
 	// lie since: they owe nothing, and are planned by their own history.
 	Unbelieved []frontier.PageID
+
+	// Replanned are pages that the policy is to decide about anew, since what it
+	// goes by has changed.
+	Replanned []frontier.PageID
 }
 
 // Committed says what a Turn came to.
@@ -207,6 +212,8 @@ type Collection struct {
 	contents  contents
 	naming    map[uint64]*snapshot // by source: one that is arriving
 
+	policy atomic.Pointer[fresh.Policy]
+
 	seen  *seen
 	stage *stage
 	last  frontier.PageID // guarded by mem
@@ -222,6 +229,7 @@ type Collection struct {
 // with ErrDamaged, or with ErrVersion if this program cannot know what it is.
 func Open(dir string, o *Options) (*Collection, error) {
 	c := &Collection{dir: dir, opts: o.withDefaults(), seen: newSeen(), origins: map[string]frontier.SiteID{}, naming: map[uint64]*snapshot{}, stage: newStage()}
+	c.SetPolicy(c.opts.Policy)
 	if err := c.open(filepath.Join(dir, "state.db")); err != nil {
 		if errors.Is(err, ErrDamaged) {
 			err = fmt.Errorf("%w: put a copy of the directory in its place, or move state.db away: the next crawl makes it anew, and what is stored stays", err)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -65,6 +66,11 @@ func (u *update) take(t *Turn) error {
 			return err
 		}
 	}
+	for _, id := range t.Replanned {
+		if err := u.replanned(id); err != nil {
+			return err
+		}
+	}
 	for i := range t.Sources {
 		if err := u.source(t.Sources[i]); err != nil {
 			return err
@@ -89,9 +95,9 @@ func (u *update) confirmed(id frontier.PageID) error {
 		return err
 	}
 	w.History = w.History.Confirm(u.now)
-	h := w.History
-	h.Last = u.now
-	w.At, w.planned = keepable(u.c.opts.Policy.Next(h, u.quality(w), u.now)), true
+	p := u.believed(w)
+	p.Last = u.now
+	w.At, w.planned = keepable(u.c.Policy().Next(&p, u.now)), true
 	if least := u.now.Add(leastWait); w.At.Before(least) {
 		w.At = least
 	}
@@ -108,6 +114,18 @@ func (u *update) unbelieved(id frontier.PageID) error {
 	w.settle()
 	w.History.Told = false
 	w.planned, w.dirty = false, true
+	u.plan(w)
+	return nil
+}
+
+// replanned has the policy decide anew about a page that waits for its turn
+// because of its age, or of what was told of it.
+func (u *update) replanned(id frontier.PageID) error {
+	w, err := u.get(id)
+	if err != nil || w == nil || w.State != Held || w.visited || w.Visits == 0 || w.Missed > 0 {
+		return err
+	}
+	w.planned = false
 	u.plan(w)
 	return nil
 }
@@ -140,7 +158,7 @@ func (u *update) takeSite(in *Site) error {
 		return nil
 	}
 	s.Delay, s.Soft404, s.Fault, s.FaultAt, s.Quiet = in.Delay, in.Soft404, clip(in.Fault, maxFault), in.FaultAt, in.Quiet
-	s.Trust, s.Shape = clone(in.Trust), clone(in.Shape)
+	s.Trust, s.Shape, s.Belief = clone(in.Trust), clone(in.Shape), in.Belief
 	return nil
 }
 
@@ -156,11 +174,14 @@ func (u *update) plan(w *work) {
 		switch {
 		case w.State == Excluded:
 			w.At = Never
-		case w.Told || w.Visits == 0:
+		case w.Visits == 0 || w.Told && (w.Signal == ByPerson || !w.has()):
 			w.At = time.Time{}
 		default:
-			w.At = u.c.opts.Policy.Next(w.History, u.quality(w), u.now)
-			if least := w.Last.Add(leastWait); w.At.Before(least) {
+			p := u.believed(w)
+			w.At = u.c.Policy().Next(&p, u.now)
+			if w.Told && !w.At.After(u.now) {
+				w.At = time.Time{}
+			} else if least := w.Last.Add(leastWait); w.At.Before(least) {
 				w.At = least
 			}
 			w.At = keepable(w.At)
@@ -192,11 +213,25 @@ func keepable(t time.Time) time.Time {
 	return fromMilli(toMilli(t))
 }
 
-func (u *update) quality(w *work) float64 { return u.c.opts.Quality(&w.Page, u.siteAt(w.Site)) }
+// believed is the page as the policy is told of it.
+func (u *update) believed(w *work) fresh.Page { return u.c.Believed(&w.Page, u.siteAt(w.Site)) }
+
+// Believed is a page as a policy is told of it.
+func (c *Collection) Believed(p *Page, s *Site) fresh.Page {
+	return fresh.Page{History: p.History, Importance: c.opts.Quality(p, s), Length: p.Length, Site: s.Belief}
+}
+
+// Policy is what decides about revisits now.
+func (c *Collection) Policy() fresh.Policy { return *c.policy.Load() }
+
+// SetPolicy has another policy decide from now on. What was decided stands
+// until its turn comes, or the page is planned again.
+func (c *Collection) SetPolicy(p fresh.Policy) { c.policy.Store(&p) }
 
 // worth is what a visit at a time gains (V06).
 func (c *Collection) worth(p *Page, s *Site, at time.Time) float32 {
-	v := float32(c.opts.Policy.Profit(p.History, c.opts.Quality(p, s), at))
+	q := c.Believed(p, s)
+	v := float32(c.Policy().Profit(&q, at))
 	if v != v {
 		return 0
 	}

@@ -41,7 +41,7 @@ var (
 const (
 	// formatVersion is raised whenever what is written becomes something that a program of
 	// before cannot read, or reads what was written before as something else.
-	formatVersion = 1
+	formatVersion = 2
 
 	// roomToGrow is address space, not memory: bbolt cannot grow the mapping
 	// of its file while somebody reads, so there is room for a long time.

@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
@@ -39,6 +40,8 @@ const (
 	pageSaid     // Modified of the claim
 	pageValue    // Value
 	pageSure     // Confirmed of the history
+	pageBelief   // Belief of the history
+	pageNotices  // Notices, Noticed
 )
 
 // What is kept of strings that a site chooses, in bytes.
@@ -70,7 +73,8 @@ func appendPage(b []byte, p *Page) []byte {
 		flag(!math.IsNaN(float64(p.Importance)), pageWeight) | flag(p.Rank != 0, pageScore) | flag(p.Cash != 0, pageCash) |
 		flag(p.Status != 0 || p.Latency != 0 || p.Took != 0, pageAnswer) | flag(p.Missed > 0, pageMissed) |
 		flag(!p.missing.IsZero(), pageMissing) | flag(!h.Modified.IsZero(), pageFresh) | flag(!p.said.IsZero(), pageSaid) |
-		flag(p.Value != 0, pageValue) | flag(!h.Confirmed.IsZero(), pageSure)
+		flag(p.Value != 0, pageValue) | flag(!h.Confirmed.IsZero(), pageSure) |
+		flag(!h.Belief.None(), pageBelief) | flag(h.Notices > 0, pageNotices)
 	b = append(b, byte(p.State), p.Signal.code())
 	b = binary.AppendUvarint(b, f)
 	b = binary.AppendUvarint(b, uint64(max(0, p.Depth)))
@@ -109,6 +113,12 @@ func appendPage(b []byte, p *Page) []byte {
 	}
 	if f&pageSure != 0 {
 		b = appendTime(b, h.Confirmed)
+	}
+	if f&pageBelief != 0 {
+		b = h.Belief.Append(b)
+	}
+	if f&pageNotices != 0 {
+		b = appendTime(binary.AppendUvarint(b, uint64(h.Notices)), h.Noticed)
 	}
 	if f&pageContent != 0 {
 		b = append(b, p.Digest[:]...)
@@ -217,6 +227,17 @@ func parsePage(raw []byte, p *Page) bool {
 	}
 	if f&pageSure != 0 {
 		h.Confirmed = d.time()
+	}
+	if f&pageBelief != 0 {
+		var n int
+		if h.Belief, n = fresh.ParseBelief(d.b); n == 0 {
+			d.fail()
+		} else {
+			d.b = d.b[n:]
+		}
+	}
+	if f&pageNotices != 0 {
+		h.Notices, h.Noticed = d.count(), d.time()
 	}
 	if f&pageContent != 0 {
 		d.digest(&p.Digest)

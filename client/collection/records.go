@@ -140,6 +140,8 @@ type Site struct {
 
 	Trust []byte // package trust keeps its record here
 	Shape []byte // package seed keeps its record here: depths, new and seen URLs
+
+	Belief *fresh.Site // what is believed of its pages' changes, and of what it tells of them; nil: nothing
 }
 
 // A SourceKind is a way by which a site tells of its pages.

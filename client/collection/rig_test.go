@@ -16,12 +16,15 @@ import (
 
 const home = "https://a.example"
 
-// daily is a policy whose answers a test can know: every page once a day.
+// daily is a policy whose answers a test can know: every page once a day, and at once when it was told of.
 type daily struct{}
 
-func (daily) Name() string                                     { return "daily" }
-func (daily) Profit(fresh.History, float64, time.Time) float64 { return 0.5 }
-func (daily) Next(h fresh.History, _ float64, _ time.Time) time.Time {
+func (daily) Name() string                          { return "daily" }
+func (daily) Profit(*fresh.Page, time.Time) float64 { return 0.5 }
+func (daily) Next(h *fresh.Page, _ time.Time) time.Time {
+	if h.Told {
+		return time.Time{}
+	}
 	return h.Last.Add(24 * time.Hour)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -29,6 +30,11 @@ func appendSite(b []byte, s *Site) []byte {
 	b = append(b, soft)
 	b = appendTime(appendTime(appendString(b, clip(s.Fault, maxFault)), s.FaultAt), s.Quiet)
 	b = appendString(appendString(b, string(s.Trust)), string(s.Shape))
+	var belief []byte
+	if s.Belief != nil {
+		belief = s.Belief.Append(nil)
+	}
+	b = appendString(b, string(belief))
 	return seal(b, siteKey(s.ID), from)
 }
 
@@ -42,6 +48,13 @@ func parseSite(raw []byte, s *Site) bool {
 	s.Soft404 = d.byte() != 0
 	s.Fault, s.FaultAt, s.Quiet = d.string(), d.time(), d.time()
 	s.Trust, s.Shape = clone(d.bytes()), clone(d.bytes())
+	if raw := d.bytes(); len(raw) > 0 {
+		belief, err := fresh.ParseSite(raw)
+		if err != nil {
+			return false
+		}
+		s.Belief = &belief
+	}
 	return !d.bad && len(d.b) == 0 && s.Origin != ""
 }
 

@@ -76,11 +76,11 @@ func Explain(col *collection.Collection, s *seed.Seeder, policy fresh.Policy, q 
 }
 
 func beliefs(p *collection.Page, site *collection.Site, policy fresh.Policy, q Quality, now time.Time) (list []string) {
-	quality := q.Of(p, site)
-	list = append(list, fmt.Sprintf("%d links from a start page; quality %.2f", p.Depth, quality))
+	believed := fresh.Page{History: p.History, Importance: q.Of(p, site), Length: p.Length, Site: site.Belief}
+	list = append(list, fmt.Sprintf("%d links from a start page; quality %.2f", p.Depth, believed.Importance))
 	switch {
 	case p.Visits == 0:
-		return append(list, fmt.Sprintf("never visited: a visit gains all of it, %.2f", policy.Profit(p.History, quality, now)))
+		return append(list, fmt.Sprintf("never visited: a visit gains all of it, %.2f", policy.Profit(&believed, now)))
 	case p.Told:
 		list = append(list, "known to have changed since the last visit")
 	default:
@@ -90,13 +90,13 @@ func beliefs(p *collection.Page, site *collection.Site, policy fresh.Policy, q Q
 		}
 		list = append(list, fmt.Sprintf("as it was with a probability of %.2f", fresh.Fresh(p.History, now)))
 	}
-	list = append(list, fmt.Sprintf("a visit now gains %.3f", policy.Profit(p.History, quality, now)))
+	list = append(list, fmt.Sprintf("a visit now gains %.3f", policy.Profit(&believed, now)))
 	return list
 }
 
 // period is how long a page stays as it is on average.
 func period(rate float64) string {
-	d := time.Duration(min(float64(time.Second)/rate, float64(1<<62)))
+	d := time.Duration(min(float64(24*time.Hour)/rate, float64(1<<62)))
 	switch {
 	case d < time.Minute:
 		return d.Round(time.Second).String()

@@ -14,6 +14,10 @@ const day = 24 * time.Hour
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
+func page(h fresh.History, importance float64) *fresh.Page {
+	return &fresh.Page{History: h, Importance: importance}
+}
+
 func about(got, want, tolerance float64) bool {
 	return math.Abs(got-want) <= tolerance*max(math.Abs(want), 1e-12)
 }
@@ -34,7 +38,7 @@ func TestThesisExample(t *testing.T) {
 		if got := fresh.Fresh(h, epoch.Add(age)); !about(got, c.fresh, 1e-9) {
 			t.Errorf("freshness is %v, want %v", got, c.fresh)
 		}
-		if got := policy.Profit(h, c.quality, epoch.Add(age)); !about(got, c.profit, 1e-9) {
+		if got := policy.Profit(page(h, c.quality), epoch.Add(age)); !about(got, c.profit, 1e-9) {
 			t.Errorf("quality %v, freshness %v: profit %v, want %v", c.quality, c.fresh, got, c.profit)
 		}
 	}
@@ -54,7 +58,7 @@ func TestEstimatorsMeetTheRate(t *testing.T) {
 		{1, 50, 1.002, 1.0000}, {3, 10, 1.002, 0.852}, {0.05, 30, 0.995, 0.995},
 	} {
 		const trials = 20_000
-		rate := c.perInterval / day.Seconds()
+		rate := c.perInterval
 		var dated, compared float64
 		for range trials {
 			h := fresh.History{}.Visit(epoch, false, epoch.Add(-day))
@@ -84,7 +88,7 @@ func TestEstimatorsMeetTheRate(t *testing.T) {
 
 // The limits of the formulas, by hand.
 func TestEstimatorsAtTheirEdges(t *testing.T) {
-	d := day.Seconds()
+	d := 1.
 	for _, c := range []struct {
 		what      string
 		got, want float64
@@ -96,16 +100,16 @@ func TestEstimatorsAtTheirEdges(t *testing.T) {
 		{"half changed, dated", fresh.Dated(10, 5, 4*day), (4 + 5/(10*math.Ln2)) / (4 * d)},
 		{"half changed, compared", fresh.Compared(10, 5, 10*day), math.Log(10.5/5.5) * 10 / (10 * d)},
 		{"one visit after the first, dated", fresh.Dated(1, 1, day), 0},
-		{"changed without any time known to be quiet", fresh.Dated(3, 2, 0), 1},
-		{"visits at one moment", fresh.Compared(3, 2, 0), 1},
+		{"changed without any time known to be quiet", fresh.Dated(3, 2, 0), 24 * 3600},
+		{"visits at one moment", fresh.Compared(3, 2, 0), 24 * 3600},
 		{"more changes than visits", fresh.Compared(3, 9, 3*day), fresh.Compared(3, 3, 3*day)},
 		{"less than no visits", fresh.Dated(-3, 2, day), 0},
-		{"less than no time", fresh.Dated(3, 2, -day), 1},
+		{"less than no time", fresh.Dated(3, 2, -day), 24 * 3600},
 		{"nothing known", fresh.Rate(fresh.History{}), 0},
 		{"one visit without a date", fresh.Rate(fresh.History{Visits: 1, First: epoch, Last: epoch}), 0},
 		{"one visit, the page ten days old",
 			fresh.Rate(fresh.History{Visits: 1, First: epoch, Last: epoch, Modified: epoch.Add(-10 * day)}), 1 / (10 * d)},
-		{"one visit, the page as old as the visit", fresh.Rate(fresh.History{Visits: 1, First: epoch, Last: epoch, Modified: epoch}), 1},
+		{"one visit, the page as old as the visit", fresh.Rate(fresh.History{Visits: 1, First: epoch, Last: epoch, Modified: epoch}), 24 * 3600},
 		{"changed at the only visit after the first", fresh.Rate(fresh.History{Visits: 2, Changes: 1, First: epoch,
 			Last: epoch.Add(day), Modified: epoch.Add(day / 2), Unchanged: day / 2}), math.Log(3) / d},
 	} {
@@ -229,16 +233,16 @@ func TestNothingIsNoNumber(t *testing.T) {
 		q := randomShare(rng)
 		now := epoch.Add(time.Duration(rng.Int64N(int64(500 * day))))
 		later := now.Add(time.Duration(rng.Int64N(int64(500 * day))))
-		if r := fresh.Rate(h); !share(r) {
+		if r := fresh.Rate(h); !share(r / (24 * 3600)) {
 			t.Fatalf("%+v has the rate %v", h, r)
 		}
 		if f, g := fresh.Fresh(h, now), fresh.Fresh(h, later); !share(f) || !share(g) || g > f {
 			t.Fatalf("%+v is fresh by %v, and later by %v", h, f, g)
 		}
-		if v, w := p.Profit(h, q, now), p.Profit(h, q, later); !share(v) || !share(w) || w < v {
+		if v, w := p.Profit(page(h, q), now), p.Profit(page(h, q), later); !share(v) || !share(w) || w < v {
 			t.Fatalf("%+v: a visit to %+v gains %v, and later %v", p, h, v, w)
 		}
-		next := p.Next(h, q, now)
+		next := p.Next(page(h, q), now)
 		if h.Visits <= 0 || h.Outdated() {
 			if !next.IsZero() {
 				t.Fatalf("%+v: %+v is owed a visit at once, and not %v", p, h, next)
@@ -263,19 +267,19 @@ func TestNextIsWhenItPays(t *testing.T) {
 		p := fresh.Thesis{Alpha: rng.Float64() * 2, Gamma: rng.Float64() * 2, Threshold: 0.01 + rng.Float64()/2,
 			MaxPeriod: 300 * day, Periods: fresh.Periods{Page: time.Minute}}
 		q := rng.Float64()
-		next := p.Next(h, q, h.Last)
+		next := p.Next(page(h, q), h.Last)
 		switch wait := next.Sub(h.Last); {
 		case wait == time.Minute:
-			if got := p.Profit(h, q, next); got < p.Threshold*(1-1e-6) {
+			if got := p.Profit(page(h, q), next); got < p.Threshold*(1-1e-6) {
 				t.Fatalf("%+v: %+v, quality %v: visited as soon as may be, and gains %v", p, h, q, got)
 			}
 		case wait == 300*day:
-			if got := p.Profit(h, q, next); got > p.Threshold*(1+1e-6) {
+			if got := p.Profit(page(h, q), next); got > p.Threshold*(1+1e-6) {
 				t.Fatalf("%+v: %+v, quality %v: visited as late as may be, and gains %v", p, h, q, got)
 			}
 		default:
 			paid++
-			if got := p.Profit(h, q, next); !about(got, p.Threshold, 1e-6) {
+			if got := p.Profit(page(h, q), next); !about(got, p.Threshold, 1e-6) {
 				t.Fatalf("%+v: %+v, quality %v: after %v it gains %v", p, h, q, wait, got)
 			}
 		}
@@ -289,23 +293,23 @@ func TestNextIsWhenItPays(t *testing.T) {
 func TestPeriods(t *testing.T) {
 	h := fresh.History{}.Visit(epoch, false, epoch.Add(-time.Minute)) // changes all the time
 	var p fresh.Thesis
-	if next := p.Next(h, 1, epoch); !next.Equal(epoch.Add(day)) {
+	if next := p.Next(page(h, 1), epoch); !next.Equal(epoch.Add(day)) {
 		t.Errorf("a page that changes every minute is visited again at %v", next)
 	}
 	h.Told = true
-	if next := p.Next(h, 1, epoch); !next.IsZero() {
+	if next := p.Next(page(h, 1), epoch); !next.IsZero() {
 		t.Errorf("a page that was told to have changed waits until %v", next)
 	}
 	h = fresh.History{}.Visit(epoch, false, time.Time{}).Visit(epoch.Add(day), false, time.Time{})
-	if next := p.Next(h, 1, epoch); !next.Equal(epoch.Add(91 * day)) {
+	if next := p.Next(page(h, 1), epoch); !next.Equal(epoch.Add(91 * day)) {
 		t.Errorf("a page that never changes is visited again at %v", next)
 	}
 	p.MaxPeriod = -1
-	if next := p.Next(h, 1, epoch); next.Before(epoch.Add(99 * 365 * day)) {
+	if next := p.Next(page(h, 1), epoch); next.Before(epoch.Add(99 * 365 * day)) {
 		t.Errorf("without a longest period it is visited again at %v", next)
 	}
 	h = fresh.History{}.Visit(epoch, false, time.Time{})
-	if next, want := p.Next(h, 1, epoch), epoch.Add(time.Duration(-math.Log(0.9)*30*24*3600*1e9)); next.Sub(want).Abs() > time.Second {
+	if next, want := p.Next(page(h, 1), epoch), epoch.Add(time.Duration(-math.Log(0.9)*30*24*3600*1e9)); next.Sub(want).Abs() > time.Second {
 		t.Errorf("a page of which nothing is known is visited again at %v, want %v", next, want)
 	}
 }
@@ -326,7 +330,7 @@ func TestPresets(t *testing.T) {
 		}
 	}
 	visit := func(h fresh.History, quality float64) func(fresh.Thesis) float64 {
-		return func(p fresh.Thesis) float64 { return p.Profit(h, quality, now) }
+		return func(p fresh.Thesis) float64 { return p.Profit(page(h, quality), now) }
 	}
 	unseen := seen
 	prefers("archive", visit(unseen, 0.2), visit(stale, 0.9))
@@ -342,9 +346,9 @@ func TestPresets(t *testing.T) {
 func ExampleThesis() {
 	var p fresh.Thesis
 	h := fresh.History{}.Visit(epoch, false, epoch.Add(-10*day)) // ten days old when we saw it
-	fmt.Println(p.Next(h, 1, epoch).Sub(epoch).Round(time.Hour))
+	fmt.Println(p.Next(page(h, 1), epoch).Sub(epoch).Round(time.Hour))
 	h.Told = true
-	fmt.Println(p.Profit(h, 0.5, epoch))
+	fmt.Println(p.Profit(page(h, 0.5), epoch))
 	// Output:
 	// 25h0m0s
 	// 0.5

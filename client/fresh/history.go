@@ -7,12 +7,15 @@ import "time"
 // this came to be, zero if it does not credibly say so. The first visit is no
 // change. A visit before the last one counts as one at the same time.
 func (h History) Visit(at time.Time, changed bool, modified time.Time) History {
-	h.Told = false
+	h.Told, h.Notices, h.Noticed = false, 0, time.Time{}
 	if modified.After(at) {
 		modified = at
 	}
 	if h.Visits <= 0 {
 		h = History{First: at, Last: at, Visits: 1, Modified: modified}
+		if !modified.IsZero() {
+			h.Belief.ChangedAt(days(at.Sub(modified)))
+		}
 		return h
 	}
 	if at.Before(h.Last) {
@@ -37,8 +40,12 @@ func (h *History) observe(at time.Time, changed bool, modified time.Time) {
 	switch {
 	case !changed:
 		h.Unchanged += span(from, at)
+		h.Belief.Unchanged(days(span(from, at)))
 	case !modified.IsZero() && modified.After(from):
 		h.Unchanged += span(modified, at)
+		h.Belief.ChangedAt(days(span(modified, at)))
+	default:
+		h.Belief.Changed(days(span(from, at)))
 	}
 }
 
@@ -48,7 +55,10 @@ func (h *History) observe(at time.Time, changed bool, modified time.Time) {
 func (h History) Confirm(at time.Time) History {
 	if from := h.confirmed(); h.Visits > 0 && !h.Told && at.After(from) {
 		h.Unchanged += at.Sub(from)
+		h.Belief.Unchanged(days(at.Sub(from)))
 		h.Confirmed = at
 	}
 	return h
 }
+
+func days(d time.Duration) float64 { return d.Hours() / 24 }

@@ -1,11 +1,15 @@
 // Package fresh says when a page is worth another visit: what is believed of
 // its changes, what a visit would gain, and when. It is pure mathematics: no
 // clock, no network, no state.
+//
+// All rates are in changes a day, and all ages and intervals that are numbers
+// are in days.
 package fresh
 
 import "time"
 
-// A History is what visits have shown of one page.
+// A History is what visits have shown of one page, and what others have said
+// of it since.
 type History struct {
 	First, Last time.Time     // visits; zero: none yet
 	Visits      int           // successful ones
@@ -14,17 +18,36 @@ type History struct {
 	Modified    time.Time     // newest time of change that anybody credible has stated; zero: unknown
 	Told        bool          // a manifest or a push says that it changed after Last
 	Confirmed   time.Time     // newest time at which anybody credible has said that it is as it was at Last; zero: nobody has
+
+	Belief  Belief    // in how often it changes
+	Notices int       // of a change, since it was last known to be right
+	Noticed time.Time // the first of these; zero: there are none
 }
 
-// A Policy decides about revisits.
+// A Page is what a policy is told of one page.
+type Page struct {
+	History
+	Importance float64 // of a fresh copy of it beside others, 0..1: mu
+	Length     int64   // of its body, in bytes; 0: unknown
+	Site       *Site   // what is believed of its site; nil: nothing
+}
+
+// A Site is what is believed of a site as a whole. Many pages share one, so it
+// is replaced and never changed.
+type Site struct {
+	Prior  Prior   // of how often its pages change
+	Signal Signal  // how well it tells of changes
+	Extra  float64 // what a request to it costs above the price, since it takes only so many
+}
+
+// A Policy decides about revisits. It is used by many goroutines, and keeps none of what it is given.
 type Policy interface {
 	Name() string
 
-	// Profit is what a visit now would gain, given the page's intrinsic
-	// quality (0..1): (3.3), V06.
-	Profit(h History, quality float64, now time.Time) float64
+	// Profit is what a visit now would gain: (3.3), V06.
+	Profit(p *Page, now time.Time) float64
 
 	// Next is the earliest time at which a visit is worth its cost; the zero
 	// time means at once.
-	Next(h History, quality float64, now time.Time) time.Time
+	Next(p *Page, now time.Time) time.Time
 }

@@ -7,14 +7,14 @@ import (
 
 // fastest bounds every rate: one change a second. No site is asked so often
 // that more could be told apart.
-const fastest = 1.0
+const fastest = 24 * 3600.
 
 // Dated estimates a page's rate of change where the site says when it was
 // modified (F09): n visits after the first, x of them found a change, and unchanged is T,
 // the total time known to be without one: all of an interval without change,
 // and of one with change what lies between the modification and the visit.
 // The thesis prints S T where T is meant (E11). The rate is in changes a
-// second, from 0 (x = 0) to 1; with x = n it is (x-1)/T, which is 0 for a
+// day, from 0 (x = 0) to one a second; with x = n it is (x-1)/T, which is 0 for a
 // single visit.
 func Dated(n, x int, unchanged time.Duration) float64 {
 	n, x = counts(n, x)
@@ -29,7 +29,7 @@ func Dated(n, x int, unchanged time.Duration) float64 {
 	if changes <= 0 {
 		return 0
 	}
-	return clamp(changes / unchanged.Seconds())
+	return clamp(changes / days(unchanged))
 }
 
 // Compared estimates it where only copies can be compared (F10): since is S,
@@ -41,7 +41,7 @@ func Compared(n, x int, since time.Duration) float64 {
 		return 0
 	}
 	N, X := float64(n), float64(x)
-	return clamp(-N * math.Log((N-X+.5)/(N+.5)) / since.Seconds())
+	return clamp(-N * math.Log((N-X+.5)/(N+.5)) / days(since))
 }
 
 func counts(n, x int) (int, int) {
@@ -60,7 +60,7 @@ func clamp(rate float64) float64 {
 // Known reports whether anything speaks for a rate: a visit after the first, or a date.
 func Known(h History) bool { return h.Visits > 1 || h.Visits == 1 && !h.Modified.IsZero() }
 
-// Rate estimates how often a page changes, in changes a second from 0 to 1. It
+// Rate estimates how often a page changes, in changes a day, at most one a second. It
 // is 0 if nothing speaks for a change, also if nothing is known at all: see [Known].
 //
 // With dates it is [Dated], without them [Compared]. After one visit it is one change
@@ -73,7 +73,7 @@ func Rate(h History) float64 {
 	case !Known(h):
 		return 0
 	case n == 0:
-		return clamp(1 / span(h.Modified, h.Last).Seconds())
+		return clamp(1 / days(span(h.Modified, h.Last)))
 	case h.Modified.IsZero() || x == n && n == 1:
 		return Compared(n, x, span(h.First, h.Last))
 	default:
@@ -92,7 +92,7 @@ func fresh(h History, rate float64, now time.Time) float64 {
 	if h.Visits <= 0 || h.Outdated() {
 		return 0
 	}
-	return math.Exp(-rate * span(h.confirmed(), now).Seconds())
+	return math.Exp(-rate * days(span(h.confirmed(), now)))
 }
 
 // Outdated reports whether somebody credible says that the page has changed

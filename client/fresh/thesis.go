@@ -23,7 +23,7 @@ type Thesis struct {
 	Threshold float64
 
 	// Prior is the rate of change of a page that was visited once and has no
-	// date, in changes a second. 0 means one in 30 days.
+	// date, in changes a day. 0 means one in 30 days.
 	Prior float64
 
 	// MaxPeriod is the longest time between two visits. 0 means 90 days, and
@@ -87,30 +87,31 @@ func (t Thesis) Value(quality, representation, freshness float64) float64 {
 }
 
 // Profit is what a visit at a time would gain, from 0 to 1.
-func (t Thesis) Profit(h History, quality float64, now time.Time) float64 {
+func (t Thesis) Profit(p *Page, now time.Time) float64 {
 	seen := 0.
-	if h.Visits > 0 {
+	if p.Visits > 0 {
 		seen = 1
 	}
-	return max(0, t.Value(quality, 1, 1)-t.Value(quality, seen, fresh(h, t.rate(h), now)))
+	return max(0, t.Value(p.Importance, 1, 1)-t.Value(p.Importance, seen, fresh(p.History, t.rate(p.History), now)))
 }
 
 // Next is when the profit reaches Threshold, no sooner than Periods.Page and no later than
 // MaxPeriod after the last visit; at once for a page that was not visited, or
 // of which somebody says that it has changed.
-func (t Thesis) Next(h History, quality float64, now time.Time) time.Time {
+func (t Thesis) Next(p *Page, now time.Time) time.Time {
+	h := p.History
 	if h.Visits <= 0 || h.Outdated() {
 		return time.Time{}
 	}
 	wait := t.longest()
-	if age, ok := t.worth(h, quality); ok {
-		at := h.confirmed().Add(seconds(age))
+	if age, ok := t.worth(h, p.Importance); ok {
+		at := h.confirmed().Add(duration(age))
 		wait = min(wait, span(h.Last, at))
 	}
 	return h.Last.Add(max(wait, t.Periods.WithDefaults().Page))
 }
 
-// worth is the age in seconds at which a visit is worth its cost; false: never.
+// worth is the age in days at which a visit is worth its cost; false: never.
 func (t Thesis) worth(h History, quality float64) (age float64, ok bool) {
 	threshold := t.Threshold
 	if !(threshold > 0) {
@@ -131,7 +132,7 @@ func (t Thesis) rate(h History) float64 {
 	if t.Prior > 0 {
 		return clamp(t.Prior)
 	}
-	return 1. / (30 * 24 * 3600)
+	return 1. / 30
 }
 
 // farthest is as far as a time is reckoned: further ones would not fit into all that keeps them.
@@ -147,11 +148,11 @@ func (t Thesis) longest() time.Duration {
 	return min(t.MaxPeriod, farthest)
 }
 
-func seconds(s float64) time.Duration {
-	if !(s < farthest.Seconds()) {
+func duration(d float64) time.Duration {
+	if !(d < days(farthest)) {
 		return farthest
 	}
-	return time.Duration(s * float64(time.Second))
+	return time.Duration(d * float64(24*time.Hour))
 }
 
 // power is base^exponent for a share from 0 to 1; what is none is taken for the nearest.

@@ -1,0 +1,177 @@
+package fresh
+
+import "math"
+
+// Points is how many rates a belief tells apart. They are the same for all pages,
+// each Step times the one before: from one change in 27 years to one in 11 minutes.
+const Points = 40
+
+const (
+	slowest = 1e-4      // the first of them, in changes a day
+	logStep = 0.36      // the logarithm of the ratio of two that are neighbours
+	minSpan = 1. / 1440 // the shortest interval that is told apart from a longer one, in days
+	spans   = 44        // intervals that are told apart, in the same ratio: up to 10 years
+	fewest  = 1e-12     // what is less likely than this share of the likeliest is impossible
+)
+
+// Rates returns the rates that beliefs tell apart, in changes a day.
+func Rates() [Points]float64 { return grid.rate }
+
+// A table has what all beliefs share. It is never changed.
+type table struct {
+	rate [Points]float64
+	log  [Points]float64
+
+	// changed[k+b] is the logarithm of the probability of a change in the span b
+	// at the rate k: both are in the same ratio, so that only the sum counts.
+	changed [Points + spans]float64
+}
+
+var grid = newTable()
+
+func newTable() (t table) {
+	for k := range t.rate {
+		t.log[k] = math.Log(slowest) + logStep*float64(k)
+		t.rate[k] = math.Exp(t.log[k])
+	}
+	for i := range t.changed {
+		x := slowest * minSpan * math.Exp(logStep*float64(i))
+		t.changed[i] = math.Log(-math.Expm1(-x))
+	}
+	return t
+}
+
+// A Belief is all that was observed of how often one page changes, in a form
+// from which the posterior follows under any prior: what is learned of its site later
+// still tells. The zero value has seen nothing.
+type Belief struct {
+	Quiet float32 // days that were seen without a change, or with a known number
+	Dated float32 // changes that were seen in them, or right before
+
+	// Seen counts intervals with one change or more, undated, by their length: b
+	// is of minSpan x Step^b. One between two counts in part for each.
+	Seen [spans]float32
+}
+
+// Unchanged adds that nothing has changed for so many days.
+func (b *Belief) Unchanged(days float64) {
+	if days > 0 && days < math.MaxFloat32 {
+		b.Quiet += float32(days)
+	}
+}
+
+// Changed adds that something has changed within so many days, once or more often.
+func (b *Belief) Changed(days float64) {
+	if days != days {
+		return
+	}
+	at := math.Log(max(days, minSpan)/minSpan) / logStep
+	i := min(int(at), spans-1)
+	part := float32(min(max(0, at-float64(i)), 1))
+	if i == spans-1 {
+		part = 0
+	}
+	b.Seen[i] += 1 - part
+	if part > 0 {
+		b.Seen[i+1] += part
+	}
+}
+
+// ChangedAt adds that it has changed, last so many days ago: Last-Modified, or
+// what a manifest says.
+func (b *Belief) ChangedAt(ago float64) {
+	b.Unchanged(ago)
+	b.Dated++
+}
+
+// Counted adds that it has changed exactly n times within so many days, as a
+// site says that tells of every change.
+func (b *Belief) Counted(n int, days float64) {
+	b.Unchanged(days)
+	b.Dated += float32(max(0, n))
+}
+
+// None reports whether nothing was observed.
+func (b *Belief) None() bool { return *b == Belief{} }
+
+// A Prior is what is believed of a page before anything is observed of it: the
+// probability of each rate. The zero value is that of the Web at large.
+type Prior [Points]float32
+
+// A Posterior is the probability of each rate: the sum is 1.
+type Posterior [Points]float64
+
+// Under returns what is believed of a page if its observations are b.
+func (p *Prior) Under(b *Belief) (post Posterior) {
+	prior := p
+	if *p == (Prior{}) {
+		prior = &anyPage
+	}
+	most := math.Inf(-1)
+	for k := range post {
+		l := math.Inf(-1)
+		if prior[k] > 0 {
+			l = math.Log(float64(prior[k])) - grid.rate[k]*float64(b.Quiet) + grid.log[k]*float64(b.Dated)
+		}
+		post[k] = l
+	}
+	for i, n := range b.Seen {
+		if n == 0 {
+			continue
+		}
+		for k := range post {
+			post[k] += float64(n) * grid.changed[k+i]
+		}
+	}
+	for _, l := range post {
+		most = max(most, l)
+	}
+	sum := 0.
+	for k, l := range post {
+		l = math.Exp(l - most)
+		if !(l > fewest) {
+			l = 0
+		}
+		post[k], sum = l, sum+l
+	}
+	for k := range post {
+		post[k] /= sum
+	}
+	return post
+}
+
+// Mean is the expected rate, in changes a day.
+func (p *Posterior) Mean() (rate float64) {
+	for k, w := range p {
+		rate += w * grid.rate[k]
+	}
+	return rate
+}
+
+// Fresh is the probability that nothing has changed for so many days.
+func (p *Posterior) Fresh(days float64) (share float64) {
+	for k, w := range p {
+		if w > 0 {
+			share += w * math.Exp(-grid.rate[k]*max(0, days))
+		}
+	}
+	return share
+}
+
+// anyPage is the prior of a page of which not even the site is known: a change
+// in two months, give or take a factor of twelve.
+var anyPage = lognormal(1./60, 2.5)
+
+func lognormal(median, sigma float64) (p Prior) {
+	sum := 0.
+	var w [Points]float64
+	for k := range w {
+		z := (grid.log[k] - math.Log(median)) / sigma
+		w[k] = math.Exp(-z * z / 2)
+		sum += w[k]
+	}
+	for k := range w {
+		p[k] = float32(w[k] / sum)
+	}
+	return p
+}
