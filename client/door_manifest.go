@@ -109,7 +109,7 @@ func (f *follower) tookManifest(etag, lastModified string) {
 	if etag != "" || lastModified != "" {
 		f.etag, f.lastModified = etag, lastModified
 	}
-	f.pollAt = time.Now().Add(around(f.poll))
+	f.pollAt = time.Now().Add(f.nextLook())
 	if !f.resync || f.cursor.IsZero() || !f.stream.exists() && !f.changes.exists() {
 		f.went(Manifest)
 	}
@@ -123,7 +123,7 @@ func (f *follower) isNews(head protocol.Manifest) (bool, error) {
 	case f.cursor.IsZero() || head.Cursor.Epoch != f.cursor.Epoch:
 		return true, nil
 	case behind(head.Cursor, f.cursor), f.resync && head.Cursor == f.cursor:
-		f.pollAt = time.Now().Add(around(f.poll))
+		f.pollAt = time.Now().Add(f.nextLook())
 		return false, fmt.Errorf("manifest stands at %v, which brings nobody on from %v", head.Cursor, f.cursor)
 	}
 	f.setDoors(head.Stream, head.Changes)

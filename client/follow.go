@@ -65,6 +65,7 @@ type follower struct {
 	*fetcher
 	base, origin, manifestURL string
 	poll                      time.Duration
+	every                     func() time.Duration
 	maxManifest               int64
 	log                       *slog.Logger
 	yield                     func(Step, error) bool
@@ -110,7 +111,7 @@ func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
 	}
 	f := &follower{
 		base: base, origin: protocol.Origin(base), manifestURL: manifest,
-		poll: src.Poll, maxManifest: src.MaxManifest, log: src.Log,
+		poll: src.Poll, every: src.Every, maxManifest: src.MaxManifest, log: src.Log,
 		cursor: cursor, resync: cursor.IsZero(),
 		stream: doorState{shut: src.NoStream}, changes: doorState{shut: src.NoChanges},
 	}
@@ -122,6 +123,14 @@ func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
 		f.log = slog.New(slog.DiscardHandler)
 	}
 	return f, nil
+}
+
+// nextLook is how long a manifest that was looked at is taken to stand.
+func (f *follower) nextLook() time.Duration {
+	if f.every != nil {
+		return max(time.Second, f.every())
+	}
+	return around(f.poll)
 }
 
 func (f *follower) run(ctx context.Context) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -139,4 +140,31 @@ func TestLadder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whoever knows better than a fixed time says when the manifest is next.
+func TestEvery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, "a.html")
+		c := newCopier(s)
+		src := s.source()
+		src.NoStream, src.NoChanges = true, true
+		src.Poll = time.Second // which counts for nothing then
+		waits := []time.Duration{time.Hour, 3 * time.Hour, 0, 24 * time.Hour}
+		src.Every = func() time.Duration {
+			w := waits[0]
+			waits = waits[1:]
+			return w
+		}
+		began := time.Now()
+		var at []time.Duration
+		c.follow(src, protocol.Cursor{}, func() bool {
+			at = append(at, time.Since(began).Round(time.Minute))
+			s.change(put("a.html", fmt.Sprint(len(at))))
+			return len(at) == 4
+		})
+		if want := []time.Duration{0, time.Hour, 4 * time.Hour, 4 * time.Hour}; !slices.Equal(at, want) {
+			t.Errorf("looked after %v, want %v", at, want)
+		}
+	})
 }

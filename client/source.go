@@ -42,6 +42,10 @@ type Source struct {
 	// no other door, or none that works. Zero means 10 minutes. It is varied by a tenth.
 	Poll time.Duration
 
+	// Every, if not nil, is asked after each look at the manifest, instead of
+	// Poll, how long to wait for the next. Less than a second is a second.
+	Every func() time.Duration
+
 	// MaxManifest bounds a manifest, in bytes without content coding. Zero
 	// means 4 GiB.
 	MaxManifest int64
