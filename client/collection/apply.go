@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -368,9 +369,12 @@ func (u *update) said(w *work, item *protocol.Item) {
 // owe makes a page owe what was told.
 func (s *applying) owe(w *work, item *protocol.Item) {
 	if w.Visits > 0 && (!w.Told || item.Digest != w.claim) {
-		if w.Notices++; w.Notices == 1 {
-			w.Noticed = keepable(s.now)
+		precision, recall := s.worth(w)
+		m, ok := protocol.SaneModified(item.Modified, s.now)
+		if !ok {
+			m = time.Time{}
 		}
+		w.History = w.History.Notice(s.now, m, precision, recall)
 	}
 	s.said(w, item)
 	if !w.Told || s.by.code() > w.Signal.code() {
@@ -385,6 +389,18 @@ func (s *applying) owe(w *work, item *protocol.Item) {
 		w.State = Known
 	}
 	s.plan(w)
+}
+
+// worth is what the site's word is worth, of a page.
+func (s *applying) worth(w *work) (precision, recall float64) {
+	var signal fresh.Signal
+	if b := s.siteAt(w.Site).Belief; b != nil {
+		signal = b.Signal
+	}
+	if !s.listing() && s.by != ByIndexNow {
+		recall = signal.Recall()
+	}
+	return signal.Precision(), recall
 }
 
 // drop takes in the site's word that a page is gone.

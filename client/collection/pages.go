@@ -41,7 +41,7 @@ const (
 	pageValue    // Value
 	pageSure     // Confirmed of the history
 	pageBelief   // Belief of the history
-	pageNotices  // Notices, Noticed
+	pageNotices  // Notices, Noticed, Heard
 )
 
 // What is kept of strings that a site chooses, in bytes.
@@ -119,6 +119,7 @@ func appendPage(b []byte, p *Page) []byte {
 	}
 	if f&pageNotices != 0 {
 		b = appendTime(binary.AppendUvarint(b, uint64(h.Notices)), h.Noticed)
+		b = appendTime(b, h.Heard)
 	}
 	if f&pageContent != 0 {
 		b = append(b, p.Digest[:]...)
@@ -237,7 +238,7 @@ func parsePage(raw []byte, p *Page) bool {
 		}
 	}
 	if f&pageNotices != 0 {
-		h.Notices, h.Noticed = d.count(), d.time()
+		h.Notices, h.Noticed, h.Heard = d.count(), d.time(), d.time()
 	}
 	if f&pageContent != 0 {
 		d.digest(&p.Digest)

@@ -214,7 +214,7 @@ func (u *update) pay(w *work, asked time.Time, out *Visited) {
 // settle says that nothing is owed.
 func (w *work) settle() {
 	w.Told, w.Debt, w.Missed = false, zeroDigest, 0
-	w.Notices, w.Noticed = 0, time.Time{}
+	w.Notices, w.Noticed, w.Heard = 0, time.Time{}, time.Time{}
 }
 
 // moved takes in a redirect. Where it leads becomes a page if it is one that a

@@ -59,14 +59,17 @@ func (s *Site) Append(b []byte) []byte {
 	for _, f := range s.Prior {
 		b = appendFloat(b, f)
 	}
-	sure := byte(0)
+	flags := byte(0)
 	if s.Signal.Sure {
-		sure = 1
+		flags |= 1
+	}
+	if s.Tells {
+		flags |= 2
 	}
 	for _, f := range []float32{s.Signal.Right, s.Signal.Wrong, s.Signal.Heard, s.Signal.Missed, s.Signal.Lag, float32(s.Extra)} {
 		b = appendFloat(b, f)
 	}
-	return append(b, sure)
+	return append(b, flags)
 }
 
 // ParseSite reads what Append wrote.
@@ -86,6 +89,6 @@ func ParseSite(b []byte) (s Site, err error) {
 	}
 	s.Signal = Signal{Right: next(), Wrong: next(), Heard: next(), Missed: next(), Lag: next()}
 	s.Extra = float64(next())
-	s.Signal.Sure = b[0] != 0
+	s.Signal.Sure, s.Tells = b[0]&1 != 0, b[0]&2 != 0
 	return s, nil
 }

@@ -253,6 +253,10 @@ func TestNothingIsNoNumber(t *testing.T) {
 		fresh.Known(h)
 		h.Visit(now, rng.IntN(2) == 0, later)
 		h.Confirm(now)
+		post := (&fresh.Prior{}).Under(&h.Belief)
+		if x := h.Notice(now, later, randomShare(rng), randomShare(rng)); x.Belief.Quiet < 0 || !(post.Mean() > 0) {
+			t.Fatalf("%+v after a notice: %+v", h, x)
+		}
 	}
 }
 
@@ -352,4 +356,39 @@ func ExampleThesis() {
 	// Output:
 	// 25h0m0s
 	// 0.5
+}
+
+// Whoever tells of every change teaches the rate of a page that is never
+// visited again, and a liar teaches nothing.
+func TestNoticesTeach(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	const rate = 0.5
+	learned := func(told, precision, recall float64) float64 {
+		h := fresh.History{}.Visit(epoch, false, time.Time{})
+		for at := rng.ExpFloat64() / told; at < 400; at += rng.ExpFloat64() / told {
+			h = h.Notice(epoch.Add(time.Duration(at*float64(day))), time.Time{}, precision, recall)
+		}
+		post := (&fresh.Prior{}).Under(&h.Belief)
+		return post.Mean()
+	}
+	if got := learned(rate, 1, 1); !about(got, rate, 0.2) {
+		t.Errorf("told of every change: %v changes a day, want %v", got, rate)
+	}
+	if got := learned(rate/2, 1, 0.5); !about(got, rate, 0.3) {
+		t.Errorf("told of half of them: %v changes a day, want %v", got, rate)
+	}
+	if got := learned(10, 0, 1); got > 0.01 {
+		t.Errorf("ten lies a day teach %v changes a day", got)
+	}
+
+	// What was told is not learned a second time by the visit that follows.
+	h := fresh.History{}.Visit(epoch, false, time.Time{})
+	told := h.Notice(epoch.Add(day), time.Time{}, 1, 1)
+	if told.Notices != 1 || !told.Noticed.Equal(epoch.Add(day)) {
+		t.Errorf("after a notice: %+v", told)
+	}
+	seen := told.Visit(epoch.Add(2*day), true, time.Time{})
+	if want := (fresh.Belief{Quiet: 2, Dated: 1}); seen.Belief != want || seen.Notices != 0 || !seen.Heard.IsZero() {
+		t.Errorf("after the visit: %+v, want %+v", seen.Belief, want)
+	}
 }

@@ -7,7 +7,7 @@ import "time"
 // this came to be, zero if it does not credibly say so. The first visit is no
 // change. A visit before the last one counts as one at the same time.
 func (h History) Visit(at time.Time, changed bool, modified time.Time) History {
-	h.Told, h.Notices, h.Noticed = false, 0, time.Time{}
+	h.Told = false
 	if modified.After(at) {
 		modified = at
 	}
@@ -27,6 +27,7 @@ func (h History) Visit(at time.Time, changed bool, modified time.Time) History {
 		h.Changes++
 	}
 	h.Last, h.Confirmed = at, time.Time{}
+	h.Notices, h.Noticed, h.Heard = 0, time.Time{}, time.Time{}
 	return h
 }
 
@@ -40,9 +41,15 @@ func (h *History) observe(at time.Time, changed bool, modified time.Time) {
 	switch {
 	case !changed:
 		h.Unchanged += span(from, at)
-		h.Belief.Unchanged(days(span(from, at)))
 	case !modified.IsZero() && modified.After(from):
 		h.Unchanged += span(modified, at)
+	}
+	switch {
+	case h.Notices > 0: // the belief has what was told; this is about the time since
+		h.Belief.Unchanged(days(span(h.Heard, at)))
+	case !changed:
+		h.Belief.Unchanged(days(span(from, at)))
+	case !modified.IsZero() && modified.After(from):
 		h.Belief.ChangedAt(days(span(modified, at)))
 	default:
 		h.Belief.Changed(days(span(from, at)))
@@ -59,6 +66,54 @@ func (h History) Confirm(at time.Time) History {
 		h.Confirmed = at
 	}
 	return h
+}
+
+// Notice returns the history after somebody said that the page has changed, at
+// modified if that is not zero. Precision is in what share of the cases that
+// is right, and recall what share of all changes is said like this, one by one: 0
+// where somebody is asked now and then what differs by now. Both are between 0 and 1.
+//
+// A page that is not worth a visit is learned of by that alone. A notice counts for as
+// much as it is worth, so that a liar's say nothing.
+func (h History) Notice(at, modified time.Time, precision, recall float64) History {
+	if h.Visits <= 0 {
+		return h
+	}
+	from := h.confirmed()
+	if h.Heard.After(from) {
+		from = h.Heard
+	}
+	p, r := amountOf(precision), amountOf(recall)
+	since := days(span(from, at))
+	switch {
+	case r > 0: // the silence until now has told, too
+		h.Belief.Unchanged(since * float64(r))
+		h.Belief.Dated += p
+	case !modified.IsZero() && modified.After(from) && !modified.After(at):
+		h.Belief.Unchanged(days(span(modified, at)) * float64(p))
+		h.Belief.Dated += p
+	default:
+		var b Belief
+		b.Changed(since)
+		for i, n := range b.Seen {
+			h.Belief.Seen[i] += n * p
+		}
+	}
+	if h.Notices++; h.Notices == 1 {
+		h.Noticed = at
+	}
+	if at.After(h.Heard) {
+		h.Heard = at
+	}
+	return h
+}
+
+// amountOf is a share, whatever it is made of.
+func amountOf(x float64) float32 {
+	if !(x > 0) {
+		return 0
+	}
+	return float32(min(x, 1))
 }
 
 func days(d time.Duration) float64 { return d.Hours() / 24 }

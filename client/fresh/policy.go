@@ -22,6 +22,7 @@ type History struct {
 	Belief  Belief    // in how often it changes
 	Notices int       // of a change, since it was last known to be right
 	Noticed time.Time // the first of these; zero: there are none
+	Heard   time.Time // the last
 }
 
 // A Page is what a policy is told of one page.
@@ -37,6 +38,7 @@ type Page struct {
 type Site struct {
 	Prior  Prior   // of how often its pages change
 	Signal Signal  // how well it tells of changes
+	Tells  bool    // it is listened to now: its silence means something
 	Extra  float64 // what a request to it costs above the price, since it takes only so many
 }
 

@@ -8,3 +8,13 @@ type Signal struct {
 	Lag           float32 // days from a change to its notice, on average
 	Sure          bool    // it numbers what it tells, and none is missing: its recall is exact
 }
+
+// Precision is the expected share of notices that are right.
+func (s Signal) Precision() float64 {
+	return (float64(s.Right) + .79) / (float64(s.Right) + float64(s.Wrong) + 1)
+}
+
+// Recall is the expected share of changes that are told.
+func (s Signal) Recall() float64 {
+	return (float64(s.Heard) + .5) / (float64(s.Heard) + float64(s.Missed) + 1)
+}
