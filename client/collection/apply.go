@@ -21,6 +21,10 @@ type ApplyOptions struct {
 	// visit now: false means that whoever says so is not believed, and that it
 	// owes nothing. Nil believes everybody.
 	Take func(p *Page, item *protocol.Item) bool
+
+	// Listed, if not nil, is told of each page that was visited before and is
+	// listed with a digest, as it was before this: whether it is the one that we hold.
+	Listed func(p *Page, same bool)
 }
 
 // Apply takes in a step that a source told, and stores the step's cursor in the
@@ -45,7 +49,7 @@ func (c *Collection) Apply(source uint64, step client.Step, by Signal, o ApplyOp
 		c.naming[source] = &snapshot{}
 	}
 	err := c.update(func(u *update) error {
-		s := &applying{update: u, by: by, admit: o.Admit, take: o.Take, a: &a, step: &step}
+		s := &applying{update: u, by: by, admit: o.Admit, take: o.Take, told: o.Listed, a: &a, step: &step}
 		return s.apply(source)
 	})
 	if err == nil && step.Whole && source != 0 {
@@ -66,6 +70,7 @@ type applying struct {
 	by     Signal
 	admit  func(url string) Find
 	take   func(p *Page, item *protocol.Item) bool
+	told   func(p *Page, same bool)
 	a      *Applied
 	step   *client.Step
 	source *Source   // nil for source 0
@@ -252,6 +257,9 @@ func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 			w.Importance, w.dirty = i, true
 			s.place(w)
 		}
+	}
+	if s.told != nil && s.listing() && !isNew && w.has() && !item.Digest.IsZero() {
+		s.told(&w.Page, item.Digest == w.Digest)
 	}
 	told := w.Told && !isNew
 	switch s.judge(w, isNew, item) {

@@ -123,6 +123,8 @@ type run struct {
 	sites        map[frontier.SiteID]*site
 	origins      map[string]*site
 	due          sourceHeap
+	telling      map[frontier.SiteID]bool  // sites that tell of their changes by themselves
+	resting      map[*site]struct{}        // sites that may want to be left alone, by Quiet
 	judging      sync.Mutex                // guards claims and what sites are trusted with; nothing else is locked under it
 	dirty        map[*site]struct{}        // sites whose record is to be stored
 	dirtySources map[*source]struct{}      // followed ones whose record is to be stored
@@ -136,6 +138,7 @@ type run struct {
 	enough       string                   // why the crawl is to end; empty: it is not
 
 	count  counters
+	truths truths
 	group  sync.WaitGroup     // followers
 	begun  sync.WaitGroup     // what readers have begun
 	failed error              // what it first failed with; guarded by mu
@@ -148,7 +151,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r := &run{Crawler: c, log: c.Log, began: time.Now(),
 		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
 		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}}
+		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}

@@ -21,6 +21,7 @@ func (r *run) follow(src *source) {
 	st.first = src.Polled.IsZero() || r.Once
 	r.busy++
 	r.firsts++
+	r.spoke(src)
 	r.group.Go(func() {
 		s := r.followed(src)
 		r.mu.Lock()
@@ -33,6 +34,7 @@ func (r *run) follow(src *source) {
 		if !r.Once || s.Status != http.StatusOK {
 			r.plan(src, s.At)
 		}
+		r.spoke(src) // in a crawl that ends, what it has said stands until then
 		r.dirtySources[src] = struct{}{}
 		r.rouse()
 	})
@@ -101,6 +103,7 @@ func (r *run) followed(src *source) collection.Source {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		src.Source = s
+		r.spoke(src)
 		r.dirtySources[src] = struct{}{}
 	}
 	left, last := float64(stepBurst), time.Now()
@@ -144,6 +147,11 @@ func (r *run) followed(src *source) collection.Source {
 		}
 		if !step.Cursor.IsZero() {
 			s.Cursor = step.Cursor
+		}
+		if step.Whole {
+			r.mu.Lock()
+			st.looked = now
+			r.mu.Unlock()
 		}
 		if !r.Once {
 			r.heard(src)

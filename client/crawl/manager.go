@@ -103,7 +103,8 @@ func (r *run) wake(now time.Time) time.Time {
 	if len(r.due) > 0 {
 		t := r.due[0].At
 		next = earliest(next, t)
-		for _, src := range r.due { // a crawl waits for robots.txt, without which there are no pages
+		for i := 0; r.Once && i < len(r.due); i++ { // a crawl waits for robots.txt, without which there are no pages
+			src := r.due[i]
 			idle = idle && (src.Kind != collection.Robots && !src.Polled.IsZero() || src.At.After(soon))
 		}
 	}
@@ -123,10 +124,12 @@ func (r *run) wake(now time.Time) time.Time {
 
 // quiet returns until when sites want to be left alone that have pages ready.
 func (r *run) quiet(now time.Time) (until []time.Time) {
-	for _, st := range r.sites {
-		if now.Before(st.Quiet) {
-			until = append(until, st.Quiet)
+	for st := range r.resting {
+		if !now.Before(st.Quiet) {
+			delete(r.resting, st)
+			continue
 		}
+		until = append(until, st.Quiet)
 	}
 	return until
 }
@@ -331,22 +334,19 @@ const spotCheck = 20
 // tells returns the manifest by which a site tells of its changes by itself, if
 // it does now and is believed; else 0.
 func (r *run) tells(st *site) uint64 {
-	for _, src := range st.sources {
-		if !src.busy || src.Kind != collection.ManifestRDF || src.Cursor.IsZero() || src.Fault != "" {
-			continue
-		}
-		r.judging.Lock()
-		defer r.judging.Unlock()
-		for i := range st.trust.Voices {
-			if v := &st.trust.Voices[i]; v.Name != string(collection.BySitemap) && v.Name != string(collection.ByFeed) {
-				if _, mute := v.Muted(); mute || v.Thin {
-					return 0
-				}
+	if st.tells == nil {
+		return 0
+	}
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	for i := range st.trust.Voices {
+		if v := &st.trust.Voices[i]; v.Name != string(collection.BySitemap) && v.Name != string(collection.ByFeed) {
+			if _, mute := v.Muted(); mute || v.Thin {
+				return 0
 			}
 		}
-		return src.ID
 	}
-	return 0
+	return st.tells.ID
 }
 
 // stands reports whether what is held of a page is there: else the word that it has

@@ -48,6 +48,12 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 			return r.Trust.Notice(st.trust.Voice(string(by)), now).Taken()
 		},
 	}
+	if by == collection.ByManifest {
+		r.mu.Lock()
+		last, belief := st.looked, st.Belief
+		r.mu.Unlock()
+		o.Listed = func(p *collection.Page, same bool) { r.listed(p, same, last, now, belief) }
+	}
 	done, err := r.Collection.Apply(source, step, by, o)
 	if err != nil {
 		return err
@@ -106,6 +112,7 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	if d.Duplicate {
 		r.count.Duplicates.Add(1)
 	}
+	r.seen(v, d, st.Belief)
 	r.judging.Lock()
 	defer r.judging.Unlock()
 	if t, err := http.ParseTime(v.LastModified); err == nil && v.Fault == "" && d.Before.Visits > 0 && (v.Status == http.StatusOK || v.Status == http.StatusNotModified) {

@@ -87,6 +87,7 @@ func (r *run) leave(a *harvest.Answer) {
 	if st := r.sites[a.Site]; st != nil && !now.Before(st.Quiet) {
 		st.silences = min(st.silences+1, 16)
 		st.Quiet = now.Add(min(firstQuiet<<(st.silences-1), lastQuiet))
+		r.resting[st] = struct{}{}
 		r.touch(st)
 	}
 }

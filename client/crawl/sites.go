@@ -6,6 +6,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/trust"
 )
@@ -20,6 +21,8 @@ type site struct {
 	underWay map[collection.Signal]int       // pages that are asked for because of what was told, and not judged
 	full     bool                            // a voice waits for its claims to be judged, see believe
 	muted    map[collection.Signal]time.Time // when voices fell mute in this run
+	looked   time.Time                       // when its manifest was last taken in whole
+	tells    *source                         // by which it tells of its changes by itself now; nil: by none
 	soft     softProbe
 	dirty    bool   // Trust, Shape, Delay or Quiet are other than stored
 	silences int    // in a row, see leave
@@ -85,6 +88,9 @@ func (r *run) load() error {
 func (r *run) know(s collection.Site) *site {
 	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{}, underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}}
 	r.sites[s.ID], r.origins[s.Origin] = st, st
+	if !s.Quiet.IsZero() {
+		r.resting[st] = struct{}{}
+	}
 	r.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
 	if rec, err := trust.Parse(s.Trust); err == nil { // else it begins anew
 		st.trust = rec
@@ -145,6 +151,43 @@ func (r *run) obey(st *site, now time.Time) (changed bool) {
 		r.touch(st)
 	}
 	return changed
+}
+
+// spoke takes note of whether a source tells now of its site's changes by
+// itself. The run's lock is held.
+func (r *run) spoke(src *source) {
+	st, tells := src.site, src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() && src.Fault == ""
+	switch {
+	case tells:
+		st.tells = src
+	case st.tells == src:
+		st.tells = nil
+	default:
+		return
+	}
+	if st.tells != nil {
+		r.telling[st.ID] = true
+	} else {
+		delete(r.telling, st.ID)
+	}
+	if b := st.believed(); b.Tells != (st.tells != nil) {
+		b.Tells = st.tells != nil
+		r.believes(st, b)
+	}
+}
+
+// believed is what is believed of a site's pages and of what it tells.
+func (st *site) believed() fresh.Site {
+	if st.Belief == nil {
+		return fresh.Site{}
+	}
+	return *st.Belief
+}
+
+// believes has another belief of a site. The run's lock is held.
+func (r *run) believes(st *site, b fresh.Site) {
+	st.Belief = &b
+	r.touch(st)
 }
 
 // obeys reports whether the robots.txt of a site is known and in force now.

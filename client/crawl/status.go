@@ -1,11 +1,11 @@
 package crawl
 
 import (
+	"maps"
 	"net/http"
 	"sync/atomic"
 	"time"
 
-	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/frontier"
 )
@@ -85,7 +85,7 @@ func (c *Crawler) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.Ends, s.Sites, s.Queue, s.Busy = r.enough, len(r.sites), r.front.Len(), r.busy
-	s.Followed = len(r.followedNow())
+	s.Followed = len(r.telling)
 	return s
 }
 
@@ -98,17 +98,5 @@ func (c *Crawler) Followed() map[frontier.SiteID]bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.followedNow()
-}
-
-func (r *run) followedNow() map[frontier.SiteID]bool {
-	of := map[frontier.SiteID]bool{}
-	for id, st := range r.sites {
-		for _, src := range st.sources {
-			if src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() && src.Fault == "" {
-				of[id] = true
-			}
-		}
-	}
-	return of
+	return maps.Clone(r.telling)
 }
