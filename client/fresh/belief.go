@@ -65,7 +65,7 @@ func (b *Belief) Changed(days float64) {
 	if days != days {
 		return
 	}
-	at := math.Log(max(days, minSpan)/minSpan) / logStep
+	at := math.Log(min(max(days, minSpan), oldest)/minSpan) / logStep
 	i := min(int(at), spans-1)
 	part := float32(min(max(0, at-float64(i)), 1))
 	if i == spans-1 {
@@ -80,15 +80,16 @@ func (b *Belief) Changed(days float64) {
 // ChangedAt adds that it has changed, last so many days ago: Last-Modified, or
 // what a manifest says.
 func (b *Belief) ChangedAt(ago float64) {
-	b.Unchanged(ago)
-	b.Dated++
+	b.Counted(1, ago)
 }
 
 // Counted adds that it has changed exactly n times within so many days, as a
 // site says that tells of every change.
 func (b *Belief) Counted(n int, days float64) {
-	b.Unchanged(days)
-	b.Dated += float32(max(0, n))
+	if days >= 0 && days < math.MaxFloat32 {
+		b.Unchanged(days)
+		b.Dated += float32(max(0, n))
+	}
 }
 
 // None reports whether nothing was observed.
@@ -101,43 +102,68 @@ type Prior [Points]float32
 // A Posterior is the probability of each rate: the sum is 1.
 type Posterior [Points]float64
 
-// Under returns what is believed of a page if its observations are b.
+// Under returns what is believed of a page if its observations are b. Whatever
+// b and p are made of, it is a distribution.
 func (p *Prior) Under(b *Belief) (post Posterior) {
 	prior := p
 	if *p == (Prior{}) {
 		prior = &anyPage
 	}
-	most := math.Inf(-1)
+	quiet, dated := amountSeen(b.Quiet), amountSeen(b.Dated)
 	for k := range post {
-		l := math.Inf(-1)
-		if prior[k] > 0 {
-			l = math.Log(float64(prior[k])) - grid.rate[k]*float64(b.Quiet) + grid.log[k]*float64(b.Dated)
-		}
-		post[k] = l
+		post[k] = grid.log[k]*dated - grid.rate[k]*quiet
 	}
-	for i, n := range b.Seen {
-		if n == 0 {
-			continue
-		}
-		for k := range post {
-			post[k] += float64(n) * grid.changed[k+i]
+	for i, n := range &b.Seen {
+		if n != 0 {
+			n := amountSeen(n)
+			changed := (*[Points]float64)(grid.changed[i:])
+			for k := range post {
+				post[k] += n * changed[k]
+			}
 		}
 	}
-	for _, l := range post {
-		most = max(most, l)
+	// The likelihood is measured against its best where the prior allows anything, so
+	// that there is no logarithm of the prior, and always something left.
+	most := math.Inf(-1)
+	for k, l := range &post {
+		if l > most && prior[k] > 0 {
+			most = l
+		}
+	}
+	top := 0.
+	for k, l := range &post {
+		post[k] = 0
+		if share := prior[k]; share > 0 && share <= math.MaxFloat32 && l > most-200 {
+			w := math.Exp(l-most) * float64(share)
+			if post[k] = w; w > top {
+				top = w
+			}
+		}
+	}
+	if top == 0 { // the prior allows nothing
+		return anyPage.Under(b)
 	}
 	sum := 0.
-	for k, l := range post {
-		l = math.Exp(l - most)
-		if !(l > fewest) {
-			l = 0
+	for k, w := range &post {
+		if w < fewest*top {
+			w = 0
 		}
-		post[k], sum = l, sum+l
+		post[k] = w
+		sum += w
 	}
+	sum = 1 / sum
 	for k := range post {
-		post[k] /= sum
+		post[k] *= sum
 	}
 	return post
+}
+
+// amountSeen is what counts of an observation: more than could ever be made of one page is none.
+func amountSeen(x float32) float64 {
+	if !(x > 0) {
+		return 0
+	}
+	return float64(min(x, 1e9))
 }
 
 // Mean is the expected rate, in changes a day.

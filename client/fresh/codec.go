@@ -27,13 +27,13 @@ func ParseBelief(p []byte) (b Belief, size int) {
 	if len(p) < 9 || int(p[8]) > spans || len(p) < 9+5*int(p[8]) {
 		return Belief{}, 0
 	}
-	b.Quiet, b.Dated = amount(p), amount(p[4:])
+	b.Quiet, b.Dated = readAmount(p), readAmount(p[4:])
 	size = 9 + 5*int(p[8])
 	for s := p[9:size]; len(s) > 0; s = s[5:] {
 		if s[0] >= spans {
 			return Belief{}, 0
 		}
-		b.Seen[s[0]] = amount(s[1:])
+		b.Seen[s[0]] = readAmount(s[1:])
 	}
 	return b, size
 }
@@ -42,8 +42,8 @@ func appendFloat(b []byte, f float32) []byte {
 	return binary.BigEndian.AppendUint32(b, math.Float32bits(f))
 }
 
-// amount reads a number that is 0 or more.
-func amount(p []byte) float32 {
+// readAmount reads a number that is 0 or more.
+func readAmount(p []byte) float32 {
 	f := math.Float32frombits(binary.BigEndian.Uint32(p))
 	if f >= 0 && f <= math.MaxFloat32 {
 		return f
@@ -79,11 +79,11 @@ func ParseSite(b []byte) (s Site, err error) {
 		return Site{}, errors.New("read beliefs of site: malformed")
 	}
 	for k := range s.Prior {
-		s.Prior[k] = amount(b[1+4*k:])
+		s.Prior[k] = readAmount(b[1+4*k:])
 	}
 	b = b[1+4*Points:]
 	next := func() float32 {
-		f := amount(b)
+		f := readAmount(b)
 		b = b[4:]
 		return f
 	}

@@ -39,3 +39,33 @@ func (p *Page) Fresh(now time.Time) float64 {
 	}
 	return fresh
 }
+
+// Between returns two rates between which the page's lies with a probability of
+// a share, and as likely below as above.
+func (p *Posterior) Between(share float64) (low, high float64) {
+	out := (1 - min(max(0, share), 1)) / 2
+	low, high = grid.rate[0], grid.rate[Points-1]
+	sum := 0.
+	for k, w := range p {
+		if sum <= out {
+			low = grid.rate[k]
+		}
+		if sum < 1-out {
+			high = grid.rate[k]
+		}
+		sum += w
+	}
+	return low, high
+}
+
+// Visit is what asking for a page has cost that brought so many bytes of a body, 0 for none.
+func (c Costs) Visit(body int64) float64 {
+	c = c.paid()
+	return c.Header + c.Body*float64(max(0, body))/bodyBytes
+}
+
+// Look is what asking for a manifest costs that names so many pages.
+func (c Costs) Look(pages int) float64 {
+	c = c.paid()
+	return c.Manifest + c.Entry*float64(max(0, pages))
+}

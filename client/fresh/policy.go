@@ -1,9 +1,3 @@
-// Package fresh says when a page is worth another visit: what is believed of
-// its changes, what a visit would gain, and when. It is pure mathematics: no
-// clock, no network, no state.
-//
-// All rates are in changes a day, and all ages and intervals that are numbers
-// are in days.
 package fresh
 
 import "time"

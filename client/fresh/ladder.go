@@ -1,0 +1,204 @@
+package fresh
+
+import "math"
+
+// A ladder has the ages at which a page may be visited, from the longest down, each a rung in
+// half the ratio of the rates, and what a visit at each gains and leaves: functions of
+// rate x age, so that for one page each is a sum of products.
+type ladder struct {
+	objective Objective
+	polls     bool      // a visit is every age days; else a site tells of changes
+	age       []float64 // in days
+	last      float64   // how much of the way to the last rung goes to the shortest age: of its requests
+	lastPlace float64   // and of its price
+
+	gain, bent     rungs // W = age x (gain + age x bent)
+	changed        rungs // the part of W that bodies are paid for: R1 of polls
+	stale, mean    rungs // share of time; days outdated in parts of the age
+	visits, bodies rungs // in one age
+	unseen         rungs // what Harmonic costs
+}
+
+const (
+	rungStep = logStep / 2
+	maxRungs = 136
+	offset   = maxRungs / 2
+)
+
+// rungs is a function of rate x age: at rung n it begins at [n%2][offset-n/2].
+type rungs [2][Points + offset]float64
+
+func (r *rungs) at(n, first, last int) []float64 {
+	return r[n&1][offset-n/2+first : offset-n/2+last]
+}
+
+func newLadder(o Objective, longest, shortest float64) *ladder {
+	l := &ladder{objective: o, polls: true}
+	l.ages(longest, shortest)
+	for n := range products {
+		x := l.product(n)
+		fresh, stale := freshPart(x), stalePart(x)
+		l.set(n, point{gain: o.Fresh*fresh + o.Harmonic*stale, bent: o.Age * agePart(x), changed: x * fresh,
+			stale: stale, mean: ageMean(x), visits: 1, bodies: -math.Expm1(-x), unseen: unseenPart(x) - stale})
+	}
+	return l
+}
+
+func (l *ladder) ages(longest, shortest float64) {
+	n := min(max(0, math.Ceil(math.Log(longest/max(shortest, youngest))/rungStep)), maxRungs-1)
+	for i := range int(n) + 1 {
+		l.age = append(l.age, longest*math.Exp(-rungStep*float64(i)))
+	}
+	l.last, l.lastPlace = 1, 1
+	if i := len(l.age) - 1; i > 0 && shortest > l.age[i] {
+		l.last = (1/shortest - 1/l.age[i-1]) / (1/l.age[i] - 1/l.age[i-1])
+		l.lastPlace = math.Log(l.age[i-1]/shortest) / rungStep
+	}
+}
+
+// A point is what all rungs have at one product of a rate and an age.
+type point struct{ gain, bent, changed, stale, mean, visits, bodies, unseen float64 }
+
+// products is how many products of a rate and an age there are.
+const products = 2 * (Points + offset)
+
+// product is one of them: they grow in the ratio of the rungs.
+func (l *ladder) product(n int) float64 {
+	return slowest * l.age[0] * math.Exp(rungStep*float64(n-1-2*offset))
+}
+
+func (l *ladder) set(n int, p point) {
+	s, i := (n+1)%2, n/2
+	l.gain[s][i], l.bent[s][i], l.changed[s][i] = p.gain, p.bent, p.changed
+	l.stale[s][i], l.mean[s][i], l.unseen[s][i] = p.stale, p.mean, p.unseen
+	l.visits[s][i], l.bodies[s][i] = p.visits, p.bodies
+}
+
+// support returns the first rate that is believed possible, and the one after the last.
+func (p *Posterior) support() (first, last int) {
+	for last = Points; last > 1 && p[last-1] == 0; last-- {
+	}
+	for first < last-1 && p[first] == 0 {
+		first++
+	}
+	return first, last
+}
+
+// A bid is a page as a ladder sees it.
+type bid struct {
+	belief       []float64 // within its support
+	first, last  int
+	importance   float64
+	header, body float64
+	loss         bool // it is asked what it costs not to visit it
+}
+
+func newBid(p *Posterior, importance, header, body float64) bid {
+	first, last := p.support()
+	return bid{belief: p[first:last], first: first, last: last, importance: importance, header: header, body: body}
+}
+
+// rung is the price at which a page is visited at a rung, and what that comes to.
+func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
+	age := l.age[n]
+	stale, mean := sums(b.belief, l.stale.at(n, b.first, b.last), l.mean.at(n, b.first, b.last))
+	var gain float64
+	visits := 1.
+	switch {
+	case !l.polls:
+		gain, visits = sums(b.belief, l.gain.at(n, b.first, b.last), l.visits.at(n, b.first, b.last))
+	case l.objective.Fresh == 0:
+		gain = l.objective.Harmonic * stale
+	default:
+		gain = sum(b.belief, l.gain.at(n, b.first, b.last))
+	}
+	if l.objective.Age > 0 {
+		gain += age * sum(b.belief, l.bent.at(n, b.first, b.last))
+	}
+	cost := b.header
+	spend := b.header * visits
+	if b.body > 0 {
+		changed, bodies := sums(b.belief, l.changed.at(n, b.first, b.last), l.bodies.at(n, b.first, b.last))
+		cost += b.body * changed
+		spend += b.body * bodies
+	}
+	a = amount{spend: spend / age, requests: visits / age, stale: b.importance * stale, age: b.importance * mean * age}
+	if b.loss {
+		a.loss = l.objective.Fresh*a.stale + l.objective.Age*a.age
+		if l.objective.Harmonic > 0 {
+			a.loss += l.objective.Harmonic * b.importance * sum(b.belief, l.unseen.at(n, b.first, b.last))
+		}
+	}
+	return b.importance * age * gain / cost, a
+}
+
+// climb adds what a page that is polled asks for at all prices above a floor.
+func (l *ladder) climb(b *bid, floor float64, d *demand) {
+	price, a := l.rung(0, b)
+	d.base.add(1, a)
+	l.down(b, floor, d, place(price), a, nil)
+}
+
+// hear adds what a page asks for of whose changes its site tells, and which is
+// visited at the first rung of polls whatever it says.
+func (l *ladder) hear(polls *ladder, b *bid, floor float64, d *demand) {
+	_, least := polls.rung(0, b)
+	d.base.add(1, least)
+	price, a := l.rung(0, b)
+	a = a.within(&least)
+	at := place(price)
+	d.rise(at, at, a.less(least))
+	l.down(b, floor, d, at, a, &least)
+}
+
+// down adds what it asks for below a place, at which that is a: as much as least, and no staler.
+func (l *ladder) down(b *bid, floor float64, d *demand, at float64, a amount, least *amount) {
+	for n := 1; n < len(l.age) && at > floor; n++ {
+		price, next := l.rung(n, b)
+		if least != nil {
+			next = next.within(least)
+		}
+		below := place(price)
+		if below > at {
+			below = at
+		}
+		if n == len(l.age)-1 { // not all of the way
+			below = at - (at-below)*l.lastPlace
+			next = a.plus(l.last, next.less(a))
+		}
+		d.rise(at, below, next.less(a))
+		at, a = below, next
+	}
+}
+
+// sum is the mean over a belief, and sums two of them at once: independent chains of additions.
+func sum(p, f []float64) float64 {
+	f = f[:len(p)]
+	var a, b float64
+	k := 0
+	for ; k+1 < len(p); k += 2 {
+		a += p[k] * f[k]
+		b += p[k+1] * f[k+1]
+	}
+	if k < len(p) {
+		a += p[k] * f[k]
+	}
+	return a + b
+}
+
+func sums(p, f, g []float64) (x, y float64) {
+	f, g = f[:len(p)], g[:len(p)]
+	var a, b float64
+	k := 0
+	for ; k+1 < len(p); k += 2 {
+		x += p[k] * f[k]
+		y += p[k] * g[k]
+		a += p[k+1] * f[k+1]
+		b += p[k+1] * g[k+1]
+	}
+	if k < len(p) {
+		x += p[k] * f[k]
+		y += p[k] * g[k]
+	}
+	return x + a, y + b
+}

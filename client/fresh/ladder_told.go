@@ -1,0 +1,188 @@
+package fresh
+
+import "math"
+
+// many is how many notices without a visit are counted one by one.
+const many = 48
+
+// newTold is the ladder of a site that tells of changes. Its ages are those of silence: a rung is
+// the index h that a page has after so many days without a notice. It is visited as soon as its index is h, and
+// that is after t_i days if i notices have come. With the notices a Poisson stream of
+// the rate gamma, of which a share p is right, and z = alpha + gamma,
+//
+//	days between visits    1/gamma sum of P(i+1, gamma t_i)
+//	of them, right         1/z     sum of ((1-p) gamma/z)^i P(i+1, z t_i)
+//
+// which are the sums of GREEDY-NCIS (see [Objective.Notified]) for any order of the t_i. Visits
+// that find a change are as many as changes that a right copy meets.
+//
+// What the site says may also be of no use, so that the page is polled: all is the mean of both.
+//
+// A notice may be worth more than many days of silence, so that the ages go on beyond the longest.
+func newTold(o Objective, v voice, shortest float64) *ladder {
+	l := &ladder{objective: o}
+	l.ages(days(farthest), shortest)
+	t := newTeller(v.precision, v.recall)
+	cycle := t.late
+	if o.Fresh > 0 || o.Harmonic > 0 {
+		cycle = t.sooner(o, v.useful, l)
+	}
+	for n := range products {
+		x := l.product(n)
+		p, stale := cycle(n, x), stalePart(x)
+		poll := point{gain: o.Fresh*freshPart(x) + o.Harmonic*stale, bent: agePart(x), changed: x * freshPart(x),
+			stale: stale, unseen: stale, mean: ageMean(x), visits: 1, bodies: -math.Expm1(-x)}
+		p.bent, poll.bent = o.Age*p.bent, o.Age*poll.bent
+		l.set(n, p.toward(poll, 1-v.useful))
+	}
+	return l
+}
+
+func (p point) toward(q point, part float64) point {
+	for _, f := range []struct {
+		from *float64
+		to   float64
+	}{{&p.gain, q.gain}, {&p.bent, q.bent}, {&p.changed, q.changed}, {&p.stale, q.stale}, {&p.mean, q.mean},
+		{&p.visits, q.visits}, {&p.bodies, q.bodies}, {&p.unseen, q.unseen}} {
+		*f.from += part * (f.to - *f.from)
+	}
+	return p
+}
+
+// sooner is for the parts of the objective for which a notice is at once worth more than silence.
+func (t *teller) sooner(o Objective, useful float64, l *ladder) func(n int, x float64) point {
+	// The index after a time with so many notices at its beginning, and with no time at all.
+	said := func(age float64, notices int) float64 {
+		silent, told := t.alpha*age, float64(notices)
+		_, v := t.at(silent + told*t.jump)
+		return o.Fresh*v + o.Harmonic*t.harmonic(v, silent+told*t.precision)
+	}
+	index := func(age float64, notices int) float64 {
+		return useful*said(age, notices) + (1-useful)*age*(o.Fresh*freshPart(age)+o.Harmonic*stalePart(age))
+	}
+	var at [many + 1]float64
+	var after [many + 1][products]float64
+	var xs [products]float64
+	for i := range at {
+		at[i] = index(0, i)
+		for n := range xs {
+			xs[n] = l.product(n)
+			after[i][n] = max(index(xs[n], i), after[i][max(0, n-1)])
+		}
+	}
+	return func(n int, x float64) point {
+		h := after[0][n]
+		var ages [many + 1]float64
+		i := 0
+		for ; i <= many && (i == 0 || at[i] < h); i++ {
+			ages[i] = within(&after[i], &xs, h)
+		}
+		every, right := t.cycle(ages[:i])
+		if i > many { // so many that they come as expected
+			every = max(right, evenAge(index, t.gamma, h, x))
+		}
+		_, v := t.at(t.alpha * x)
+		stale := bounded(1-right/every, 1)
+		return point{gain: said(x, 0) / x, bent: t.silent(x) / (x * x), changed: v, stale: stale, unseen: stale,
+			mean: ageMean(outdatedFor(stale)) * every / x, visits: x / every, bodies: right * x / every}
+	}
+}
+
+// within is where a growing function is h: on a straight line of its logarithm between two products.
+func within(f, x *[products]float64, h float64) float64 {
+	low, high := 0, products-1
+	switch {
+	case f[low] >= h:
+		return x[low]
+	case !(f[high] > h):
+		return x[high]
+	}
+	for high-low > 1 {
+		if mid := (low + high) / 2; f[mid] >= h {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	part := math.Log(h/f[low]) / math.Log(f[high]/f[low])
+	if !(part >= 0 && part <= 1) { // below it is 0
+		part = 1
+	}
+	return x[low] * math.Exp(part*rungStep)
+}
+
+// evenAge is the age at which the index is h if notices come as often as expected.
+func evenAge(index func(float64, int) float64, gamma, h, most float64) float64 {
+	low, high := 0., most
+	for high-low > 1e-3*high {
+		mid := (low + high) / 2
+		if index(mid, int(min(gamma*mid, 1<<30))) >= h {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
+}
+
+// cycle is how many days of D = 1 pass between visits that are made after some age with each number
+// of notices, and for how many of them the copy is right.
+func (t *teller) cycle(ages []float64) (every, right float64) {
+	z := t.alpha + t.gamma
+	part := 1.
+	for i, age := range ages {
+		every += arrived(i, t.gamma*age)
+		right += part * arrived(i, z*age)
+		part *= (1 - t.precision) * t.gamma / z
+	}
+	return every / t.gamma, right / z
+}
+
+// arrived is the probability of more than i events where y are expected.
+func arrived(i int, y float64) float64 {
+	if i == 0 {
+		return -math.Expm1(-y)
+	}
+	if y > 700 {
+		return 1
+	}
+	term := math.Exp(-y)
+	rest := 1 - term
+	for k := 1; k <= i; k++ {
+		term *= y / float64(k)
+		rest -= term
+	}
+	return max(0, rest)
+}
+
+// outdatedFor is the x at which a page that is polled is outdated for a share of the time.
+func outdatedFor(stale float64) float64 {
+	low, high := 0., 1e12
+	for range 80 {
+		mid := (low + high) / 2
+		if low == 0 || high > 4*low {
+			mid = max(1e-12, math.Sqrt(low)*math.Sqrt(high))
+		}
+		if stalePart(mid) >= stale {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
+}
+
+// late is for the part Age alone, for which a page is worth a visit only some time after a notice: after d
+// days, when p d (d/2 + p/D) is what it is after a silence.
+func (t *teller) late(_ int, x float64) point {
+	h := t.silent(x)
+	d := min(2*h/t.precision/(t.precision+math.Sqrt(t.precision*t.precision+2*h/t.precision)), x)
+	z := t.alpha + t.gamma
+	every := d - math.Expm1(-t.gamma*(x-d))/t.gamma
+	notice := -math.Expm1(-z*(x-d)) * t.gamma / z // that is the first, of a page that has not changed before it
+	right := min(every, -math.Expm1(-z*x)/z-notice*(1-t.precision)*math.Expm1(-z*d)/z)
+	age := notice*t.precision*d*d/2 + every*every*ageMean(t.alpha*every)
+	stale := 1 - right/every
+	return point{bent: h / (x * x), changed: x * freshPart(x), stale: stale, unseen: stale,
+		mean: age / every / x, visits: x / every, bodies: right * x / every}
+}

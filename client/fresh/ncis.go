@@ -1,0 +1,352 @@
+package fresh
+
+import "math"
+
+// What a notice is worth, and what silence (GREEDY-NCIS: Busa-Fekete et al., WWW 2025,
+// derived anew).
+//
+// A page changes at the rate D. Its site tells of a change with the probability r, its
+// recall, and besides of nothing at the rate nu: notices come at the rate gamma = r D + nu, of
+// which a share p = r D / gamma is right, and changes that nobody tells of at alpha = (1-r) D.
+// After tau days with n notices the copy is right with the probability
+//
+//	exp(-x)    x = alpha tau + n L    L = -ln(1-p) = ln(gamma/nu)
+//
+// Since x only grows, the page is worth a visit from a level x on. Visits at that level take psi(x) days
+// from one to the next, and find the copy right for w(x) of them, in the mean:
+//
+//	psi(x) = 1/gamma   sum over i <= x/L of P(i+1, kappa y)                      y = x - i L
+//	w(x)   = 1/(D+nu)  sum over i <= x/L of (nu/(D+nu))^i P(i+1, (1+kappa) y)    kappa = gamma/alpha
+//
+// with P(k, y) the probability of k events or more where y are expected. The index of a cost
+// c(x) is ∫0..x psi(u) c'(u) du, as it is ∫ u c'(u) du for polling, where psi is the age. For
+// Fresh, with c = 1 - e^-x, it is
+//
+//	V(x) = w - e^-x psi = ∫0..x e^-u psi(u) du    which ends at 1/D
+//
+// Harmonic has no level: its cost, E[1 + 1/2 + ... + 1/k] of k unseen changes, is
+// ∫0..1 (1 - E[(1-s)^k])/s ds, the sum of those of Fresh for pages of which only a share s of
+// the changes counts. So is its index, if each of them had its own visits: ∫ V_s/s ds, with
+// s alpha and s p for alpha and p. That is right at either end: (x - 1 + e^-x)/D for
+// polling, and n/D after n notices if all is told and all is right. In between
+// it is computed from the integrand at both ends, V and ∫0..m psi_0 with m = alpha tau + n p
+// and the psi of steps p: the curve between is taken for one of polling, which is
+// within an eighth.
+
+// A teller has what all pages of a site share, for D = 1.
+type teller struct {
+	precision, recall float64
+	alpha, gamma      float64
+	jump              float64 // L
+	kappa             float64
+	terms             int
+
+	// Beyond as many terms psi is taken for the line that it goes towards: what
+	// is left of its steps weighs no more than (1-p)^terms.
+	slope, lift  float64
+	endPsi, endV float64 // as they end; 0: not yet computed
+
+	// Of ∫ psi_0, which is exact up to the first step, and of a line after it.
+	half, bend, first float64
+}
+
+// newTeller takes shares between 0 and 1, recall at most mostRecall.
+func newTeller(precision, recall float64) *teller {
+	t := &teller{precision: min(max(precision, 1e-9), 1-1e-9), recall: recall}
+	t.alpha, t.gamma = 1-recall, recall/t.precision
+	t.jump = -math.Log1p(-t.precision)
+	t.kappa = t.gamma / t.alpha
+	t.slope = 1 / (t.alpha + t.gamma*t.jump)
+	t.lift = t.gamma * t.jump * t.jump * t.slope * t.slope / 2
+	switch {
+	case t.precision < 0.82:
+		t.terms = 4
+	case t.precision < 0.9:
+		t.terms = 3
+	default:
+		t.terms = 2
+	}
+	t.half, t.bend = recall*t.precision/2, 2/(t.alpha*t.precision)
+	t.first = t.beforeFirst(t.precision) - t.line(t.precision)
+	return t
+}
+
+// at returns psi and V at a level.
+func (t *teller) at(x float64) (psi, v float64) { return t.level(x, math.Exp(-x)) }
+
+// level is at where e^-x is known.
+func (t *teller) level(x, right float64) (psi, v float64) {
+	z := 1 + t.kappa
+	if x*z < 0.05 && x < t.jump { // small differences of large numbers: their series
+		y := t.kappa * x
+		psi = x / t.alpha * (1 - y/2*(1-y/3*(1-y/4)))
+		v = x * x / t.alpha * (1./2 - x*((1+z)/6-x*((1+z*(1+z))/24-x*(1+z*(1+z*(1+z)))/120)))
+		return psi, v
+	}
+	end := float64(t.terms) * t.jump
+	if x <= end {
+		return t.sums(x, right)
+	}
+	if t.endV == 0 {
+		t.endPsi, t.endV = t.sums(end, math.Exp(-end))
+	}
+	return max(t.endPsi, x*t.slope+t.lift), max(t.endV, 1-right*((x+1)*t.slope+t.lift))
+}
+
+func (t *teller) sums(x, right float64) (psi, v float64) {
+	z, ratio := 1+t.kappa, t.kappa/(1+t.kappa)
+	part, keep := ratio, 1.
+	for i, y := 0, x; i < t.terms && y > 0; i++ {
+		told := math.Exp(-t.kappa * y)
+		psi += more(i, t.kappa*y, told)
+		v += keep * part * more(i, z*y, told*right/keep)
+		part, keep = part*ratio, keep*(1-t.precision)
+		y -= t.jump
+	}
+	return psi / t.gamma, max(0, v-right*psi) / t.gamma
+}
+
+// more is the probability of more than i events where y are expected, none is one of none.
+func more(i int, y, none float64) float64 {
+	switch i {
+	case 0:
+		return 1 - none
+	case 1:
+		return 1 - none*(1+y)
+	case 2:
+		return 1 - none*(1+y*(1+y/2))
+	}
+	return 1 - none*(1+y*(1+y/2*(1+y/3)))
+}
+
+// harmonic is that index, of V and of the changes that are expected to be unseen.
+func (t *teller) harmonic(v, unseen float64) float64 {
+	if !(v > 0) {
+		return 0
+	}
+	whole := 0.
+	if unseen <= t.precision {
+		whole = t.beforeFirst(unseen)
+	} else {
+		whole = t.first + t.line(unseen)
+	}
+	return math.Sqrt(whole*v) * bends.at(math.Sqrt(v/whole))
+}
+
+func (t *teller) beforeFirst(m float64) float64 {
+	y := t.kappa * m
+	if y < small {
+		return m * stalePart(y) / t.gamma
+	}
+	return (m - (1-math.Exp(-y))/t.kappa) / t.gamma
+}
+
+func (t *teller) line(m float64) float64 { return m*m/2 + t.half*(m-(1-math.Exp(-t.bend*m))/t.bend) }
+
+// A curve between two ends a and b is taken for R1(s x)/s², whose integral is the
+// mean sqrt(a b) times this function of sqrt(b/a).
+type bend [65]float64
+
+var bends = newBends()
+
+func newBends() (c bend) {
+	last := len(c) - 1
+	c[0], c[last] = math.Sqrt2, 1
+	for i := 1; i < last; i++ {
+		low, high := 0., 1e3
+		for range 60 {
+			x := (low + high) / 2
+			if math.Sqrt(2*freshPart(x)/x) > float64(i)/float64(last) {
+				low = x
+			} else {
+				high = x
+			}
+		}
+		c[i] = stalePart(low) / math.Sqrt(low*freshPart(low)/2)
+	}
+	return c
+}
+
+func (c *bend) at(x float64) float64 {
+	x = min(max(x, 0), 1) * float64(len(c)-1)
+	i := min(int(x), len(c)-2)
+	return c[i] + (x-float64(i))*(c[i+1]-c[i])
+}
+
+// silent is the index of Age where nobody has said anything, for D = 1: cycles end with the first
+// notice that is right, and until then the copy grows old by changes that nobody tells of.
+func (t *teller) silent(age float64) float64 {
+	r := t.recall
+	if r*age < 1e-3 {
+		return age * age * agePart(t.alpha*age) * (1 - r*age*3/8)
+	}
+	return age / r * (stalePart(r*age) + stalePart(t.alpha*age) - stalePart(age))
+}
+
+// A Hearing is what was heard of one page since it was last known to be right.
+type Hearing struct {
+	Age     float64 // days since
+	Notices int
+	Since   float64 // days since the first of them
+}
+
+// Notified is the index of a page of importance 1 of which p is believed, age
+// days after its copy was last known to be right and with so many notices since that it has
+// changed, from a site of which s is believed: the mean over all of that. It grows with
+// the age, and is At for a site that is silent or of no use. Where it matters when the
+// notices came, they came evenly.
+func (o Objective) Notified(p *Posterior, s Signal, age float64, notices int) float64 {
+	return o.Heard(p, s, evenly(age, notices))
+}
+
+func evenly(age float64, notices int) Hearing {
+	n := float64(max(0, notices))
+	return Hearing{Age: age, Notices: notices, Since: age * (n / (n + 1))}
+}
+
+// Heard is Notified for somebody who knows when the first notice came. That matters to the part
+// Age: a copy that has been outdated for d days for sure has d²/2 + d/D.
+func (o Objective) Heard(p *Posterior, s Signal, h Hearing) float64 {
+	return o.weights().heard(p, s, 0, h)
+}
+
+func (h Hearing) bounded() Hearing {
+	h.Age = bounded(h.Age, oldest)
+	h.Since = min(bounded(h.Since, oldest), h.Age)
+	h.Notices = min(max(h.Notices, 0), 1<<20)
+	return h
+}
+
+// A voice is what a Signal says of the notices of one page.
+type voice struct {
+	useful            float64 // how likely it is that they are worth hearing; if so:
+	precision, recall float64
+	flood             float64 // how likely it is that the wrong ones come to all pages alike,
+	noise             float64 // and how many then, a page and day
+}
+
+// teller is the same for all rates if the wrong notices are a share of all.
+func (v *voice) teller(rate float64) *teller {
+	wrong := v.recall * (1 - v.precision) / v.precision
+	if v.flooded() {
+		wrong += v.flood * (v.noise/rate - wrong)
+	}
+	return newTeller(v.recall/(v.recall+wrong), v.recall)
+}
+
+// flooded reports whether it makes a difference.
+func (v *voice) flooded() bool { return v.flood > 0.02 && v.noise > 0 && v.precision < 0.9 }
+
+// heard is the index less body x the part of the changes that a visit meets, as in at.
+func (o Objective) heard(p *Posterior, s Signal, body float64, h Hearing) float64 {
+	return o.hearing(p, s.voice(h.Notices), body, h.bounded())
+}
+
+func (o Objective) hearing(p *Posterior, v voice, body float64, h Hearing) (w float64) {
+	if v.useful < 1 {
+		w = (1 - v.useful) * o.at(p, body, h.Age)
+	}
+	if v.useful > 0 {
+		w += v.useful * o.told(p, v, body, h)
+	}
+	return w
+}
+
+func (o Objective) told(p *Posterior, v voice, body float64, h Hearing) (w float64) {
+	n := float64(h.Notices)
+	t, each := v.teller(1), v.flooded()
+	wrong := math.Exp(-n * t.jump)
+	for k, share := range p {
+		if share < 1e-7 {
+			continue
+		}
+		rate := grid.rate[k]
+		if each {
+			t = v.teller(rate)
+			wrong = math.Exp(-n * t.jump)
+		}
+		silent := t.alpha * rate * h.Age
+		if o.Fresh > 0 || o.Harmonic > 0 || body > 0 {
+			_, fresh := t.level(silent+n*t.jump, wrong*math.Exp(-silent))
+			gain := o.Fresh * fresh
+			if o.Harmonic > 0 {
+				gain += o.Harmonic * t.harmonic(fresh, silent+n*t.precision)
+			}
+			w += share * (gain/rate - body*fresh)
+		}
+		if o.Age > 0 {
+			age := t.silent(rate*h.Age) / (rate * rate)
+			if n > 0 {
+				quiet := math.Exp(-t.alpha * rate * (h.Age - h.Since))
+				age += (1 - wrong) * quiet * h.Since * (h.Since/2 + min(n*t.precision, 1)/rate)
+			}
+			w += share * o.Age * age
+		}
+	}
+	return w
+}
+
+// AgeNotified is the least age at which Notified is need or more, +Inf if it never is.
+func (o Objective) AgeNotified(p *Posterior, s Signal, notices int, need float64) float64 {
+	return o.weights().ageHeard(p, s, 0, need, notices, func(age float64) Hearing { return evenly(age, notices) })
+}
+
+// AgeHeard is the least age, h.Age or more, at which Heard is need or more if nothing
+// more is heard, +Inf if it never is.
+func (o Objective) AgeHeard(p *Posterior, s Signal, h Hearing, need float64) float64 {
+	h = h.bounded()
+	return max(h.Age, o.weights().ageHeard(p, s, 0, need, h.Notices, func(age float64) Hearing {
+		return Hearing{Age: age, Notices: h.Notices, Since: max(0, h.Since+age-h.Age)}
+	}))
+}
+
+func (o Objective) ageHeard(p *Posterior, s Signal, body, need float64, notices int, at func(age float64) Hearing) float64 {
+	if !(need > 0) {
+		return 0
+	}
+	v := s.voice(notices)
+	if v.useful == 0 {
+		return o.ageAt(p, body, need)
+	}
+	value := func(age float64) float64 { return o.hearing(p, v, body, at(age).bounded()) }
+	if value(0) >= need {
+		return 0
+	}
+	return crossed(value, need, min(max(o.ageAt(p, body, need), youngest), oldest))
+}
+
+// crossed is the least age at which a value that grows with it is need or more, to a few
+// millionths; +Inf if it never is. It begins at a guess, and takes the secant of the
+// logarithms, since a value is nearly a power of the age; where that leads out of what is left, half.
+func crossed(value func(float64) float64, need, guess float64) float64 {
+	const near = 1e-6
+	off := func(x float64) float64 { return math.Log(max(value(math.Exp(x)), 1e-300) / need) }
+	bottom, top := math.Log(youngest), math.Log(oldest)
+	low, high := bottom-1, top+1
+	x, slope := math.Log(guess), 1.5
+	var lastX, lastF float64
+	for n := range 200 {
+		f := off(x)
+		if f >= 0 {
+			high = x
+		} else {
+			low = x
+		}
+		switch {
+		case f < 0 && x >= top:
+			return math.Inf(1)
+		case high-low <= 4*near || f >= 0 && (f < 4*near || x <= bottom):
+			return math.Exp(high)
+		}
+		if n > 0 {
+			slope = (f - lastF) / (x - lastX)
+		}
+		lastX, lastF = x, f
+		next := x - min(max(f/slope, -3), 3) + near
+		if !(next > low && next < high) || n > 20 {
+			next = (max(low, bottom) + min(high, top)) / 2
+		}
+		x = min(max(next, bottom), top)
+	}
+	return math.Exp(high)
+}
