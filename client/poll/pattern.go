@@ -1,0 +1,137 @@
+package poll
+
+import "math"
+
+// What is believed before anything is seen: an item a day, worth half an item of
+// evidence. How much the hours differ is learned in steps, each shrunk towards the one before as
+// a Gamma prior of that shape does: hours of the day with their neighbours towards the mean, each for
+// itself towards that, days of the week towards the mean, and hours of the week towards
+// the product. The shapes are those that did well on synthetic feeds of many seeds; half or
+// twice of each changes the delay by less than 1 %.
+const (
+	priorItems = .5
+	priorRate  = 1.
+	nearShape  = 1.
+	hourShape  = 5.
+	dayShape   = 8.
+	cellShape  = 20.
+	lateShape  = 20.  // of the last days' rate beside that of all the time that is remembered: sources wake up, and fall asleep
+	lowestRate = 1e-3 // no source is lost for ever (A10): an item in three years,
+	lowestHour = .02  // and no hour, beside the mean of its source
+)
+
+// near is how much an hour's neighbours tell of it.
+func near(distance int) float64 { return [...]float64{1, .6, .14, .01}[distance] }
+
+const farthest = 3 // hours that are neighbours
+
+// A pattern is the rates of a record in parts.
+type pattern struct {
+	mean float64 // items a day
+	hour [24]float64
+	day  [7]float64 // both beside the mean
+	cell [Hours]float64
+}
+
+func (r *Record) pattern() (p pattern) {
+	var days [Hours]float64
+	each(r.from, r.Last, func(h int, d float64) { days[h] += d })
+	n, all := 0., 0.
+	for h, c := range r.count {
+		n, all = n+float64(c), all+days[h]
+	}
+	p.mean = max((n+priorItems)/(all+priorItems/priorRate), lowestRate)
+
+	var seen, expected [24]float64
+	for h, c := range r.count {
+		seen[h%24] += float64(c)
+		expected[h%24] += p.mean * days[h]
+	}
+	for h := range p.hour {
+		n, m := nearShape, nearShape
+		for d := -farthest; d <= farthest; d++ {
+			w := near(max(d, -d))
+			n += w * seen[(h+d+24)%24]
+			m += w * expected[(h+d+24)%24]
+		}
+		around := n / m
+		p.hour[h] = around * (hourShape + seen[h]) / (hourShape + around*expected[h])
+	}
+	level(p.hour[:])
+
+	var seenDay, expectedDay [7]float64
+	for h, c := range r.count {
+		seenDay[h/24] += float64(c)
+		expectedDay[h/24] += p.mean * p.hour[h%24] * days[h]
+	}
+	for d := range p.day {
+		p.day[d] = (dayShape + seenDay[d]) / (dayShape + expectedDay[d])
+	}
+	level(p.day[:])
+
+	for h, c := range r.count {
+		m := p.mean * p.hour[h%24] * p.day[h/24]
+		p.cell[h] = max(m*(cellShape+float64(c))/(cellShape+m*days[h]), lowestHour*p.mean)
+	}
+	late := (lateShape + float64(r.lately)) / (lateShape + p.mean*float64(r.latelyDays))
+	late = max(late, lowestRate/p.mean)
+	p.mean *= late
+	for h := range p.cell {
+		p.cell[h] *= late
+	}
+	return p
+}
+
+// level divides numbers by their mean.
+func level(x []float64) {
+	sum := 0.
+	for _, v := range x {
+		sum += v
+	}
+	for i := range x {
+		x[i] *= float64(len(x)) / sum
+	}
+}
+
+// Rates are what is expected of a source, by what is known of it. All are above 0 (A10).
+func (r *Record) Rates() *Rates {
+	p := r.pattern()
+	return NewRates(&p.cell)
+}
+
+// Daily is what is expected in each hour of the day, in items a day (A06).
+func (r *Record) Daily() (perDay [24]float64) {
+	p := r.pattern()
+	for h, x := range p.hour {
+		perDay[h] = p.mean * x
+	}
+	return perDay
+}
+
+// shares are weights of the hours of the day and the days of the week, as
+// sixteenths of a power of two: 0 is that of the mean.
+type shares [24 + 7]int8
+
+func (p *pattern) shares() (s shares) {
+	for i := range s {
+		x := 0.
+		if i < 24 {
+			x = p.hour[i]
+		} else {
+			x = p.day[i-24]
+		}
+		s[i] = int8(min(max(math.Round(16*math.Log2(max(x, lowestHour))), -127), 127))
+	}
+	return s
+}
+
+func (s *shares) weights() (w [Hours]float64) {
+	var one [24 + 7]float64
+	for i, x := range s {
+		one[i] = math.Exp2(float64(x) / 16)
+	}
+	for h := range w {
+		w[h] = one[h%24] * one[24+h/24]
+	}
+	return w
+}

@@ -1,0 +1,185 @@
+// Package poll says when to ask a source that lists what is new: a feed, a
+// sitemap, a manifest. It is pure: no clock, no network, no state.
+//
+// What polls have shown of a source is a [Record]: a small value that knows how
+// many items come at which hour of the week. A [Policy] makes of it when the next
+// poll is worth its cost, or which of many sources to ask first, and a [Schedule] keeps
+// the manners:
+//
+//	rec = rec.Poll(poll.Poll{At: now, New: 3, Window: 15})
+//	src := poll.Source{Record: &rec}
+//	next := poll.Schedule{}.Next(&src, price, now)
+//
+// With a price of 0.01 item-days, a source of ten items a day is asked about once an hour, one
+// of an item a day every three and a half hours, and one of an item a month every day.
+//
+// An item is whatever the source lists: an article of a feed, a page that a
+// manifest says has changed (A13). Rates are in items a day, gains in item-days: as
+// many items as became known so many days earlier. Hours are those of UTC.
+package poll
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// A Source is what a policy is told of one source.
+type Source struct {
+	Record *Record // nil: it was never asked
+	Rates  *Rates  // what is expected of it; nil: what the record has learned. Many calls for one record are faster with Record.Rates() here
+
+	Weight float64 // of one item beside those of others: its importance, or Subscribed; 0 means 1
+	Cost   float64 // of one poll, in the unit of the price; 0 means 1
+}
+
+// A Policy says when sources are asked. It has no state: it may be used by many
+// goroutines, and keeps none of what it is given.
+type Policy interface {
+	Name() string
+
+	// Rank is how much speaks for asking a source now, 0 or more. Whoever can ask only k
+	// sources takes the k that rank highest. Ranks of different policies have
+	// different units.
+	Rank(s *Source, now time.Time) float64
+
+	// Next is the earliest time at which a poll is worth its cost at a price
+	// in item-days of weight 1 for each unit of cost; the zero time means at once. Only
+	// Index, Ahead and MinimumDelay go by the price; the others have a rule of their own.
+	Next(s *Source, price float64, now time.Time) time.Time
+}
+
+// Subscribed is the weight of a source's items by how many subscribers it has
+// (A08): c is what each adds, 0 where their number is unknown.
+func Subscribed(c float64, subscribers int) float64 {
+	w := 1 + c*float64(max(0, subscribers))
+	if !(w > 0) {
+		return 1
+	}
+	return min(w, most)
+}
+
+// Named returns a policy by its name, with all its settings 0.
+func Named(name string) (Policy, error) {
+	for _, p := range Policies() {
+		if p.Name() == name {
+			return p, nil
+		}
+	}
+	names := ""
+	for _, p := range Policies() {
+		names += ", " + p.Name()
+	}
+	return nil, fmt.Errorf("poll policy %q: there is none, but %s", name, names[2:])
+}
+
+// Policies returns one of each kind, with all settings 0.
+func Policies() []Policy {
+	return []Policy{Ahead{}, Index{}, MinimumDelay{}, PostingRate{}, AdvaRSS{}, Trained{}, RoundRobin{}}
+}
+
+// Shortest is the time between two polls of one source that is short enough for
+// anybody (A09).
+const Shortest = 10 * time.Minute
+
+// A Schedule keeps the manners that no policy may break. The zero value is that of Ahead.
+type Schedule struct {
+	Policy            Policy        // nil means Ahead
+	Shortest, Longest time.Duration // between two polls; 0 means 10 minutes (A09), and 30 days
+}
+
+// Next is when to ask a source again: never sooner than Shortest after the last poll, whatever policy
+// and price say, and never later than Longest. The zero time means at once: it was never asked.
+func (s Schedule) Next(src *Source, price float64, now time.Time) time.Time {
+	r := src.record()
+	if r.Polls == 0 {
+		return time.Time{}
+	}
+	shortest, longest := orElse(s.Shortest, Shortest), orElse(s.Longest, 30*24*time.Hour)
+	at := s.policy().Next(src, price, now)
+	if latest := r.Last.Add(max(longest, shortest)); at.After(latest) {
+		at = latest
+	}
+	if soonest := r.Last.Add(shortest); at.Before(soonest) {
+		at = soonest
+	}
+	return at
+}
+
+// Rank is the policy's, and 0 for a source that was asked less than Shortest ago.
+func (s Schedule) Rank(src *Source, now time.Time) float64 {
+	r := src.record()
+	if r.Polls > 0 && now.Sub(r.Last) < orElse(s.Shortest, Shortest) {
+		return 0
+	}
+	return s.policy().Rank(src, now)
+}
+
+func (s Schedule) policy() Policy {
+	if s.Policy == nil {
+		return Ahead{}
+	}
+	return s.Policy
+}
+
+// most bounds every number that is reckoned with, so that products of three stay finite.
+const most = 1e60
+
+// never is as far as a time is reckoned.
+const never = 100 * 365 * 24 * time.Hour
+
+func orElse(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+var unasked Record // is never changed
+
+func (s *Source) record() *Record {
+	if s.Record == nil {
+		return &unasked
+	}
+	return s.Record
+}
+
+func (s *Source) rates() *Rates {
+	if s.Rates == nil {
+		return s.record().Rates()
+	}
+	return s.Rates
+}
+
+func (s *Source) weight() float64 { return positive(s.Weight) }
+func (s *Source) cost() float64   { return positive(s.Cost) }
+
+// positive makes 1 of what is no positive number.
+func positive(x float64) float64 {
+	if !(x > 0) {
+		return 1
+	}
+	return min(max(x, 1/most), most)
+}
+
+// need is the gain, in items of weight 1 times days, that makes a poll worth its cost.
+func (s *Source) need(price float64) float64 {
+	if !(price > 0) {
+		return 0
+	}
+	return min(price, most) * s.cost() / s.weight()
+}
+
+// after is so many days after a time, at most [never].
+func after(t time.Time, days float64) time.Time {
+	if !(days < never.Hours()/24) {
+		return t.Add(never)
+	}
+	return t.Add(time.Duration(math.Ceil(max(0, days) * float64(24*time.Hour))))
+}
+
+// between is how many days lie between two times, 0 if b is not later.
+func between(a, b time.Time) float64 {
+	s := float64(b.Unix()-a.Unix()) + float64(b.Nanosecond()-a.Nanosecond())/1e9
+	return max(0, s/(24*3600))
+}
