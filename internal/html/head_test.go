@@ -27,7 +27,7 @@ func TestHead(t *testing.T) {
 		"<title></title><title>second</title>":                                         {},
 		"<title>no end":                                                                {title: "no end"},
 		"<TITLE>x</Title><BODY><title>y</title>":                                       {title: "x"},
-		"<title>caf\xe9</title>" + noindex:                                             {noIndex: true},
+		"<title>caf\xe9</title>" + noindex:                                             {title: "café", noIndex: true},
 		"<title>" + long + "</title>":                                                  {title: long[:html.MaxTitle]},
 		"<title>x" + long + "</title>":                                                 {title: "x" + long[:html.MaxTitle-2]},
 		"<svg><title>drawing</title></svg>":                                            {},

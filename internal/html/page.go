@@ -49,13 +49,16 @@ const (
 // Options says what of a page is wanted beside its head.
 type Options struct {
 	Links, Text bool
+
+	// Charset is what Content-Type says, empty if nothing: of use for the title alone.
+	Charset string
 }
 
 // A Page is what a page says.
 type Page struct {
 	// Title is plain text: entities are decoded, and white space and control
 	// characters are single spaces. It is empty if there is none, or if it
-	// is not UTF-8. It has at most MaxTitle bytes.
+	// is neither UTF-8 nor windows-1252. It has at most MaxTitle bytes.
 	Title string
 
 	// NoIndex says that <meta name="robots"> or <meta name="parley">, before
@@ -90,7 +93,7 @@ type Page struct {
 // Read takes time that is linear in the size of the page, and memory of a few
 // times that size. Neither Links nor Text share memory with page.
 func Read(pageURL string, page []byte, o Options) Page {
-	r := &reader{z: html.NewTokenizer(bytes.NewReader(toUTF8(page))), want: o, inHead: true, text: newText()}
+	r := &reader{z: html.NewTokenizer(bytes.NewReader(toUTF8(page))), bytes: page, want: o, inHead: true, text: newText()}
 	for r.next() {
 	}
 	base := r.refs.base(pageURL)
@@ -107,9 +110,10 @@ func Read(pageURL string, page []byte, o Options) Page {
 
 // A reader reads one page, token by token.
 type reader struct {
-	z    *html.Tokenizer
-	want Options
-	page Page
+	z     *html.Tokenizer
+	bytes []byte // the whole page
+	want  Options
+	page  Page
 
 	inHead       bool // nothing that belongs into a body has begun
 	inBody       bool // there was a <body>: nothing speaks for the whole page any more
@@ -132,7 +136,7 @@ func (r *reader) next() bool {
 		return false // the end of the page: it is all in memory
 	case html.TextToken:
 		if inTitle {
-			r.page.Title = plain(r.z.Text())
+			r.page.Title = plain(titled(r.z.Text(), r.want.Charset, r.bytes))
 		} else if r.want.Text {
 			r.text.words(r.z.Text())
 		}

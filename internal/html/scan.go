@@ -15,6 +15,9 @@ type Scanner struct {
 	// "parley". May be empty.
 	Agent string
 
+	// Charset is what Content-Type says of the next page, empty if nothing: of use for the title.
+	Charset string
+
 	// Embedded asks for what a page embeds, too.
 	Embedded bool
 
@@ -299,7 +302,7 @@ func (s *Scanner) startTag(i int) int {
 	}
 	end := s.rawEnd(i, name)
 	if raw := s.page[i:end]; inTitle {
-		s.Title = plain(s.decode(raw, inRaw))
+		s.Title = plain(titled(s.decode(raw, inRaw), s.Charset, s.page))
 	}
 	if s.reads() {
 		switch e.tag {

@@ -112,7 +112,7 @@ func (g *Gatherer) Read(p *Page, url string, h http.Header, body []byte) error {
 			p.Text = protocol.Sum(g.scan.Content)
 		}
 	case hyperText:
-		g.page(p, body)
+		g.page(p, h, body)
 	}
 	g.links(p, url)
 	if err != nil {
@@ -121,8 +121,9 @@ func (g *Gatherer) Read(p *Page, url string, h http.Header, body []byte) error {
 	return nil
 }
 
-func (g *Gatherer) page(p *Page, body []byte) {
+func (g *Gatherer) page(p *Page, h http.Header, body []byte) {
 	s := &g.scan
+	s.Charset = charset(first(h, "Content-Type"))
 	s.Agent, s.Embedded, s.Contents, s.MainText = g.Agent, g.Embedded, true, g.Text
 	s.Scan(body)
 	p.HTML, p.Title, p.Language = true, s.Title, s.Language

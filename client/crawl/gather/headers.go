@@ -39,6 +39,19 @@ func kindOf(h http.Header, body []byte) (bodyKind, error) {
 	return kind, nil
 }
 
+// charset returns the parameter of a Content-Type, empty if it has none.
+func charset(typ string) string {
+	_, rest, _ := strings.Cut(typ, ";")
+	for rest != "" {
+		var name, value string
+		if name, value, rest = parameter(rest); strings.EqualFold(name, "charset") {
+			return value
+		}
+		rest = strings.TrimPrefix(rest, ";")
+	}
+	return ""
+}
+
 func first(h http.Header, key string) string {
 	if v := h[key]; len(v) > 0 {
 		return v[0]
