@@ -33,9 +33,7 @@ func (r *Record) Append(b []byte) []byte {
 	for _, x := range []float64{r.Training.M, r.Training.T} {
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(x))
 	}
-	for _, x := range []float32{r.lately, r.latelyDays} {
-		b = binary.BigEndian.AppendUint32(b, math.Float32bits(x))
-	}
+	b = binary.BigEndian.AppendUint32(b, math.Float32bits(r.lately))
 	for _, s := range r.share {
 		b = append(b, byte(s))
 	}
@@ -74,14 +72,13 @@ func ParseRecord(b []byte) (Record, error) {
 	for _, n := range []*int{&r.Polls, &r.Fruitful, &r.Window, &r.Training.ToE, &r.shared} {
 		*n = int(uint(math.MaxInt32))
 	}
-	if !ok || len(b) < 24+len(r.share)+Hours/8 {
+	if !ok || len(b) < 20+len(r.share)+Hours/8 {
 		return Record{}, bad
 	}
 	r.Training.M = math.Float64frombits(binary.BigEndian.Uint64(b))
 	r.Training.T = math.Float64frombits(binary.BigEndian.Uint64(b[8:]))
 	r.lately = math.Float32frombits(binary.BigEndian.Uint32(b[16:]))
-	r.latelyDays = math.Float32frombits(binary.BigEndian.Uint32(b[20:]))
-	b = b[24:]
+	b = b[20:]
 	for i := range r.share {
 		r.share[i] = int8(b[i])
 	}
@@ -101,7 +98,7 @@ func ParseRecord(b []byte) (Record, error) {
 		r.count[h], b = c, b[4:]
 	}
 	switch {
-	case !(r.lately >= 0 && r.lately < mostCount), !(r.latelyDays >= 0 && r.latelyDays < mostCount):
+	case !(r.lately >= 0 && r.lately < mostCount):
 		return Record{}, bad
 	case len(b) > 0, r.Window > maxWindow, r.Fruitful > r.Polls, r.Last.Before(r.First), r.Last.Before(r.from),
 		r.Polls > 0 && r.Training != r.Training.clean(), r.Polls == 0 && r != (Record{}), r.shared > 1000:

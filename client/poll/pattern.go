@@ -73,13 +73,31 @@ func (r *Record) pattern() (p pattern) {
 		m := p.mean * p.hour[h%24] * p.day[h/24]
 		p.cell[h] = max(m*(cellShape+float64(c))/(cellShape+m*days[h]), lowestHour*p.mean)
 	}
-	late := (lateShape + float64(r.lately)) / (lateShape + p.mean*float64(r.latelyDays))
+	late := (lateShape + float64(r.lately)) / (lateShape + p.faded(r))
 	late = max(late, lowestRate/p.mean)
 	p.mean *= late
 	for h := range p.cell {
 		p.cell[h] *= late
 	}
 	return p
+}
+
+// faded is what is expected of Record.lately.
+func (p *pattern) faded(r *Record) (sum float64) {
+	covered := r.Covered()
+	h := hourOf(phase(r.Last))
+	d := phase(r.Last) - float64(h)/24 // of its hour
+	left, whole, hour := math.Exp(-d/week), faded(1./24), math.Exp(-1./Hours)
+	sum = p.cell[h] * d * faded(d)
+	for age := d; age < min(covered, week); age += 1. / 24 {
+		h = (h + Hours - 1) % Hours
+		sum += p.cell[h] * whole / 24 * left
+		left *= hour
+	}
+	if covered > week { // and of the weeks before the last
+		sum *= math.Expm1(-covered/week) / math.Expm1(-1)
+	}
+	return sum
 }
 
 // level divides numbers by their mean.

@@ -129,8 +129,8 @@ func (Index) Spend(s *Source, price float64) float64 {
 }
 
 // MinimumDelay asks first where the items that are expected have waited longest, all
-// together. At constant rates that is the [Index]; where rates go up and down it
-// does better if they are known, and about as well if they are learned.
+// together. At constant rates that is the [Index]; where rates go up and down by
+// the hour, and polls are hours apart, it does better, known or learned.
 type MinimumDelay struct{}
 
 func (MinimumDelay) Name() string { return "minimum-delay" }

@@ -11,7 +11,7 @@
 //	next := poll.Schedule{}.Next(&src, price, now)
 //
 // With a price of 0.01 item-days, a source of ten items a day is asked about once an hour, one
-// of an item a day every three and a half hours, and one of an item a month every day.
+// of an item a day every three and a half hours, and one of an item a month every 19 hours.
 //
 // An item is whatever the source lists: an article of a feed, a page that a
 // manifest says has changed (A13). Rates are in items a day, gains in item-days: as

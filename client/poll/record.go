@@ -39,8 +39,7 @@ type Record struct {
 	from  time.Time
 	count [Hours]float32
 
-	// What came lately, and in how many days: each counts less by the age of its poll.
-	lately, latelyDays float32
+	lately float32 // items, each counted e times less for every week of its age
 
 	// share is by which weights undated items are shared out. It is frozen, and taken
 	// anew at shared weeks of cover, since a pattern that is fed by itself grows
@@ -48,9 +47,6 @@ type Record struct {
 	share  shares
 	shared int
 }
-
-// latelyFor is how many days "lately" goes back.
-const latelyFor = 7
 
 const (
 	maxNew    = 1 << 20
@@ -110,8 +106,17 @@ func (r *Record) history(dates []time.Time) {
 	for _, d := range dates[:min(len(dates), maxNew)] {
 		if d.After(oldest) && !d.After(r.Last) {
 			r.count[hourOf(phase(d))]++
+			r.lately += float32(math.Exp(-between(d, r.Last) / week))
 		}
 	}
+}
+
+// faded is what is left of items that came evenly in the last days.
+func faded(days float64) float64 {
+	if days < 1e-3 {
+		return 1
+	}
+	return -math.Expm1(-days/week) * week / days
 }
 
 // take adds n items that have come between the last poll and this one.
@@ -121,10 +126,7 @@ func (r *Record) take(at time.Time, n int, dates []time.Time) {
 		more = r.unseen(at)
 	}
 	rest := float64(n) + more
-	days := between(r.Last, at)
-	left := math.Exp(-days / latelyFor)
-	r.lately = float32(float64(r.lately)*left + rest)
-	r.latelyDays = float32(float64(r.latelyDays)*left + days)
+	r.lately = float32(float64(r.lately)*math.Exp(-between(r.Last, at)/week) + rest*faded(between(r.Last, at)))
 	for _, d := range dates[:min(len(dates), n)] {
 		if d.After(r.Last) && !d.After(at) {
 			r.count[hourOf(phase(d))]++
@@ -166,7 +168,7 @@ func (r *Record) forget() {
 	for h := range r.count {
 		r.count[h] *= float32((weeks - off) / weeks)
 	}
-	r.from = r.from.Add(time.Duration(off) * Hours * time.Hour)
+	r.from = r.from.AddDate(0, 0, 7*int(off))
 	r.shared = max(0, r.shared-int(off))
 }
 
