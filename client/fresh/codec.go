@@ -51,7 +51,13 @@ func readAmount(p []byte) float32 {
 	return 0
 }
 
-const siteVersion = 1
+const siteVersion = 2
+
+// amounts are the fields of a signal that are 0 or more.
+func (s *Signal) amounts() [14]*float32 {
+	return [...]*float32{&s.Right, &s.Wrong, &s.Heard, &s.Missed, &s.Due, &s.Silent, &s.Lag, &s.Lags,
+		&s.Told, &s.Lost, &s.TurnRight, &s.TurnWrong, &s.Notices, &s.Days}
+}
 
 // Append writes what is believed of a site.
 func (s *Site) Append(b []byte) []byte {
@@ -59,6 +65,11 @@ func (s *Site) Append(b []byte) []byte {
 	for _, f := range s.Prior {
 		b = appendFloat(b, f)
 	}
+	signal := s.Signal
+	for _, f := range signal.amounts() {
+		b = appendFloat(b, *f)
+	}
+	b = appendFloat(appendFloat(b, signal.Flood), float32(s.Extra))
 	flags := byte(0)
 	if s.Signal.Sure {
 		flags |= 1
@@ -66,29 +77,37 @@ func (s *Site) Append(b []byte) []byte {
 	if s.Tells {
 		flags |= 2
 	}
-	for _, f := range []float32{s.Signal.Right, s.Signal.Wrong, s.Signal.Heard, s.Signal.Missed, s.Signal.Lag, float32(s.Extra)} {
-		b = appendFloat(b, f)
-	}
 	return append(b, flags)
 }
 
 // ParseSite reads what Append wrote.
 func ParseSite(b []byte) (s Site, err error) {
-	const size = 1 + 4*Points + 4*6 + 1
+	const size = 1 + 4*Points + 4*16 + 1
 	if len(b) != size || b[0] != siteVersion {
 		return Site{}, errors.New("read beliefs of site: malformed")
 	}
-	for k := range s.Prior {
-		s.Prior[k] = readAmount(b[1+4*k:])
-	}
-	b = b[1+4*Points:]
-	next := func() float32 {
-		f := readAmount(b)
+	b = b[1:]
+	next := func() []byte {
+		f := b[:4]
 		b = b[4:]
 		return f
 	}
-	s.Signal = Signal{Right: next(), Wrong: next(), Heard: next(), Missed: next(), Lag: next()}
-	s.Extra = float64(next())
+	for k := range s.Prior {
+		s.Prior[k] = readAmount(next())
+	}
+	for _, f := range s.Signal.amounts() {
+		*f = readAmount(next())
+	}
+	s.Signal.Flood = between(math.Float32frombits(binary.BigEndian.Uint32(next())), -mostFlood, mostFlood)
+	s.Extra = float64(readAmount(next()))
 	s.Signal.Sure, s.Tells = b[0]&1 != 0, b[0]&2 != 0
 	return s, nil
+}
+
+// between bounds a number, and takes 0 for what is none.
+func between(f, low, high float32) float32 {
+	if f != f {
+		return 0
+	}
+	return min(max(f, low), high)
 }

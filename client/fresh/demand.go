@@ -6,7 +6,7 @@ import "math"
 // number of days is beyond.
 const (
 	priceStep = logStep / 2
-	prices    = 600
+	prices    = 470
 	cheapest  = -72.
 )
 

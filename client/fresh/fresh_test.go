@@ -12,6 +12,9 @@ import (
 
 const day = 24 * time.Hour
 
+// step is the logarithm of the ratio of two rates that beliefs tell apart, one after the other.
+var step = math.Log(fresh.Rates()[1] / fresh.Rates()[0])
+
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func page(h fresh.History, importance float64) *fresh.Page {
@@ -371,7 +374,8 @@ func TestNoticesTeach(t *testing.T) {
 		post := (&fresh.Prior{}).Under(&h.Belief)
 		return post.Mean()
 	}
-	if got := learned(rate, 1, 1); !about(got, rate, 0.2) {
+	// Rates between two that are told apart are taken for one of them.
+	if got := learned(rate, 1, 1); !about(got, rate, 0.3) {
 		t.Errorf("told of every change: %v changes a day, want %v", got, rate)
 	}
 	if got := learned(rate/2, 1, 0.5); !about(got, rate, 0.3) {

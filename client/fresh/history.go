@@ -1,6 +1,9 @@
 package fresh
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Visit returns the history after a successful visit: changed says whether
 // other content was found than before, and modified is when the site says that
@@ -28,6 +31,7 @@ func (h History) Visit(at time.Time, changed bool, modified time.Time) History {
 	}
 	h.Last, h.Confirmed = at, time.Time{}
 	h.Notices, h.Noticed, h.Heard = 0, time.Time{}, time.Time{}
+	h.Said, h.SaidQuiet, h.SaidSeen = 0, 0, 0
 	return h
 }
 
@@ -44,16 +48,44 @@ func (h *History) observe(at time.Time, changed bool, modified time.Time) {
 	case !modified.IsZero() && modified.After(from):
 		h.Unchanged += span(modified, at)
 	}
+	told := h.unsay(changed)
+	h.Belief.Unchanged(told * days(span(h.Heard, at)))
+	var b Belief
 	switch {
-	case h.Notices > 0: // the belief has what was told; this is about the time since
-		h.Belief.Unchanged(days(span(h.Heard, at)))
 	case !changed:
-		h.Belief.Unchanged(days(span(from, at)))
+		b.Unchanged(days(span(from, at)))
 	case !modified.IsZero() && modified.After(from):
-		h.Belief.ChangedAt(days(span(modified, at)))
+		b.ChangedAt(days(span(modified, at)))
 	default:
-		h.Belief.Changed(days(span(from, at)))
+		b.Changed(days(span(from, at)))
 	}
+	h.Belief.add(float32(1-told), &b)
+}
+
+// unsay takes back what notices have added to the belief, but for what a visit shows of it, and
+// returns how likely it is that they told of what the visit found: then that is learned already. A
+// site's pages could else not be known better than its word.
+func (h *History) unsay(changed bool) (told float64) {
+	if h.Notices <= 0 {
+		return 0
+	}
+	n, more := float64(h.Notices), float32(-1)
+	precision := float64(amountOf(float64(h.Said+h.SaidSeen) / n))
+	if right := 1 - math.Pow(1-precision, n); changed && right > 0 {
+		const untold = .2 // how likely a change is that nobody tells of, beside one that is told
+		told = right / (right + untold*(1-right))
+		more = float32(told/right) - 1 // so many more were right, since one was
+	}
+	h.Belief.Dated = max(0, h.Belief.Dated+more*h.Said)
+	h.Belief.Quiet = max(0, h.Belief.Quiet-float32(1-told)*h.SaidQuiet)
+	if h.SaidSeen > 0 { // in intervals that are not kept one by one
+		var b Belief
+		b.Changed(days(span(h.confirmed(), h.Heard)) / n)
+		for i, n := range b.Seen {
+			h.Belief.Seen[i] = max(0, h.Belief.Seen[i]+more*h.SaidSeen*n)
+		}
+	}
+	return told
 }
 
 // Confirm returns the history after somebody credible, such as a manifest made at
@@ -83,7 +115,11 @@ func (h History) Notice(at, modified time.Time, precision, recall float64) Histo
 	if h.Heard.After(from) {
 		from = h.Heard
 	}
+	if h.Notices <= 0 {
+		h.Said, h.SaidQuiet, h.SaidSeen = 0, 0, 0
+	}
 	p, r := amountOf(precision), amountOf(recall)
+	before := h.Belief
 	since := days(span(from, at))
 	switch {
 	case r > 0: // the silence until now has told, too
@@ -95,10 +131,11 @@ func (h History) Notice(at, modified time.Time, precision, recall float64) Histo
 	default:
 		var b Belief
 		b.Changed(since)
-		for i, n := range b.Seen {
-			h.Belief.Seen[i] += n * p
-		}
+		h.Belief.add(p, &b)
+		h.SaidSeen += p
 	}
+	h.Said += h.Belief.Dated - before.Dated
+	h.SaidQuiet += h.Belief.Quiet - before.Quiet
 	if h.Notices++; h.Notices == 1 {
 		h.Noticed = at
 	}

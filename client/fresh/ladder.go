@@ -21,7 +21,7 @@ type ladder struct {
 
 const (
 	rungStep = logStep / 2
-	maxRungs = 136
+	maxRungs = 108
 	offset   = maxRungs / 2
 )
 

@@ -7,9 +7,9 @@ import "math"
 // is one sum of products.
 const (
 	youngest = 1e-6            // the first age, in days: a tenth of a second
-	fine     = 16              // ages in one step of the rates
-	steps    = 68*fine + 1     // ages, up to 117 years
-	columns  = Points + 68 + 1 // products of a rate and an age in one row
+	fine     = 20              // ages in one step of the rates
+	steps    = 54*fine + 1     // ages, up to 160 years
+	columns  = Points + 54 + 1 // products of a rate and an age in one row
 )
 
 // A row[s][i] is a function at the product i, and s fine steps, above the least one.

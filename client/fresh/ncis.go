@@ -194,14 +194,9 @@ type Hearing struct {
 // days after its copy was last known to be right and with so many notices since that it has
 // changed, from a site of which s is believed: the mean over all of that. It grows with
 // the age, and is At for a site that is silent or of no use. Where it matters when the
-// notices came, they came evenly.
+// notices came, they came at the beginning.
 func (o Objective) Notified(p *Posterior, s Signal, age float64, notices int) float64 {
-	return o.Heard(p, s, evenly(age, notices))
-}
-
-func evenly(age float64, notices int) Hearing {
-	n := float64(max(0, notices))
-	return Hearing{Age: age, Notices: notices, Since: age * (n / (n + 1))}
+	return o.Heard(p, s, Hearing{Age: age, Notices: notices, Since: age})
 }
 
 // Heard is Notified for somebody who knows when the first notice came. That matters to the part
@@ -288,7 +283,9 @@ func (o Objective) told(p *Posterior, v voice, body float64, h Hearing) (w float
 
 // AgeNotified is the least age at which Notified is need or more, +Inf if it never is.
 func (o Objective) AgeNotified(p *Posterior, s Signal, notices int, need float64) float64 {
-	return o.weights().ageHeard(p, s, 0, need, notices, func(age float64) Hearing { return evenly(age, notices) })
+	return o.weights().ageHeard(p, s, 0, need, notices, func(age float64) Hearing {
+		return Hearing{Age: age, Notices: notices, Since: age}
+	})
 }
 
 // AgeHeard is the least age, h.Age or more, at which Heard is need or more if nothing

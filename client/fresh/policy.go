@@ -17,6 +17,9 @@ type History struct {
 	Notices int       // of a change, since it was last known to be right
 	Noticed time.Time // the first of these; zero: there are none
 	Heard   time.Time // the last
+
+	// What the notices have added to Belief, until a visit shows what they were worth.
+	Said, SaidQuiet, SaidSeen float32
 }
 
 // A Page is what a policy is told of one page.

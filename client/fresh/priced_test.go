@@ -205,7 +205,7 @@ func TestBeliefIsBayes(t *testing.T) {
 	for k := range prior {
 		prior[k] = rng.Float32()
 	}
-	spans := []float64{1. / 1440 * math.Exp(0.36*12), 1. / 1440 * math.Exp(0.36*20), 1. / 1440 * math.Exp(0.36*25)} // that are told apart exactly
+	spans := []float64{1e-6 * math.Exp(step*12), 1e-6 * math.Exp(step*20), 1e-6 * math.Exp(step*25)} // that are told apart exactly
 	var b fresh.Belief
 	b.Unchanged(3)
 	b.ChangedAt(0.5)

@@ -39,6 +39,8 @@ const (
 	// What is remembered: notices judged, changes found, lags, numbers.
 	manyJudged, manyFound, manyLags, manyNumbers, manyDays = 256, 256, 64, 1 << 14, 1 << 14
 
+	mostFlood = 10 // so that it may change its mind
+
 	numbered = 20 // changes found that it takes to outweigh its numbers
 
 	// A site may have turned with a probability of 1 in 500 at every notice. It is believed when it
@@ -160,7 +162,7 @@ func (s *Signal) turnOdds() float64 {
 func evidence(right, wrong float64) float64 {
 	s := Signal{Right: float32(right), Wrong: float32(wrong)}
 	_, _, m := s.kinds()
-	return lgamma(right+1) + lgamma(wrong+1) - lgamma(right+wrong+2) - math.Log(m)
+	return lgamma(right+1) + lgamma(wrong+1) - lgamma(right+wrong+2) + math.Log(partial/m)
 }
 
 func lgamma(x float64) float64 {
@@ -207,7 +209,7 @@ func (s *Signal) Visited(p *Posterior, h Hearing, changed bool) {
 		if !changed {
 			odds = math.Log((1 - alike.share) / (1 - own.share))
 		}
-		s.Flood = float32(min(max(float64(s.Flood)*0.998+odds, -10), 10))
+		s.Flood = between(s.Flood*0.998+float32(odds), -mostFlood, mostFlood)
 	}
 	if !changed {
 		s.add(0, float32(n))
@@ -285,11 +287,13 @@ func forget(most float32, n ...*float32) {
 }
 
 // Room is how many notices of the site may be acted on that nobody has judged yet: as many
-// as that six lies are expected among those that it takes to find so many right ones, 20 at
-// first, 1,000 at most and 1 at least.
+// as that six lies are expected while as many right ones come, which is 20 at first, and no more
+// than 20 and twice those that were right lately, since a liar may be right for a while. It is
+// from 1 to 1,000.
 func (s Signal) Room() int {
 	p := s.Precision()
-	return int(min(max(6*p/(1-p), 1), 1000))
+	right, _ := s.judged()
+	return int(min(max(6*p/(1-p), 1), 20+2*right, 1000))
 }
 
 // voice is what it says of the notices of one page. Of a site that never said anything, silence
@@ -305,13 +309,4 @@ func (s Signal) voice(notices int) (v voice) {
 		v.noise = count(s.Notices) / count(s.Days) * (1 - v.precision)
 	}
 	return v
-}
-
-// useful is how likely what it says is worth hearing.
-func (s Signal) useful(notices int) float64 { return s.voice(notices).useful }
-
-// telling is the precision and recall of a site that is of use.
-func (s Signal) telling() (precision, recall float64) {
-	v := s.voice(1)
-	return v.precision, v.recall
 }

@@ -86,7 +86,7 @@ func TestPlanComesTrue(t *testing.T) {
 				sum := 0.
 				for i := range pages {
 					z := rng.NormFloat64()
-					k := min(max(0, int(math.Round(math.Log(z*z/10/rates[0])/0.36))), fresh.Points-1)
+					k := min(max(0, int(math.Round(math.Log(z*z/10/rates[0])/step))), fresh.Points-1)
 					p := oneOfTwo(1/float64(i+3), k, k)
 					p.Site.Signal, p.Site.Tells = signal, c.recall > 0
 					list, at = append(list, p), append(at, rates[k])

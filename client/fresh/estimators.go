@@ -1,0 +1,144 @@
+package fresh
+
+import (
+	"math"
+	"time"
+)
+
+// Estimators for reports, beside [Dated] and [Compared]. Decisions go by beliefs: to average the index over
+// what is believed matters more than the best single number. All rates are in changes a day and
+// finite for any input, at most one change a second; where an estimator has no value, it says so.
+
+// Raw is (2.3) as the thesis has it, for n visits after the first of which x found another
+// copy: since is S, from the first visit to the last. It has no value if all did (E12), and is
+// far too low if the intervals are not alike. [Compared] is its bias-reduced form.
+func Raw(n, x int, since time.Duration) (rate float64, ok bool) {
+	n, x = counts(n, x)
+	switch {
+	case n == 0 || since <= 0:
+		return 0, false
+	case x == n:
+		return fastest, false
+	}
+	return clamp(-float64(n) * math.Log1p(-float64(x)/float64(n)) / days(since)), true
+}
+
+// A Check is what a visit has found.
+type Check struct {
+	Days    float64 // since the visit before; what is no length counts for none
+	Changed bool
+}
+
+// Likeliest is the rate that makes checks of any lengths I likeliest:
+//
+//	sum over changed I/(e^(rate I) - 1) = sum over unchanged I
+//
+// It has no value if all have changed, and is 0 if none has.
+func Likeliest(checks []Check) (rate float64, ok bool) {
+	changed, unchanged := false, false
+	for _, c := range checks {
+		if c.length() > 0 {
+			changed, unchanged = changed || c.Changed, unchanged || !c.Changed
+		}
+	}
+	switch {
+	case !unchanged && changed:
+		return fastest, false
+	case !changed:
+		return 0, unchanged
+	}
+	return root(func(rate float64) float64 { return score(checks, rate) }), true
+}
+
+// LikeliestHalved is Likeliest with two checks more, each half as long as they are in the mean, one
+// changed and one not (as in the code of LambdaCrawl: Kolobov et al., NeurIPS 2019). It has a
+// value if there is a check.
+func LikeliestHalved(checks []Check) (rate float64, ok bool) {
+	n, mean := 0., 0.
+	for _, c := range checks {
+		if i := c.length(); i > 0 {
+			n++
+			mean += (i - mean) / n
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	half := mean / 2
+	return root(func(rate float64) float64 { return score(checks, rate) + half/math.Expm1(rate*half) - half }), true
+}
+
+// LikeliestReduced is Likeliest without the first order of its bias (Firth, Biometrika 1993): it is the
+// likeliest under the prior of Jeffreys. It has a value if there is a check.
+func LikeliestReduced(checks []Check) (rate float64, ok bool) {
+	for _, c := range checks {
+		ok = ok || c.length() > 0
+	}
+	if !ok {
+		return 0, false
+	}
+	return root(func(rate float64) float64 {
+		// Of the information, sum of I²/(e^(rate I) - 1), half the slope of the logarithm.
+		var info, slope float64
+		for _, c := range checks {
+			if i := c.length(); i > 0 {
+				g := i / math.Expm1(rate*i)
+				info += i * g
+				slope -= i * g * (i + g)
+			}
+		}
+		if info == 0 { // beyond all lengths
+			return math.Inf(-1)
+		}
+		return score(checks, rate) + slope/info/2
+	}), true
+}
+
+func (c Check) length() float64 { return bounded(c.Days, oldest) }
+
+// score is the slope of the logarithm of the likelihood.
+func score(checks []Check, rate float64) (s float64) {
+	for _, c := range checks {
+		switch i := c.length(); {
+		case i == 0:
+		case c.Changed:
+			s += i / math.Expm1(rate*i)
+		default:
+			s -= i
+		}
+	}
+	return s
+}
+
+// root is the rate at which a score falls to 0, by halving the logarithm.
+func root(score func(rate float64) float64) float64 {
+	low, high := math.Log(1e-12), math.Log(fastest)
+	for range 60 {
+		mid := (low + high) / 2
+		if score(math.Exp(mid)) > 0 {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return math.Exp(high)
+}
+
+// Online is an estimator that keeps one number a page, for visits that come at random times, crawls
+// a day in the mean (Avrachenkov, Patil and Thoppe, 2020): the law of large numbers, crawls x changed /
+// (visits + 1 - changed).
+func Online(crawls float64, visits, changed int) float64 {
+	n, x := counts(visits, changed)
+	return clamp(bounded(crawls, fastest) * float64(x) / float64(n+1-x))
+}
+
+// Approximate is their other one, by stochastic approximation: it makes the next estimate
+// out of one, with the result of the n-th visit and a step of n^-3/4.
+func Approximate(rate, crawls float64, n int, changed bool) float64 {
+	rate, crawls = bounded(rate, fastest), bounded(crawls, fastest)
+	step := math.Pow(float64(max(n, 1)), -0.75)
+	if changed {
+		return clamp(rate + step*crawls)
+	}
+	return max(0, rate-step*rate)
+}

@@ -1,0 +1,331 @@
+package fresh_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/trust"
+)
+
+// worth is what a notice adds to the index of a page, in parts of what it adds if the site is always right: it
+// changes twice a month, and was seen two weeks ago.
+func worth(s fresh.Signal) float64 {
+	post, age := near(1./15), 14.
+	o := fresh.Objective{Fresh: 1}
+	at := o.At(&post, age)
+	return (o.Notified(&post, s, age, 1) - at) / (o.Notified(&post, tells(1, 1), age, 1) - at)
+}
+
+// What visits show of a site that was honest, or nothing, and then only lies: whom
+// client/trust mutes has notices that are worth nothing here either, and nobody else needs to tell us.
+func TestMutingFallsOut(t *testing.T) {
+	post := near(1. / 15)
+	for _, before := range []int{0, 5, 40, 1000} {
+		var s fresh.Signal
+		var v trust.Voice
+		var rules trust.Rules
+		now := epoch
+		judged := func(right bool) bool {
+			now = now.Add(time.Minute)
+			rules.Notice(&v, now)
+			rules.Outcome(&v, map[bool]trust.Outcome{true: trust.Right, false: trust.Wrong}[right], now)
+			s.Judged(right)
+			_, mute := v.Muted()
+			return mute
+		}
+		for range before {
+			judged(true)
+		}
+		honest, lies := worth(s), 1
+		for !judged(false) {
+			lies++
+		}
+		if lies > 40 || before == 0 && lies > 20 {
+			t.Fatalf("%d right ones before: trust mutes after %d lies", before, lies)
+		}
+		mute := worth(s)
+		if mute > .01 || s.Precision() > .02 {
+			t.Errorf("%d right ones before: mute after %d lies, and a notice is worth %.4f of a sure one (before: %.2f), precision %.3f",
+				before, lies, mute, honest, s.Precision())
+		}
+		for _, o := range objectives {
+			for _, age := range []float64{2, 5, 20, 90, 1000} {
+				if got, at := o.Notified(&post, s, age, 1), o.At(&post, age); got > 1.01*at || got < .99*at {
+					t.Errorf("%d right ones before: %+v: a notice makes %v of %v at age %v", before, o, got, at, age)
+				}
+			}
+		}
+		// It is heard again when it has been right again.
+		rights := 0
+		for worth(s) < .5 {
+			if rights++; rights > 60 {
+				t.Fatalf("%d right ones before: never heard again: %+v", before, s)
+			}
+			s.Judged(true)
+		}
+		t.Logf("%d right ones before: worth %.2f; mute there after %d lies, worth %.4f here; half of a sure one again after %d right ones",
+			before, honest, lies, mute, rights)
+	}
+}
+
+// Whoever is mute there has notices that are worth little here, in whatever order lies and truth come; and
+// whoever is right nine times in ten is worth hearing at all times.
+func TestMutingAgreesInAnyOrder(t *testing.T) {
+	most, least := 0., 1.
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		share := rng.Float64()
+		if seed%3 == 0 {
+			share = .9
+		}
+		var s fresh.Signal
+		var v trust.Voice
+		var rules trust.Rules
+		now := epoch
+		for n := range 600 {
+			right := rng.Float64() < share
+			if seed%3 == 1 { // in long runs
+				right = n/int(1+60*share)%2 == 0
+			}
+			now = now.Add(time.Minute)
+			rules.Notice(&v, now)
+			o := trust.Wrong
+			if right {
+				o = trust.Right
+			}
+			rules.Outcome(&v, o, now)
+			s.Judged(right)
+			if _, mute := v.Muted(); mute {
+				most = max(most, worth(s))
+			}
+			if share == .9 && seed%3 == 0 && n > 20 {
+				least = min(least, worth(s))
+			}
+		}
+	}
+	t.Logf("whoever is mute: at most %.3f; whoever is right nine times in ten: at least %.3f", most, least)
+	if most > .35 || least < .6 {
+		t.Errorf("whoever is mute has notices worth %.3f, and who is right nine times in ten has %.3f", most, least)
+	}
+}
+
+// As many notices may wait for their judgement as that few lies are fetched before the site is known.
+func TestRoom(t *testing.T) {
+	var rules trust.Rules
+	for _, c := range []struct{ right, wrong int }{{0, 0}, {0, 20}, {1000, 0}, {20, 20}, {1000, 10}, {3, 0}, {0, 3}} {
+		var s fresh.Signal
+		var v trust.Voice
+		for n := range c.right + c.wrong {
+			right := n%(c.right+c.wrong) < c.right
+			s.Judged(right)
+			o := trust.Wrong
+			if right {
+				o = trust.Right
+			}
+			rules.Outcome(&v, o, epoch)
+		}
+		here, there := s.Room(), rules.Room(&v)
+		t.Logf("%d right, %d wrong: %d here, %d there", c.right, c.wrong, here, there)
+		if lies := (1 - s.Precision()) * float64(here); here > 1 && lies > 6 {
+			t.Errorf("%d right, %d wrong: of %d notices %v are expected to be lies", c.right, c.wrong, here, lies)
+		}
+		if here > 5*there+5 || there > 5*here+25 {
+			t.Errorf("%d right, %d wrong: room for %d, and trust has %d", c.right, c.wrong, here, there)
+		}
+	}
+	var s fresh.Signal
+	if room := s.Room(); room < 15 || room > 25 {
+		t.Errorf("a new site has room for %d", room)
+	}
+}
+
+// listened is what is learned of a site by visits, some of them for a notice and some in their turn.
+func listened(seed uint64, recall, precision, flood float64) (s fresh.Signal) {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	type page struct {
+		rate, wrong, day, turn float64
+		belief                 fresh.Posterior
+		changed                bool
+		fresh.Hearing
+	}
+	pages := make([]*page, 60)
+	for i := range pages {
+		z := rng.NormFloat64()
+		rate := max(.1*z*z, 1e-3)
+		pages[i] = &page{rate: rate, wrong: flood + recall*rate*(1-precision)/precision, turn: 20 * rng.Float64(), belief: near(rate)}
+	}
+	for {
+		p := pages[0]
+		for _, q := range pages {
+			if q.day < p.day {
+				p = q
+			}
+		}
+		if p.day > 500 {
+			return s
+		}
+		wait := min(rng.ExpFloat64()/(p.rate+p.wrong), p.turn-p.Age)
+		p.day, p.Age = p.day+wait, p.Age+wait
+		if p.Notices > 0 {
+			p.Since += wait
+		}
+		visit := p.Age >= p.turn
+		if u := rng.Float64() * (p.rate + p.wrong); !visit {
+			p.changed = p.changed || u < p.rate
+			if u >= (1-recall)*p.rate {
+				p.Notices++
+				visit = rng.IntN(3) == 0
+			}
+		}
+		if visit {
+			s.Visited(&p.belief, p.Hearing, p.changed)
+			p.Hearing, p.changed, p.turn = fresh.Hearing{}, false, 5+20*rng.Float64()
+		}
+	}
+}
+
+// Visits show how much of what a site says is right, and how much it does not say, though nobody
+// knows which of several notices was right, nor whether one that was right was all.
+func TestVisitsShowTheQuality(t *testing.T) {
+	for _, c := range []struct{ recall, precision, flood float64 }{{.99, .98, 0}, {.9, .98, 0}, {.9, .5, 0}, {.5, .95, 0}, {.2, .8, 0}, {.9, 1, .1}, {.5, 1, 1}} {
+		s := listened(5, c.recall, c.precision, c.flood)
+		precision := c.precision
+		if c.flood > 0 {
+			precision = c.recall * .1 / (c.recall*.1 + c.flood)
+		}
+		t.Logf("recall %.2f precision %.2f flood %.1f: recall %.3f, precision %.3f of %.3f, flood %.1f", c.recall, c.precision, c.flood, s.Recall(), s.Precision(), precision, s.Flood)
+		if math.Abs(s.Recall()-c.recall) > .1 && c.flood < 1 {
+			t.Errorf("recall %v is taken for %v: %+v", c.recall, s.Recall(), s)
+		}
+		if math.Abs(s.Precision()-precision) > .1 || precision < .1 && s.Precision() > .1 {
+			t.Errorf("precision %v is taken for %v: %+v", precision, s.Precision(), s)
+		}
+		if c.flood > 0 && s.Flood < 1 || c.flood == 0 && c.precision < .9 && s.Flood > -2 {
+			t.Errorf("flood %v: %v", c.flood, s.Flood)
+		}
+	}
+}
+
+// Where the wrong notices come to all pages alike, a page that hardly ever changes is not visited for
+// them; one that often does is.
+func TestAFloodSaysLittleOfSlowPages(t *testing.T) {
+	s := listened(6, .9, 1, .1)
+	slow, fast := near(.004), near(.5)
+	if p, q := s.PrecisionOf(&slow), s.PrecisionOf(&fast); p > .15 || q < .6 {
+		t.Errorf("notices of a slow page are right by %v, of a fast one by %v", p, q)
+	}
+	o := fresh.Objective{Fresh: 1}
+	if got, alike := o.Notified(&slow, s, 10, 1), o.Notified(&slow, tells(.5, .9), 10, 1); got > .2*alike {
+		t.Errorf("a notice of a slow page has the index %v, and %v if half of all pages' were right", got, alike)
+	}
+}
+
+// A site that numbers what it tells need not be measured.
+func TestNumbersMakeRecallExact(t *testing.T) {
+	var s fresh.Signal
+	s.Numbered(1000)
+	if r := s.Recall(); r != .99 {
+		t.Errorf("with no gap the recall is %v", r)
+	}
+	s.Gap(250)
+	if r := s.Recall(); !about(r, .8, .005) {
+		t.Errorf("one in five is missing, and the recall is %v", r)
+	}
+	// But for what it has not noticed itself.
+	for range 200 {
+		s.Found(false)
+	}
+	if r := s.Recall(); r > .2 {
+		t.Errorf("nothing that visits found had been told, and the recall is %v", r)
+	}
+	var unnumbered fresh.Signal
+	for n := range 40 {
+		unnumbered.Found(n%4 > 0)
+	}
+	if r := unnumbered.Recall(); !about(r, .75, .05) {
+		t.Errorf("three in four were told, and the recall is %v", r)
+	}
+}
+
+func TestDelay(t *testing.T) {
+	var s fresh.Signal
+	if !about(s.Delay(), 1./24, 1e-9) {
+		t.Errorf("the first notice is expected after %v days", s.Delay())
+	}
+	for n := range 1000 {
+		s.Lagged(float64(n%2) * 4)
+	}
+	if !about(s.Delay(), 2, .05) {
+		t.Errorf("notices come after 2 days, and are expected after %v", s.Delay())
+	}
+}
+
+func TestSignalIsKept(t *testing.T) {
+	s := listened(7, .9, .5, .2)
+	s.Numbered(7)
+	s.Gap(2)
+	s.Lagged(3)
+	site := fresh.Site{Signal: s, Tells: true, Extra: 2}
+	got, err := fresh.ParseSite(site.Append(nil))
+	if err != nil || got != site {
+		t.Errorf("%+v, want %+v: %v", got, site, err)
+	}
+	bad := site.Append(nil)
+	for i := range bad[1:] {
+		bad[1+i] = 0xff
+	}
+	got, err = fresh.ParseSite(bad)
+	if err != nil || got.Signal.Flood != 0 || got.Signal.Right != 0 {
+		t.Errorf("%+v: %v", got, err)
+	}
+}
+
+// What notices have taught is not more than what the visit after them shows.
+func TestVisitsOutweighNotices(t *testing.T) {
+	first := fresh.History{}.Visit(epoch, false, time.Time{})
+	for _, recall := range []float64{0, .9} {
+		for _, dated := range []bool{false, true} {
+			told := first
+			for n := 1; n <= 6; n++ {
+				at := epoch.Add(time.Duration(n) * day)
+				modified := time.Time{}
+				if dated {
+					modified = at.Add(-day / 4)
+				}
+				told = told.Notice(at, modified, .5, recall)
+			}
+			heard := told.Belief
+			if heard.None() {
+				t.Fatal("notices taught nothing")
+			}
+			all := told.Visit(epoch.Add(7*day), false, time.Time{})
+			if want := (fresh.Belief{Quiet: 7}); !about(float64(all.Belief.Quiet), 7, 1e-3) || all.Belief.Dated != 0 {
+				t.Errorf("recall %v, dated %v: nothing had changed, and the belief is %+v, want %+v", recall, dated, all.Belief, want)
+			}
+			// Three of six were likely, and one is sure.
+			some := told.Visit(epoch.Add(7*day), true, time.Time{}).Belief
+			changes := some.Dated
+			for _, n := range some.Seen {
+				changes += n
+			}
+			if changes < 2.9 || changes > 3.2 {
+				t.Errorf("recall %v, dated %v: it had changed, %v times: %+v", recall, dated, changes, some)
+			}
+		}
+	}
+	// A liar's page is learned of by visits alone.
+	h := first
+	for n := 1; n <= 40; n++ {
+		for k := range 5 {
+			h = h.Notice(epoch.Add(time.Duration(5*n+k-4)*day), time.Time{}, .01, .5)
+		}
+		h = h.Visit(epoch.Add(time.Duration(5*n)*day+time.Hour), n%4 == 0, time.Time{})
+	}
+	post := new(fresh.Prior).Under(&h.Belief)
+	if rate := post.Mean(); !about(rate, .058, .2) {
+		t.Errorf("one visit in four found a change, every five days: %v changes a day", rate)
+	}
+}
