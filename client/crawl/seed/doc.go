@@ -7,15 +7,17 @@
 // of a reference (scheme and host in lower case, no default port, no fragment, no
 // dot segments, what cannot stand in a URL percent-encoded), and then:
 //
+//   - of its spellings one is chosen, see [Spelled];
 //   - the beginning is replaced, as [Rules].Replace says;
 //   - parameters that name a session are removed, in the query, after a ";" of
-//     the path, and as a component "(S(...))" (P18, E30): the page is asked for
-//     without one too, and a site that insists on a session is not read;
+//     the path, and as a component "(S(...))" (P18). A page is asked for with
+//     the session of the link that named it first, unless robots.txt forbids that:
+//     some sites insist on one (E30). See [Verdict].Ask;
 //   - parameters that advertising adds are removed;
 //   - the host is that of the www twin, if that was met first (P08), until one
 //     is seen to redirect to the other (E44).
 //
-// Nothing else is: the order of parameters, escapes, a "//" in the path, a slash or an
+// Nothing else is: the order of parameters, needless escapes, a "//" in the path, a slash or an
 // index.html at its end, and upper case make another name. Each of them is
 // another page somewhere, and where it is not, the contents tell (P17).
 // So two names may be one page, and never two pages one name, but for

@@ -15,6 +15,7 @@ func FuzzAdmit(f *testing.F) {
 	f.Add("", "http://www.a.example:80/(S(1))/p%20q?;&=", uint8(3))
 	f.Add("https://a.example", "//www.b.example/?login", uint8(1))
 	f.Add("https://a.example/x?", "/forbidden/%66?", uint8(2))
+	f.Add("", "http://a.example./x/.;jsessionid=1", uint8(0))
 	s := &seed.Seeder{}
 	for _, o := range []string{"https://a.example", "http://a.example", "https://www.b.example"} {
 		s.SetRobots(o, seed.RobotsAnswer{Status: 200, Body: []byte("User-agent: *\nDisallow: /forbidden/\nDisallow: /*?secret")}, noon)

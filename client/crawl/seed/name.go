@@ -2,6 +2,8 @@ package seed
 
 import (
 	"strings"
+
+	"github.com/parleyweb/parley/protocol"
 )
 
 // Names of parameters: whole, or by suffix or prefix.
@@ -78,8 +80,9 @@ func (c *compiled) session(pair string) bool {
 
 // name returns the name by which a canonical URL is known: without sessions
 // and parameters that have no meaning, and with the beginning that the rules
-// want.
-func (c *compiled) name(url string) string {
+// want; and, where it has a session, the same with that, to ask for.
+func (c *compiled) name(url string) (name, ask string) {
+	url = Spelled(url)
 	for _, r := range c.replace {
 		if rest, ok := strings.CutPrefix(url, r.Old); ok {
 			url = r.New + rest
@@ -87,18 +90,30 @@ func (c *compiled) name(url string) string {
 		}
 	}
 	if !strings.ContainsAny(url, "?;(") {
-		return url
+		return url, ""
 	}
 	begin := pathBegin(url)
 	path, query, asks := strings.Cut(url[begin:], "?")
-	clean := url[:begin] + c.cleanPath(path)
-	if q := c.cleanQuery(query); asks && (q != "" || query == "") {
-		clean += "?" + q
+	clean := func(sessions bool) string {
+		s := url[:begin] + path
+		if !sessions {
+			s = url[:begin] + c.cleanPath(path)
+		}
+		if q := c.cleanQuery(query, sessions); asks && (q != "" || query == "") {
+			s += "?" + q
+		}
+		return s
 	}
-	if clean == url {
-		return url // which needs no new memory
+	if name = clean(false); name == url {
+		return url, "" // which needs no new memory
 	}
-	return clean
+	if whole, err := protocol.CanonicalURL("", name); err == nil {
+		name = whole // a "." may have been left of a component
+	}
+	if ask = clean(true); ask == name {
+		ask = ""
+	}
+	return name, ask
 }
 
 // cleanPath removes path parameters that name a session, ";jsessionid=1", and
@@ -133,13 +148,13 @@ func (c *compiled) cleanPath(path string) string {
 	return b.String()
 }
 
-// cleanQuery removes parameters. What separates the others stays as it was.
-func (c *compiled) cleanQuery(query string) string {
+// cleanQuery removes parameters, but sessions if these are wanted. What separates the others stays as it was.
+func (c *compiled) cleanQuery(query string, sessions bool) string {
 	var b []byte // nil while nothing is removed
 	for i := 0; i <= len(query); {
 		pair, rest := cutPair(query[i:])
 		end := len(query) - len(rest)
-		if name, _, _ := strings.Cut(pair, "="); c.session(pair) || c.drop.has(name) {
+		if name, _, _ := strings.Cut(pair, "="); !sessions && c.session(pair) || c.drop.has(name) {
 			if b == nil {
 				b = append(make([]byte, 0, len(query)), query[:i]...)
 			}

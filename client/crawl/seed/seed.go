@@ -15,6 +15,7 @@ import (
 // A Verdict says what becomes of a URL, and which rule said so.
 type Verdict struct {
 	URL     string // canonical: by it the page is known; empty: nothing that could be asked for
+	Ask     string // by which to ask for it, with the session that was named (E30); empty: the URL
 	OK      bool
 	Rule    string // for people, such as "robots.txt: Disallow: /private/" or "depth 17 over 15"
 	LogOnly bool   // known, not asked for: images, archives
@@ -158,10 +159,13 @@ func (s *Seeder) opinion(url string, hash uint64) *opinion {
 func (s *Seeder) judge(url string, hash uint64) *opinion {
 	o := &opinion{url: url, hash: hash, gen: s.gen.Load()}
 	v := &o.verdict
-	v.URL = s.c.name(url)
+	v.URL, v.Ask = s.c.name(url)
 	begin := pathBegin(v.URL)
 	o.site = s.lookup(v.URL[:begin])
 	if st := o.site; st != nil && st.origin != v.URL[:begin] {
+		if v.Ask != "" {
+			v.Ask = st.origin + v.Ask[begin:]
+		}
 		v.URL = st.origin + v.URL[begin:]
 		begin = len(st.origin)
 	}
@@ -188,6 +192,9 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 	}
 	if o.force != nil && v.Rule == "" {
 		v.Rule = s.forbids(o.force, v.URL)
+	}
+	if v.Ask != "" && (len(v.Ask) > s.c.maxURL || o.force != nil && s.forbids(o.force, v.Ask) != "") {
+		v.Ask = ""
 	}
 	v.OK = v.Rule == ""
 	s.known[hash%knownSize].Store(o)

@@ -32,6 +32,13 @@ func TestNames(t *testing.T) {
 		{"https://user@example.org/", ""},
 		{"", ""},
 
+		// Other spellings of the same.
+		{"https://www.example.org.:0443/%c3%a9?x=%ff%2F", "https://www.example.org/%C3%A9?x=%FF%2F"},
+		{"http://www.example.org:08700/a%3", "http://www.example.org:8700/a%253"},
+		{"http://127.0.0.1.:00080/", "http://127.0.0.1/"},
+		{"http://[::1]:0081/%aF%fa%", "http://[::1]:81/%AF%FA%25"},
+		{"/%7ea", "https://www.example.org/%7Ea"}, // escaped without need: left as it is
+
 		// Sessions (P18, E30).
 		{"/a.php?PHPSESSID=1", "https://www.example.org/a.php"},
 		{"/a.php?x=1&phpsessid=0af&y=2", "https://www.example.org/a.php?x=1&y=2"},

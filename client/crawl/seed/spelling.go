@@ -1,0 +1,63 @@
+package seed
+
+import "strings"
+
+// Spelled returns a URL, as protocol.CanonicalURL writes it, in the one of its
+// spellings that names a page: without a dot at the end of its host, without zeros before
+// its port, and with escapes in upper case (RFC 3986, 6.2.2.1). No server
+// that keeps to the standards tells these apart, so a site's own word about any of
+// them is about that page.
+func Spelled(url string) string {
+	begin := pathBegin(url)
+	s := url
+	if a := strings.Index(url[:begin], "://") + 3; a >= 3 {
+		if at := authority(url[:a], url[a:begin]); at != url[a:begin] {
+			s = url[:a] + at + url[begin:]
+			begin += len(s) - len(url)
+		}
+	}
+	i := strings.IndexByte(s[begin:], '%')
+	if i < 0 {
+		return s
+	}
+	var b []byte // nil while nothing is changed
+	for i += begin; i+2 < len(s); i++ {
+		if s[i] != '%' {
+			continue
+		}
+		for j := i + 1; j <= i+2; j++ {
+			if 'a' <= s[j] && s[j] <= 'f' {
+				if b == nil {
+					b = []byte(s)
+				}
+				b[j] -= 'a' - 'A'
+			}
+		}
+		i += 2
+	}
+	if b == nil {
+		return s
+	}
+	return string(b)
+}
+
+// authority returns host and port after a scheme, "://" and all.
+func authority(scheme, s string) string {
+	host, port := s, ""
+	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
+		host, port = s[:i], s[i+1:]
+	}
+	if !strings.HasSuffix(host, ".") && !strings.HasPrefix(port, "0") {
+		return s
+	}
+	if h := strings.TrimSuffix(host, "."); h != "" {
+		host = h
+	}
+	if p := strings.TrimLeft(port, "0"); p != "" {
+		port = p
+	}
+	if port == "" || port == "80" && scheme == "http://" || port == "443" && scheme == "https://" {
+		return host
+	}
+	return host + ":" + port
+}
