@@ -22,6 +22,6 @@
 // another origin is left out. Everything read is bounded, in bytes and in time.
 //
 // The package has no state, no database and no globals. What to fetch, and
-// how politely, is the caller's; robots.txt too. Package
-// [github.com/parleyweb/parley/client/mirror] is a whole small crawler on top.
+// how politely, is the caller's; robots.txt too. A Copy of package
+// [github.com/parleyweb/parley/client/crawl] is a whole crawler of one site on top.
 package client

@@ -27,7 +27,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -38,6 +37,7 @@ import (
 
 	"github.com/parleyweb/parley/bench/internal/docroot"
 	"github.com/parleyweb/parley/bench/internal/nginx"
+	"github.com/parleyweb/parley/bench/internal/program"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -66,10 +66,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	build := exec.CommandContext(ctx, "go", "build", "-o", dir+string(filepath.Separator),
-		"github.com/parleyweb/parley/cmd/notifier", "github.com/parleyweb/parley/cmd/crawler")
-	if msg, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w\n%s", err, msg)
+	if err := program.Build(ctx, dir, "notifier", "crawler"); err != nil {
+		return err
 	}
 	d := &day{dir: dir, out: out, changed: make(chan struct{}, 1)}
 	if err := d.open(ctx, *from); err != nil {
@@ -78,7 +76,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	defer d.close()
 	waiting, cancel := context.WithTimeout(ctx, *limit) // and what runs goes on, to say what it did
 	defer cancel()
-	if err := d.begin(ctx, waiting, append([]string{"--wait", "0", "--allow-private", "--min-period", period.String(), "--max-period", period.String(), "--max-file", "16MB"}, strings.Fields(*extra)...)); err != nil {
+	if err := d.begin(ctx, waiting, append([]string{"--policy", "thesis", "--wait", "0", "--allow-private", "--min-period", period.String(), "--max-period", period.String(), "--max-file", "16MB"}, strings.Fields(*extra)...)); err != nil {
 		return err
 	}
 	if err := d.edit(waiting, *edits, *over); err != nil {
@@ -94,7 +92,7 @@ type day struct {
 	server   *nginx.Server
 	sites    []*site
 	pages    []string // that both sites have, and the crawler holds of both
-	programs []*program
+	programs []*program.Program
 
 	changed chan struct{} // the crawler told something
 	mu      sync.Mutex    // guards the sites' versions
@@ -147,9 +145,18 @@ func (d *day) open(ctx context.Context, from string) error {
 	return err
 }
 
+// start runs one of the programs.
+func (d *day) start(ctx context.Context, lines func([]byte) error, name string, args ...string) (*program.Program, error) {
+	p, err := program.Start(ctx, lines, filepath.Join(d.dir, name), args...)
+	if err == nil {
+		d.programs = append(d.programs, p)
+	}
+	return p, err
+}
+
 func (d *day) close() {
 	for _, p := range slices.Backward(d.programs) {
-		p.end()
+		p.End()
 	}
 	if d.server != nil {
 		d.server.Close()
@@ -161,7 +168,7 @@ func (d *day) begin(ctx, waiting context.Context, options []string) error {
 	speaks, silent := d.sites[0], d.sites[1]
 	want := speaks.Survey().Pages // what links lead to is what can be known of the silent one
 	// The first description must be whole, or the crawler would not find the site speaking.
-	if err := d.until(waiting, "the notifier's manifest", func() bool { return get(speaks.base+"robots.rdf") == nil }); err != nil {
+	if err := d.until(waiting, "the notifier's manifest", func() bool { return program.Get(speaks.base+"robots.rdf") == nil }); err != nil {
 		return err
 	}
 	collection := filepath.Join(d.dir, "collection")
@@ -172,7 +179,7 @@ func (d *day) begin(ctx, waiting context.Context, options []string) error {
 	}
 	if err := d.until(waiting, "the collection", func() bool {
 		_, err := os.Stat(filepath.Join(collection, "state.db"))
-		return err == nil || crawler.ended()
+		return err == nil || crawler.Ended()
 	}); err != nil {
 		return err
 	}
@@ -300,7 +307,7 @@ func (d *day) told(line []byte) error {
 // report ends the crawler, and prints what both sites cost.
 func (d *day) report() error {
 	for _, p := range slices.Backward(d.programs) {
-		p.end() // so that the stream, too, is in nginx's log
+		p.End() // so that the stream, too, is in nginx's log
 	}
 	requests, err := d.server.Requests()
 	if err != nil {
@@ -356,8 +363,8 @@ func (d *day) report() error {
 func (d *day) until(ctx context.Context, what string, cond func() bool) error {
 	for !cond() {
 		for _, p := range d.programs {
-			if p.ended() {
-				return fmt.Errorf("waiting for %s: %s ended: %w: %s", what, p.name, p.err, p.tail())
+			if p.Ended() {
+				return fmt.Errorf("waiting for %s: %s ended: %w: %s", what, p.Name, p.Err(), p.Tail())
 			}
 		}
 		select {

@@ -121,7 +121,9 @@ func run(ctx context.Context, docroot string, edits int) (err error) {
 		floor = append(floor, time.Since(began))
 	}
 	cost := web.Crawler().Sub(before)
-	fmt.Printf("%d edits, %d requests for pages\n", edits, cost.Requests)
+	end(crawler)
+	spent := crawler.ProcessState
+	fmt.Printf("%d edits, %d requests for pages; the crawler took %v of CPU in all\n", edits, cost.Requests, (spent.UserTime() + spent.SystemTime()).Round(10*time.Millisecond))
 	fmt.Printf("save to fresh copy  %s\n", quantiles(fresh))
 	fmt.Printf("floor: one fsync    %s\n", quantiles(floor))
 	return nil
@@ -182,6 +184,9 @@ func until(ctx context.Context, cond func() bool) error {
 }
 
 func end(cmd *exec.Cmd) {
+	if cmd.ProcessState != nil {
+		return
+	}
 	cmd.Process.Kill()
 	cmd.Wait() // its error is that it was killed
 }

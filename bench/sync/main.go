@@ -3,8 +3,8 @@
 //
 //	go run ./bench/sync DOCROOT [DOCROOT ...]
 //
-// What robots.txt forbids is not published, and so not copied. It prints times and the peak memory of each program, and fails unless the
-// mirror is byte-identical to the site.
+// What robots.txt forbids is not published, and so not copied. It prints times, and the peak memory and CPU of each program, and fails
+// unless the mirror is byte-identical to the site.
 package main
 
 import (
@@ -84,7 +84,7 @@ func run(ctx context.Context, docroot string) error {
 	}
 	copied := time.Since(began)
 	cost := web.Crawler()
-	fmt.Printf("%s: %d pages, %d MB; described in %.1f s, copied in %.1f s with %d requests for pages; peak memory notifier %d MB, crawler %d MB\n",
+	fmt.Printf("%s: %d pages, %d MB; described in %.1f s, copied in %.1f s with %d requests for pages; notifier %v; crawler %v\n",
 		docroot, len(pages), size>>20, described.Seconds(), copied.Seconds(), cost.Requests, notifier.end(), crawler.end())
 	return nil
 }
@@ -102,20 +102,33 @@ func start(ctx context.Context, name string, args ...string) (*program, error) {
 	return p, p.cmd.Start()
 }
 
-// end asks the program to end, waits, and returns its peak memory in MB, as
-// Linux tells it: pages of mapped files included.
-func (p *program) end() (peak int) {
+// A usage is what a program took: peak memory as Linux tells it, pages of
+// mapped files included.
+type usage struct {
+	peak      int // kB
+	user, sys time.Duration
+}
+
+func (u usage) String() string {
+	return fmt.Sprintf("peak memory %d MB, CPU %.1f + %.1f s", u.peak>>10, u.user.Seconds(), u.sys.Seconds())
+}
+
+// end asks the program to end, waits, and returns what it took.
+func (p *program) end() (u usage) {
 	if p.done {
-		return 0
+		return u
 	}
 	p.done = true
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if _, rest, ok := strings.Cut(string(status), "VmHWM:"); ok {
-		fmt.Sscan(rest, &peak)
+		fmt.Sscan(rest, &u.peak)
 	}
 	p.cmd.Process.Signal(os.Interrupt)
 	p.cmd.Wait()
-	return peak >> 10
+	if s := p.cmd.ProcessState; s != nil {
+		u.user, u.sys = s.UserTime(), s.SystemTime()
+	}
+	return u
 }
 
 func until(ctx context.Context, p *program, cond func() bool) error {

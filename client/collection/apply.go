@@ -22,6 +22,9 @@ type ApplyOptions struct {
 	// owes nothing. Nil believes everybody.
 	Take func(p *Page, item *protocol.Item) bool
 
+	// Unsure: that the date of a page has not moved does not mean that the page is what we hold.
+	Unsure bool
+
 	// Listed, if not nil, is told of each page that was visited before and is
 	// listed with a digest, as it was before this: whether it is the one that we hold.
 	Listed func(p *Page, same bool)
@@ -49,7 +52,7 @@ func (c *Collection) Apply(source uint64, step client.Step, by Signal, o ApplyOp
 		c.naming[source] = &snapshot{}
 	}
 	err := c.update(func(u *update) error {
-		s := &applying{update: u, by: by, admit: o.Admit, take: o.Take, told: o.Listed, a: &a, step: &step}
+		s := &applying{update: u, by: by, admit: o.Admit, take: o.Take, unsure: o.Unsure, told: o.Listed, a: &a, step: &step}
 		return s.apply(source)
 	})
 	if err == nil && step.Whole && source != 0 {
@@ -70,6 +73,7 @@ type applying struct {
 	by     Signal
 	admit  func(url string) Find
 	take   func(p *Page, item *protocol.Item) bool
+	unsure bool
 	told   func(p *Page, same bool)
 	a      *Applied
 	step   *client.Step
@@ -209,6 +213,11 @@ func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
 	if err != nil || w != nil && w.State != Excluded {
 		return w, false, err
 	}
+	if w != nil && s.copied != nil { // so that a snapshot that leaves it out drops it
+		if err := s.name(w); err != nil {
+			return nil, false, err
+		}
+	}
 	f := Find{URL: url, Depth: protocol.Depth(url)}
 	if s.admit != nil {
 		f = s.admit(url)
@@ -237,7 +246,10 @@ func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
 	}
 	if w.State == Excluded {
 		s.a.Refused++
-		return nil, false, nil
+		if s.copied != nil {
+			err = s.name(w)
+		}
+		return nil, false, err
 	}
 	return w, len(s.fresh) > before, nil
 }
@@ -321,6 +333,9 @@ func (s *applying) judge(w *work, isNew bool, item *protocol.Item) judgement {
 	if isNew {
 		return owed
 	}
+	if s.copied != nil {
+		return s.judgeCopy(w, item)
+	}
 	modified, sane := protocol.SaneModified(item.Modified, s.now)
 	if !item.Digest.IsZero() {
 		switch {
@@ -354,7 +369,7 @@ func (s *applying) judge(w *work, isNew bool, item *protocol.Item) judgement {
 		s.said(w, item)
 		s.sooner(w, modified.Add(item.Span))
 		return nothing
-	case sane:
+	case sane && !s.unsure:
 		return confirmed
 	}
 	return nothing
@@ -454,6 +469,9 @@ func (s *applying) move(ch *protocol.Change) error {
 		item.Digest = from.Digest // told without: the bytes are those of before
 	}
 	held := to != nil && from.has() && from.Digest == item.Digest && !(to.has() && to.Digest == item.Digest)
+	if s.copied != nil && from.Stored.File == "" {
+		held = false // somebody has removed the file
+	}
 	if !held {
 		s.a.Gone++
 		if err := s.drop(from); err != nil || to == nil {
@@ -464,8 +482,18 @@ func (s *applying) move(ch *protocol.Change) error {
 	if err := s.name(to); err != nil {
 		return err
 	}
+	if err := s.carry(from, to); err != nil {
+		return err
+	}
+	if s.copied != nil {
+		if s.said(to, &item); to.Stored.File == "" { // the file was not there
+			s.a.Owed++
+			s.lose(to)
+			return nil
+		}
+	}
 	s.a.Moved++
-	return s.carry(from, to)
+	return nil
 }
 
 // carry gives what is held of one page to another.
@@ -488,7 +516,7 @@ func (s *applying) carry(from, to *work) error {
 		return err
 	}
 	s.links[to.ID] = links
-	if err := s.tell(news{op: protocol.Move, page: &to.Page, prev: from.Digest, text: from.Text, from: from.URL, signal: s.by, changed: s.now}); err != nil {
+	if err := s.tell(news{op: protocol.Move, page: &to.Page, prev: from.Digest, text: from.Text, from: from.URL, source: from.ID, signal: s.by, changed: s.now}); err != nil {
 		return err
 	}
 	if err := s.dropped1(from, to.URL); err != nil {

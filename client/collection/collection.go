@@ -37,7 +37,14 @@ type Options struct {
 	Contents Contents // none, WARC, a mirror directory, or both
 	Coding   string   // of WARC records: "", "gzip" or "zstd"
 	MaxWARC  int64    // rotate after so many bytes; 0 means 1 GiB
+	Answers  Answers  // which are archived that bring no page; zero: redirects, 404 and 410
 	NoLinks  bool     // do not keep links
+
+	// Site makes the collection the copy of one site that tells of itself, whose
+	// base it is, an absolute URL that ends in "/". Contents must be Mirror then, and its files
+	// stand in Root, named as on the site; Root is empty at first, may hold the
+	// collection in its ".parley", and is one process's at a time. See copy.go.
+	Site, Root string
 
 	// Info is said at the head of each archive: "software", "operator",
 	// "http-header-user-agent" and so on.
@@ -49,6 +56,7 @@ type Options struct {
 	MaxEvents int
 
 	Policy   fresh.Policy               // nil means fresh.Thesis{}
+	TextOnly bool                       // a page whose main text is what it was has not changed, for the Policy
 	Strategy frontier.Strategy          // nil means breadth-first
 	Quality  func(*Page, *Site) float64 // V14: intrinsic quality, 0..1; nil: all alike
 
@@ -175,6 +183,7 @@ type Visited struct {
 	Before              fresh.History // as it was believed before the visit
 	Stated              string        // the Last-Modified that came with the visit before
 	Changed             bool          // other content than before
+	Demoted             bool          // of a copy: the digests of its site are not waited for from now on, since all were wrong
 	Duplicate           bool          // its links were ignored
 	Matched, Mismatched bool          // with the digest that was told
 	Gone                bool
@@ -204,6 +213,8 @@ type Collection struct {
 	db   *bbolt.DB
 
 	mu        sync.Mutex // the writer's turn, and what only the writer uses
+	copied    *copyMeta  // nil: it is no copy. Readers want mem
+	root      string     // of the files of a copy; empty: mirrorDir
 	broken    error      // what was read from a file that is damaged may be wrong
 	stuck     bool       // bbolt has failed with its lock held
 	table     findTable

@@ -122,7 +122,7 @@ func (u *update) unbelieved(id frontier.PageID) error {
 // because of its age, or of what was told of it.
 func (u *update) replanned(id frontier.PageID) error {
 	w, err := u.get(id)
-	if err != nil || w == nil || w.State != Held || w.visited || w.Visits == 0 || w.Missed > 0 {
+	if err != nil || w == nil || w.visited || !u.c.Aging(&w.Page) {
 		return err
 	}
 	w.planned = false
@@ -215,6 +215,13 @@ func keepable(t time.Time) time.Time {
 
 // believed is the page as the policy is told of it.
 func (u *update) believed(w *work) fresh.Page { return u.c.Believed(&w.Page, u.siteAt(w.Site)) }
+
+// Aging reports whether it is the policy that says when a page is asked for
+// next: it is held, and nothing else is the matter with it.
+func (c *Collection) Aging(p *Page) bool {
+	return p.State == Held && p.Visits > 0 && p.Missed == 0 && p.Fails == 0 && p.missing.IsZero() &&
+		!(p.Told && p.Signal == ByPerson) && !(c.Stores() && p.Stored.File == "")
+}
 
 // Believed is a page as a policy is told of it.
 func (c *Collection) Believed(p *Page, s *Site) fresh.Page {

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,10 +32,12 @@ var ErrNoContent = errors.New("no content is stored")
 type contents struct {
 	archive *warc.Writer // nil: none
 	mirror  *mirror      // nil: none
+	noted   []noted
 	outlet
 
-	sizing sync.Mutex
-	sizes  map[string]standing // by archive
+	sizing  sync.Mutex
+	sizes   map[string]standing // by archive
+	damaged map[spot]bool
 }
 
 // openContents makes ready what keep and tell need. state is what stateOfContents
@@ -45,6 +45,9 @@ type contents struct {
 func (c *Collection) openContents(state []byte) error {
 	setBack, err := c.openJournal()
 	if err != nil {
+		return errors.Join(err, c.closeContents())
+	}
+	if err := c.readDamaged(); err != nil {
 		return errors.Join(err, c.closeContents())
 	}
 	if c.opts.ReadOnly {
@@ -68,10 +71,7 @@ func (c *Collection) openContents(state []byte) error {
 		}
 	}
 	if c.opts.Contents&Mirror != 0 {
-		if c.contents.mirror, err = openMirror(filepath.Join(c.dir, mirrorDir)); err != nil {
-			return errors.Join(err, c.closeContents())
-		}
-		if err := c.redo(); err != nil {
+		if err := c.openMirror(); err != nil {
 			return errors.Join(err, c.closeContents())
 		}
 	}
@@ -109,76 +109,70 @@ func (c *Collection) closeContents() error {
 // keep writes what a visit brought, and returns where the body stands. p is
 // the page as it was before. It is called in the transaction that takes the
 // visit in, in the order of visits, by one goroutine at a time.
-func (c *Collection) keep(v *Visit, p *Page) (Place, error) {
-	body := v.Status == http.StatusOK || v.Status == http.StatusNonAuthoritativeInfo || v.Status == http.StatusPartialContent
+func (u *update) keep(v *Visit, p *Page) (Place, error) {
+	c := u.c
+	body := isPage(v.Status)
 	switch {
 	case v.Fault != "" && !v.Cut, v.Soft404:
 		return Place{}, nil
 	case !body && (v.Status != http.StatusNotModified || p.Digest.IsZero()):
-		return Place{}, nil
+		return Place{}, u.answer(v, p)
 	}
-	same := !body || p.Digest == v.Digest
-	date, stored := time.Time{}, false // whether what came is there already
-	if same {
-		date, stored = c.captured(p.Stored)
+	place, of, stored := p.Stored, warc.Original{}, false // whether what came is there already
+	if !body || p.Digest == v.Digest {
+		of, stored = c.captured(place)
 	}
 	if c.contents.mirror != nil && body && !(stored && p.has()) {
-		if err := c.contents.mirror.keep(p.ID, v.Body); err != nil {
+		if err := c.contents.mirror.keep(p.ID, v); err != nil {
 			return Place{}, err
 		}
 	}
-	original, ok := archived(p.Stored)
+	_, ok := archived(place)
 	if c.contents.archive == nil || !body && !(ok && stored) {
 		if stored && p.has() {
-			return p.Stored, nil
+			return place, nil
 		}
 		return Place{}, nil // a mirror's tell says where, once the name is known
 	}
+	if stored = stored && ok; !stored {
+		twin, err := u.twin(v, p.ID)
+		if err != nil {
+			return Place{}, err
+		}
+		if twin != nil {
+			place = twin.Stored
+			of, stored = c.captured(place)
+		}
+	}
+	capture := u.capture(v, p)
+	if stored {
+		if of.Digest = p.Digest; body {
+			of.Digest = v.Digest
+		}
+		capture.Of = &of
+		_, err := c.contents.archive.Revisit(capture)
+		return place, err
+	}
+	at, err := c.contents.archive.Response(capture)
+	c.contents.note(at, capture.URL, capture.Date)
+	return below(at), err
+}
+
+// capture is a visit as the archive takes it.
+func (u *update) capture(v *Visit, p *Page) *warc.Capture {
 	asked := v.Asked
 	if asked.IsZero() {
-		asked = c.opts.Now()
+		asked = u.c.opts.Now()
 	}
-	capture := &warc.Capture{URL: p.URL, Date: asked, IP: v.IP, Proto: v.Proto, Status: v.Status, Header: v.Header,
+	return &warc.Capture{URL: p.URL, Date: asked, IP: v.IP, Proto: v.Proto, Status: v.Status, Header: v.Header,
 		Body: v.Body, Cut: v.Cut, Digest: v.Digest, Type: v.Type}
-	if ok && stored {
-		capture.Of = &warc.Original{URL: p.URL, Digest: p.Digest, Place: original, Date: date}
-		_, err := c.contents.archive.Revisit(capture)
-		return p.Stored, err
-	}
-	place, err := c.contents.archive.Response(capture)
-	place.File = warcDir + "/" + place.File
-	return Place(place), err
-}
-
-// archived returns a place as the archive knows it, and false if it is not there.
-func archived(p Place) (warc.Place, bool) {
-	name, ok := strings.CutPrefix(p.File, warcDir+"/")
-	return warc.Place{File: name, Offset: p.Offset, Length: p.Length}, ok
-}
-
-// captured returns the date that a record states, the zero time for a file
-// without records, and whether there is one. It does not read to the end.
-func (c *Collection) captured(p Place) (time.Time, bool) {
-	place, ok := archived(p)
-	if !ok || c.contents.archive == nil {
-		return time.Time{}, p.File != "" && c.standing(p)
-	}
-	if end := c.contents.archive.Synced(); place.File == end.File && place.Offset >= end.Offset {
-		return time.Time{}, true // of the turn that is being taken in
-	}
-	s, err := warc.Open(filepath.Join(c.dir, warcDir), place)
-	if err != nil {
-		var damage *warc.Damage
-		return time.Time{}, !errors.As(err, &damage) && !errors.Is(err, fs.ErrNotExist)
-	}
-	defer s.Close()
-	return s.Date(), true
 }
 
 // syncContents makes what keep wrote durable. It is called before the
 // transaction is committed that names it.
 func (c *Collection) syncContents() error {
 	k := &c.contents
+	k.unnote()
 	if k.mirror != nil {
 		if err := k.mirror.sync(); err != nil {
 			return err
@@ -207,6 +201,7 @@ func parseMark(b []byte) (warc.Place, bool) {
 }
 
 // A Version is one time at which a page was asked for, as the archive has it.
+// Where the Status is that of a redirect or an error, what stands there is no content of the page.
 type Version struct {
 	URL    string
 	At     time.Time // to the second
@@ -233,9 +228,12 @@ func (c *Collection) Versions(url string) ([]Version, error) {
 			v.Type = ""
 			if v.Body = below(e.Of); v.Body.File == "" {
 				for _, w := range versions[:i] {
-					if !w.Same && w.Digest == v.Digest {
+					if !w.Same && w.Digest == v.Digest && w.brings() {
 						v.Body = w.Stored
 					}
+				}
+				if v.Body.File == "" {
+					v.Body = c.referred(&e)
 				}
 			}
 		}
@@ -261,6 +259,7 @@ type Content struct {
 	Length    int64       // of the body; -1: unknown
 
 	closer io.Closer
+	url    string // of the record that it stands in; empty: it stands in none
 }
 
 // Close ends the reading.
@@ -271,7 +270,7 @@ func (c *Collection) Stores() bool { return c.opts.Contents != 0 }
 
 // Stands reports whether the file is there, and long enough, in which a body
 // stands: else the page is to be asked for unconditionally, and what comes is
-// stored again. It does not read the file. The zero Place stands only in a
+// stored again. It does not read the file: what is damaged stands until somebody has read it. The zero Place stands only in a
 // collection that stores nothing. It is quick: what it finds out of an archive it
 // believes for some seconds.
 func (c *Collection) Stands(p Place) bool {
@@ -289,7 +288,7 @@ type standing struct {
 const believed = 5 * time.Second
 
 func (c *Collection) standing(p Place) bool {
-	if !filepath.IsLocal(p.File) || p.Offset < 0 || p.Length < 0 {
+	if !filepath.IsLocal(p.File) || p.Offset < 0 || p.Length < 0 || c.isSpoiled(p) {
 		return false
 	}
 	_, shared := archived(p) // by many pages
@@ -302,7 +301,8 @@ func (c *Collection) standing(p Place) bool {
 			return true
 		}
 	}
-	st, err := os.Stat(filepath.Join(c.dir, filepath.FromSlash(p.File)))
+	dir, name := c.fileOf(p)
+	st, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name)))
 	if err != nil || !st.Mode().IsRegular() {
 		return false
 	}
@@ -321,10 +321,34 @@ func (c *Collection) standing(p Place) bool {
 // ErrNoContent if nothing is stored.
 func (c *Collection) Content(p *Page) (*Content, error) {
 	content, err := c.Body(p.Stored)
+	if err == nil && content.url != p.URL && content.url != "" {
+		var own *warc.Stored
+		if own, err = c.ownRecord(p); own != nil {
+			err = content.answered(own)
+		}
+		if err != nil {
+			content.Close()
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open content of %s: %w", p.URL, err)
 	}
 	return content, nil
+}
+
+// answered makes a body that was read out of the record of another URL the answer of a
+// record that refers to it, which it closes.
+func (c *Content) answered(own *warc.Stored) error {
+	defer own.Close()
+	m, err := warc.ReadMessage(own.Record.Body)
+	if err != nil {
+		return err
+	}
+	if length := c.Header.Values("Content-Length"); len(length) > 0 {
+		m.Header["Content-Length"] = length // of what is read, and not of what was sent
+	}
+	c.At, c.Status, c.Header, c.url = own.Date(), m.Status, m.Header, own.URL()
+	return nil
 }
 
 // ContentAt opens what was held of a URL at a time: of the newest version that
@@ -335,20 +359,38 @@ func (c *Collection) ContentAt(url string, at time.Time) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = ErrNoContent
 	for i := len(versions) - 1; i >= 0; i-- {
-		if v := versions[i]; !v.At.After(at) {
-			var content *Content
-			if content, err = c.Body(v.Body); err == nil {
+		if v := versions[i]; !v.At.After(at) && v.brings() {
+			content, err := c.bodyOf(&v)
+			if err == nil {
 				return content, nil
 			}
-			break
+			return nil, fmt.Errorf("open content of %s at %s: %w", url, at.UTC().Format(time.RFC3339), err)
 		}
 	}
-	return nil, fmt.Errorf("open content of %s at %s: %w", url, at.UTC().Format(time.RFC3339), err)
+	return nil, fmt.Errorf("open content of %s at %s: %w", url, at.UTC().Format(time.RFC3339), ErrNoContent)
+}
+
+// bodyOf opens the body of a version.
+func (c *Collection) bodyOf(v *Version) (*Content, error) {
+	content, err := c.Body(v.Body)
+	if err != nil || content.url == v.URL || content.url == "" {
+		return content, err
+	}
+	place, _ := archived(v.Stored)
+	own, err := warc.Open(filepath.Join(c.dir, warcDir), place)
+	if err == nil {
+		err = content.answered(own)
+	}
+	if err != nil {
+		content.Close()
+		return nil, err
+	}
+	return content, nil
 }
 
 // Body opens the body that stands at a place. It returns ErrNoContent for the zero Place.
+// Where the record is damaged, it or the reading ends with ErrBodyDamaged.
 func (c *Collection) Body(p Place) (*Content, error) {
 	if p.File == "" {
 		return nil, ErrNoContent
@@ -356,25 +398,26 @@ func (c *Collection) Body(p Place) (*Content, error) {
 	if place, ok := archived(p); ok {
 		s, err := warc.Open(filepath.Join(c.dir, warcDir), place)
 		if err != nil {
-			return nil, err
+			return nil, c.damage(place, err)
 		}
 		m, err := warc.ReadMessage(s.Record.Body)
 		if err != nil {
 			s.Close()
-			return nil, err
+			return nil, c.damage(place, err)
 		}
-		content := &Content{Reader: m.Body, At: s.Date(), Status: m.Status, Header: m.Header, Length: -1, closer: s}
+		content := &Content{Reader: c.check(place, s.Record, m.Body), At: s.Date(), Status: m.Status, Header: m.Header, Length: -1, closer: s, url: s.URL()}
 		if n, err := strconv.ParseInt(m.Header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
 			content.Length = n
 		}
 		return content, nil
 	}
-	root, err := os.OpenRoot(c.dir)
+	dir, name := c.fileOf(p)
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.Open(filepath.FromSlash(p.File))
+	f, err := root.Open(filepath.FromSlash(name))
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,8 @@ func scenes(k int) []scene {
 	rnd := rand.New(rand.NewPCG(7, uint64(k)))
 	list := []scene{{"/turn.txt", strconv.Itoa(k), 200}}
 	for i := range 30 {
-		s := scene{path: fmt.Sprintf("/p%d.txt", i), status: 200, body: fmt.Sprint(strings.Repeat("x", i*20), rnd.IntN(3))}
+		// Some of the pages share bodies.
+		s := scene{path: fmt.Sprintf("/p%d.txt", i), status: 200, body: fmt.Sprint(strings.Repeat("x", i%20*20), rnd.IntN(3))}
 		switch rnd.IntN(8) {
 		case 0:
 			s.status, s.body = 410, ""
@@ -112,6 +113,8 @@ type stage struct {
 	archive map[string][]string // by URL
 	files   map[string]string
 	last    map[string]string // by path: the body that was held last
+	first   map[string]string // by body: the page that the collection remembers to have it
+	status  map[string]int
 	events  []string
 }
 
@@ -124,13 +127,18 @@ func (s *stage) play(k int) {
 		case v.status == 410 && has:
 			op = "delete"
 			delete(s.files, file)
+			s.archive[url] = append(s.archive[url], "")
+		case v.status == 410 && s.status[v.path] != 410:
+			s.archive[url] = append(s.archive[url], "")
 		case v.status == 304 && has:
 			s.archive[url] = append(s.archive[url], "=")
 		case v.status == 200:
-			if last, ok := s.last[v.path]; ok && last == v.body {
+			last, ok := s.last[v.path]
+			if first := s.first[v.body]; ok && last == v.body || first != "" && first != v.path && s.last[first] == v.body {
 				s.archive[url] = append(s.archive[url], "=")
 			} else {
 				s.archive[url] = append(s.archive[url], v.body)
+				s.first[v.body] = v.path
 			}
 			if op = "update"; !has {
 				op = "create"
@@ -138,6 +146,9 @@ func (s *stage) play(k int) {
 				op = ""
 			}
 			s.files[file], s.last[v.path] = v.body, v.body
+		}
+		if v.status != 304 || has { // else it was not asked for
+			s.status[v.path] = v.status
 		}
 		if op != "" {
 			s.events = append(s.events, op+" "+v.path)
@@ -157,7 +168,7 @@ func TestKilled(t *testing.T) {
 		rounds = 5
 	}
 	dir := t.TempDir()
-	want := stage{archive: map[string][]string{}, files: map[string]string{}, last: map[string]string{}}
+	want := stage{archive: map[string][]string{}, files: map[string]string{}, last: map[string]string{}, first: map[string]string{}, status: map[string]int{}}
 	turns, told, cursor := 0, []string(nil), protocol.Cursor{}
 	for round := range rounds {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")

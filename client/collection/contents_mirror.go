@@ -2,16 +2,12 @@ package collection
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"runtime"
-	"strconv"
+	"strings"
 	"sync"
 
 	"go.etcd.io/bbolt"
@@ -26,17 +22,15 @@ import (
 // to be put where, and that is done after it, and again by the next Open if
 // the process is killed in between.
 type mirror struct {
-	root           *os.Root
-	run            string // begins the names in tmpDir: an op of a process that is gone never means a new file
-	count          int
+	*tree
+	base           string // of a copy, whose names leave it out; empty: names begin with the host
 	fold, portable bool
 
 	temps map[frontier.PageID]string // what keep wrote and tell has not asked for
 	files []*os.File                 // to be synced
 	stale []string                   // to be removed after the next sync
+	freed bool                       // the transaction has given up a name
 }
-
-const tmpDir = filename.Own + "/tmp"
 
 // Buckets within the outbox.
 var (
@@ -45,36 +39,45 @@ var (
 	pathsBucket = []byte("paths") // name, folded -> page
 )
 
-func openMirror(dir string) (*mirror, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	m := &mirror{root: root, run: rand.Text()[:8], temps: map[frontier.PageID]string{},
+func newMirror(t *tree) *mirror {
+	return &mirror{tree: t, temps: map[frontier.PageID]string{},
 		fold: runtime.GOOS == "windows" || runtime.GOOS == "darwin", portable: runtime.GOOS == "windows"}
-	if err := root.MkdirAll(tmpDir, 0o755); err != nil {
-		return nil, errors.Join(err, root.Close())
+}
+
+func (c *Collection) openMirror() error {
+	if c.opts.Site != "" {
+		return c.openCopy()
 	}
-	return m, nil
+	t, err := openTree(filepath.Join(c.dir, mirrorDir))
+	if err != nil {
+		return err
+	}
+	c.contents.mirror = newMirror(t)
+	return c.redo()
+}
+
+// fileOf returns the directory and the name below it of a body that is a file.
+func (c *Collection) fileOf(p Place) (dir, name string) {
+	if rest, ok := strings.CutPrefix(p.File, mirrorDir+"/"); ok && c.root != "" {
+		return c.root, rest
+	}
+	return c.dir, p.File
 }
 
 func (m *mirror) close() error {
 	for _, f := range m.files {
 		f.Close()
 	}
-	return m.root.Close()
+	return m.tree.close()
 }
 
 // takeBack removes what keep wrote for a transaction that was not committed.
 func (m *mirror) takeBack() {
 	for _, f := range m.files {
 		f.Close()
-		_ = m.root.Remove(tmpDir + "/" + path.Base(filepath.ToSlash(f.Name())))
+		m.discard(tempOf(f))
 	}
-	m.files, m.stale = m.files[:0], m.stale[:0]
+	m.files, m.stale, m.freed = m.files[:0], m.stale[:0], false
 	clear(m.temps)
 }
 
@@ -89,24 +92,8 @@ func (c *Collection) redo() error {
 	if err := m.do(ops); err != nil {
 		return err
 	}
-	d, err := m.root.Open(tmpDir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	for _, name := range names {
-		if err := m.root.RemoveAll(tmpDir + "/" + name); err != nil {
-			return err
-		}
-	}
-	return err
+	return m.clean()
 }
-
-// An op puts a file of tmpDir at a name; with an empty temp it removes what
-// stands at name. There is at most one for a name: to do them twice is to do
-// them once.
-type op struct{ name, temp string }
 
 func (c *Collection) ops() (ops []op, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
@@ -122,27 +109,32 @@ func (c *Collection) ops() (ops []op, err error) {
 	return ops, err
 }
 
-// temp names a new file of tmpDir.
-func (m *mirror) temp() string {
-	m.count++
-	return tmpDir + "/" + m.run + "-" + strconv.Itoa(m.count)
-}
-
 // keep writes a body under a name of no page.
-func (m *mirror) keep(id frontier.PageID, body []byte) error {
-	name := m.temp()
-	f, err := m.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
+func (m *mirror) keep(id frontier.PageID, v *Visit) error {
+	var name string
+	f := v.File
+	if f != nil {
+		name = tempOf(f)
+	} else {
+		var err error
+		if name, f, err = m.create(); err != nil {
+			return err
+		}
 	}
 	m.files = append(m.files, f)
 	if old := m.temps[id]; old != "" {
 		m.stale = append(m.stale, old)
 	}
 	m.temps[id] = name
-	_, err = f.Write(body)
+	if v.File != nil {
+		return nil
+	}
+	_, err := f.Write(v.Body)
 	return err
 }
+
+// tempOf is the name of a file that create has made.
+func tempOf(f *os.File) string { return tmpDir + "/" + path.Base(filepath.ToSlash(f.Name())) }
 
 // sync makes durable what keep wrote, a few files at once: the disk does that
 // in about the time of one. What nobody asked for goes.
@@ -166,7 +158,7 @@ func (m *mirror) sync() error {
 		delete(m.temps, id)
 	}
 	for _, name := range m.stale {
-		_ = m.root.Remove(name) // or the next Open does
+		m.discard(name)
 	}
 	m.stale = m.stale[:0]
 	return errors.Join(errs...)
@@ -193,8 +185,8 @@ func (m *mirror) in(box *bbolt.Bucket) (mirroring, error) {
 }
 
 // tell says what is to become of a page's file, and returns its name, empty if
-// there is none after it. from is the page that the content of a Move had.
-func (g mirroring) tell(n *news, from frontier.PageID) (string, error) {
+// there is none after it.
+func (g mirroring) tell(n *news) (string, error) {
 	key := pageKey(n.page.ID)
 	old := string(g.names.Get(key[:]))
 	temp := g.m.temps[n.page.ID]
@@ -202,7 +194,7 @@ func (g mirroring) tell(n *news, from frontier.PageID) (string, error) {
 	case protocol.Delete:
 		return "", g.release(n.page.ID, old)
 	case protocol.Move:
-		was := pageKey(from)
+		was := pageKey(n.source)
 		name := string(g.names.Get(was[:]))
 		var err error
 		if temp == "" && name != "" {
@@ -210,7 +202,7 @@ func (g mirroring) tell(n *news, from frontier.PageID) (string, error) {
 				return "", err
 			}
 		}
-		if err := g.release(from, name); err != nil {
+		if err := g.release(n.source, name); err != nil {
 			return "", err
 		}
 	}
@@ -227,11 +219,16 @@ func (g mirroring) tell(n *news, from frontier.PageID) (string, error) {
 			return "", err
 		}
 	}
+	return name, g.place(n.page.ID, name, temp)
+}
+
+// place has a file of tmpDir stand at the name of a page.
+func (g mirroring) place(id frontier.PageID, name, temp string) error {
 	if was := g.ops.Get([]byte(name)); len(was) > 0 {
 		g.m.stale = append(g.m.stale, string(was))
 	}
-	err = errors.Join(g.names.Put(key[:], []byte(name)), g.paths.Put(g.path(name), key[:]), g.ops.Put([]byte(name), []byte(temp)))
-	return name, err
+	key := pageKey(id)
+	return errors.Join(g.names.Put(key[:], []byte(name)), g.paths.Put(g.path(name), key[:]), g.ops.Put([]byte(name), []byte(temp)))
 }
 
 func (g mirroring) path(name string) []byte {
@@ -249,6 +246,7 @@ func (g mirroring) release(id frontier.PageID, name string) error {
 	if was := g.ops.Get([]byte(name)); len(was) > 0 {
 		g.m.stale = append(g.m.stale, string(was))
 	}
+	g.m.freed = true
 	key := pageKey(id)
 	return errors.Join(g.names.Delete(key[:]), g.paths.Delete(g.path(name)), g.ops.Put([]byte(name), nil))
 }
@@ -259,39 +257,33 @@ func (g mirroring) lift(name string) (string, error) {
 	if temp := g.ops.Get([]byte(name)); len(temp) > 0 {
 		name = string(temp) // it comes there only after this transaction
 	}
-	temp := g.m.temp()
-	if err := g.m.root.Link(name, temp); err == nil {
-		return temp, nil
-	}
-	src, err := g.m.root.Open(name) // a file system without hard links
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	} else if err != nil {
-		return "", err
-	}
-	defer src.Close()
-	dst, err := g.m.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return "", err
-	}
-	g.m.files = append(g.m.files, dst)
-	_, err = io.Copy(dst, src)
-	return temp, err
+	return g.m.link(name)
 }
 
 // name returns the name for a page: its natural one if no other page has that,
 // or has a file where this one needs a directory, or the other way round.
 func (g mirroring) name(p *Page) (string, error) {
-	name, ok := filename.Natural(p.URL, p.Type, g.m.portable)
-	if ok && g.free(name, p.ID) {
+	if name, ok := g.natural(p); ok {
 		return name, nil
 	}
 	return filename.Other(p.URL), nil
 }
 
+// natural returns the natural name of a page, and whether it can have that now.
+func (g mirroring) natural(p *Page) (name string, ok bool) {
+	if g.m.base != "" {
+		name, ok = filename.Below(g.m.base, p.URL, p.Type, g.m.portable)
+	} else {
+		name, ok = filename.Natural(p.URL, p.Type, g.m.portable)
+	}
+	return name, ok && g.free(name, p.ID)
+}
+
 func (g mirroring) free(name string, id frontier.PageID) bool {
 	own := pageKey(id)
-	if k := g.paths.Get(g.path(name)); k != nil && !bytes.Equal(k, own[:]) {
+	if k := g.paths.Get(g.path(name)); bytes.Equal(k, own[:]) {
+		return true
+	} else if k != nil {
 		return false
 	}
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
@@ -306,66 +298,61 @@ func (g mirroring) free(name string, id frontier.PageID) bool {
 			return false
 		}
 	}
-	return true
+	return g.m.vacant(name, func(file string) bool {
+		if k := g.paths.Get(g.path(file)); k != nil {
+			return bytes.Equal(k, own[:]) // and is given up for the new name
+		}
+		k, temp := g.ops.Cursor().Seek([]byte(file))
+		return string(k) == file && len(temp) == 0
+	})
 }
 
-// do does the operations and makes them durable: first what makes room.
-func (m *mirror) do(ops []op) error {
-	touched := map[string]bool{}
-	for _, removing := range []bool{true, false} {
-		for _, o := range ops {
-			if (o.temp == "") != removing {
-				continue
-			}
-			if err := m.one(o, touched); err != nil {
-				return fmt.Errorf("put file %s in its place: %w", o.name, err)
-			}
-		}
-	}
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	for dir := range touched {
-		d, err := m.root.Open(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		if err := errors.Join(d.Sync(), d.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// mostAside is how many pages get their natural names in one transaction.
+const mostAside = 1000
 
-func (m *mirror) one(o op, touched map[string]bool) error {
-	dir := path.Dir(o.name)
-	touched[dir] = true
-	if o.temp == "" {
-		if info, err := m.root.Lstat(o.name); err == nil && !info.IsDir() {
-			if err := m.root.Remove(o.name); err != nil {
-				return err
-			}
-		}
-		for ; dir != "." && m.root.Remove(dir) == nil; dir = path.Dir(dir) { // if it is empty
-			touched[path.Dir(dir)] = true
-		}
+// promote gives pages that stand aside their natural names, where those came free.
+func (u *update) promote() error {
+	m := u.c.contents.mirror
+	if m == nil || !m.freed || m.base == "" {
 		return nil
 	}
-	if _, err := m.root.Lstat(o.temp); errors.Is(err, fs.ErrNotExist) {
-		return nil // done before
-	}
-	if err := m.root.MkdirAll(dir, 0o755); err != nil {
+	m.freed = false
+	g, err := m.in(u.c.contents.box)
+	if err != nil {
 		return err
 	}
-	for d := dir; d != "."; d = path.Dir(d) {
-		touched[path.Dir(d)] = true
+	var aside []frontier.PageID
+	prefix := g.path(otherDir + "/")
+	cur := g.paths.Cursor()
+	for k, id := cur.Seek(prefix); bytes.HasPrefix(k, prefix) && len(aside) < mostAside; k, id = cur.Next() {
+		aside = append(aside, keyPage(id))
 	}
-	if info, err := m.root.Lstat(o.name); err == nil && info.IsDir() {
-		if err := m.root.RemoveAll(o.name); err != nil { // no page has a file in it
+	for _, id := range aside {
+		w, err := u.get(id)
+		if err != nil {
 			return err
 		}
+		if w == nil {
+			return damaged(outboxBucket, pathsBucket)
+		}
+		key := pageKey(id)
+		old := string(g.names.Get(key[:]))
+		name, ok := g.natural(&w.Page)
+		if !ok || !strings.HasPrefix(old, otherDir+"/") {
+			continue
+		}
+		temp, err := g.lift(old)
+		if err != nil {
+			return err
+		}
+		if temp == "" {
+			continue // the next Open finds that it is not there
+		}
+		if err := errors.Join(g.release(id, old), g.place(id, name, temp)); err != nil {
+			return err
+		}
+		w.Stored, w.dirty = Place{File: mirrorDir + "/" + name}, true
 	}
-	return m.root.Rename(o.temp, o.name)
+	m.freed = false
+	return nil
 }

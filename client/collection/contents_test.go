@@ -469,7 +469,7 @@ func TestExport(t *testing.T) {
 			}
 			return fmt.Sprint(sorted(list))
 		}
-		all := "[/a== /a=one/a /a=two/a /b== /b=one/b /b=two/b /dir/c== /dir/c=one/dir/c /dir/c=two/dir/c]"
+		all := "[/a== /a=one/a /a=two/a /b= /b== /b=one/b /b=two/b /dir/c== /dir/c=one/dir/c /dir/c=two/dir/c]"
 		dir := "[/dir/c== /dir/c=one/dir/c /dir/c=two/dir/c]"
 		middle := "[/a== /b== /dir/c==]"
 		newest := "[/a=two/a /dir/c=two/dir/c]"

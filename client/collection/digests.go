@@ -10,7 +10,7 @@ import (
 // The digests bucket says which page had a parsed content first (P17). The key
 // is the start of the content's digest; the page's own record has all of it. A
 // page that has other content by now is found out when it is asked for, and
-// replaced then.
+// replaced then. Bodies that are archived have entries of their own there, see twin.
 
 func digestKey(d protocol.Digest) uint64 { return binary.BigEndian.Uint64(d[:]) }
 
@@ -37,16 +37,7 @@ func (c *Collection) Original(p *Page) (o Page, ok bool, err error) {
 // id; nil if there is none. From then on, id has it first.
 func (u *update) original(parsed protocol.Digest, id frontier.PageID) (*work, error) {
 	key := digestKey(parsed)
-	first, ok := u.firsts[key]
-	if !ok {
-		raw := u.c.stage.digests.get(key)
-		if raw == nil {
-			raw = u.digests.Get(appendDigestKey(nil, key))
-		}
-		if len(raw) == 4 {
-			first = keyPage(raw)
-		}
-	}
+	first := u.firstOf(key)
 	if first == id {
 		return nil, nil
 	}
@@ -61,4 +52,19 @@ func (u *update) original(parsed protocol.Digest, id frontier.PageID) (*work, er
 	}
 	u.firsts[key] = id
 	return nil, nil
+}
+
+// firstOf returns the page that the digests bucket has by a key, 0 if there is none.
+func (u *update) firstOf(key uint64) frontier.PageID {
+	if first, ok := u.firsts[key]; ok {
+		return first
+	}
+	raw := u.c.stage.digests.get(key)
+	if raw == nil {
+		raw = u.digests.Get(appendDigestKey(nil, key))
+	}
+	if len(raw) != 4 {
+		return 0
+	}
+	return keyPage(raw)
 }

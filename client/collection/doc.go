@@ -5,7 +5,7 @@
 //	state.db     sites, pages, links, sources, queue (bbolt)
 //	journal.db   what changed, for whoever follows the crawler (internal/journal)
 //	warc/        contents, as WARC 1.1 with a CDXJ index, if asked for
-//	mirror/      contents, as plain files, if asked for
+//	mirror/      contents, as plain files, if asked for; those of the copy of one site stand in a directory of their own
 //
 // Everything that the crawler learns enters by [Collection.Commit] or
 // [Collection.Apply], each one transaction: data before cursor. A killed

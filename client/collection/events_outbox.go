@@ -34,6 +34,7 @@ type news struct {
 	prev    protocol.Digest // before it; zero if nothing was held
 	text    protocol.Digest // the main text's digest before it
 	from    string          // of a Move: the URL that the content had
+	source  frontier.PageID // of that
 	signal  Signal
 	changed time.Time // when we learned of it
 }
@@ -237,6 +238,7 @@ func (c *Collection) takeBack() {
 	if c.contents.mirror != nil {
 		c.contents.mirror.takeBack()
 	}
+	c.contents.unnote()
 	if c.contents.archive != nil {
 		if mark, ok := parseMark(c.committed); ok {
 			_ = c.contents.archive.Rewind(mark) // what then stands there is nobody's
@@ -314,11 +316,7 @@ func (c *Collection) tellMirror(m *mirror, n *news) error {
 	if err != nil {
 		return err
 	}
-	var from frontier.PageID
-	if n.op == protocol.Move {
-		from, _ = c.Known(n.from)
-	}
-	name, err := g.tell(n, from)
+	name, err := g.tell(n)
 	if err != nil || c.contents.archive != nil {
 		return err
 	}

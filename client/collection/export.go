@@ -159,10 +159,20 @@ func (c *Collection) captureOf(p *Page, s *Selection) (*warc.Capture, error) {
 	if place, ok := archived(p.Stored); ok {
 		r, err := warc.Open(filepath.Join(c.dir, warcDir), place)
 		if err != nil {
-			return nil, err
+			return nil, c.damage(place, err)
 		}
 		defer r.Close()
-		return captureIn(r.Record, s)
+		capture, err := captureIn(r.Record)
+		if err != nil {
+			return nil, c.damage(place, err)
+		}
+		if capture.URL != p.URL {
+			err = c.answerOf(p, capture)
+		}
+		if err != nil || !s.when(capture.Date) {
+			return nil, err
+		}
+		return capture, nil
 	}
 	if !s.when(p.Last) {
 		return nil, nil
@@ -204,16 +214,23 @@ func (x *exporter) all(ctx context.Context) error {
 				return nil
 			case errors.As(err, &d):
 				if d.Offset != last {
-					x.pass(fmt.Errorf("%s: %w", name, err))
+					x.pass(x.c.damage(warc.Place{File: name, Offset: d.Offset}, err))
 				}
 				continue
 			case err != nil:
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			capture, err := captureIn(rec, &x.s)
+			if t := rec.Type(); t != warc.Response && t != warc.Revisit || !strings.HasPrefix(rec.URL(), x.s.Prefix) || !x.s.when(rec.Date()) {
+				continue
+			}
+			capture, err := captureIn(rec)
 			if err != nil {
 				last = rec.Offset
-				x.pass(fmt.Errorf("%s: record at %d: %w", name, rec.Offset, err))
+				x.pass(x.c.damage(warc.Place{File: name, Offset: rec.Offset}, err))
+				continue
+			}
+			if err := x.complete(capture); err != nil {
+				x.pass(fmt.Errorf("%s of %s: %w", capture.URL, capture.Date.Format(time.RFC3339), err))
 				continue
 			}
 			if err := x.write(capture); err != nil {
@@ -226,12 +243,54 @@ func (x *exporter) all(ctx context.Context) error {
 // maxExported bounds a body, in bytes: no crawler stores such.
 const maxExported = 1 << 30
 
-// captureIn reads a record, nil if it is not selected.
-func captureIn(rec *warc.Record, s *Selection) (*warc.Capture, error) {
-	t, date := rec.Type(), rec.Date()
-	if t != warc.Response && t != warc.Revisit || !strings.HasPrefix(rec.URL(), s.Prefix) || !s.when(date) {
-		return nil, nil
+// complete gives a capture that repeats one of another URL, which is not
+// exported, the body of that.
+func (x *exporter) complete(capture *warc.Capture) error {
+	of := capture.Of
+	if of == nil || of.URL == "" || of.URL == capture.URL || strings.HasPrefix(of.URL, x.s.Prefix) {
+		return nil
 	}
+	e := warc.Entry{URL: capture.URL, Date: capture.Date, Digest: of.Digest}
+	place, ok := archived(x.c.standsOf(&e, of.URL))
+	if !ok {
+		return fmt.Errorf("its body, which stands in a record of %s, is not found", of.URL)
+	}
+	r, err := warc.Open(filepath.Join(x.c.dir, warcDir), place)
+	if err != nil {
+		return x.c.damage(place, err)
+	}
+	defer r.Close()
+	original, err := captureIn(r.Record)
+	if err != nil {
+		return x.c.damage(place, err)
+	}
+	if original.Digest != of.Digest {
+		return errors.New("its body is not what its digest says")
+	}
+	capture.Body, capture.Digest, capture.Of = original.Body, original.Digest, nil
+	return nil
+}
+
+// answerOf makes a capture out of the record of another URL that of a page, which
+// refers to it.
+func (c *Collection) answerOf(p *Page, capture *warc.Capture) error {
+	capture.URL = p.URL
+	r, err := c.ownRecord(p)
+	if err != nil || r == nil {
+		return err
+	}
+	defer r.Close()
+	own, err := captureIn(r.Record)
+	if err != nil {
+		return err
+	}
+	capture.Date, capture.IP, capture.Proto, capture.Status, capture.Header, capture.Type = own.Date, own.IP, own.Proto, own.Status, own.Header, own.Type
+	return nil
+}
+
+// captureIn reads a record of an answer.
+func captureIn(rec *warc.Record) (*warc.Capture, error) {
+	t, date := rec.Type(), rec.Date()
 	m, err := warc.ReadMessage(rec.Body)
 	if err != nil {
 		return nil, err
@@ -251,7 +310,7 @@ func captureIn(rec *warc.Record, s *Selection) (*warc.Capture, error) {
 	if t == warc.Response {
 		// Where records are not compressed, nothing else tells that one is damaged.
 		if capture.Digest = sha256.Sum256(body); stated && capture.Digest != digest {
-			return nil, errors.New("the body is not what its digest says")
+			return nil, errDigest
 		}
 		return capture, nil
 	}

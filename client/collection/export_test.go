@@ -2,6 +2,7 @@ package collection
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"go.etcd.io/bbolt"
 
@@ -98,4 +99,15 @@ func (c *Collection) SetVersion(v uint64) error {
 	return c.db.Update(func(tx *bbolt.Tx) error {
 		return tx.Bucket(metaBucket).Put(metaKey, seal(binary.AppendUvarint(nil, v), metaKey, 0))
 	})
+}
+
+// CrashAfter makes the collection stop like a killed process: n file
+// operations from now, in the middle of what a transaction asked for.
+func (c *Collection) CrashAfter(n int) {
+	c.contents.mirror.each = func() error {
+		if n--; n < 0 {
+			return errors.New("crashed by the test")
+		}
+		return nil
+	}
 }

@@ -57,6 +57,9 @@ const (
 )
 
 func (c *Collection) open(path string) error {
+	if err := c.checkCopy(); err != nil {
+		return err
+	}
 	if !c.opts.ReadOnly {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
@@ -113,7 +116,11 @@ func (c *Collection) open(path string) error {
 		return err
 	}
 	if !c.opts.ReadOnly {
-		if err := c.pass(); err != nil {
+		err := c.pass()
+		if err == nil && c.opts.Site != "" {
+			err = c.verifyCopy()
+		}
+		if err != nil {
 			return errors.Join(err, c.closeContents(), c.closeFile())
 		}
 	}
@@ -157,7 +164,10 @@ func (c *Collection) load() error {
 			return err
 		}
 		defer giveBack(tx)
-		return c.loadURLs(tx)
+		if err := c.loadURLs(tx); err != nil {
+			return err
+		}
+		return c.loadCopy(tx)
 	})
 	switch {
 	case err != nil:

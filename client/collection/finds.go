@@ -130,7 +130,7 @@ func (u *update) create(f *Find) *work {
 	u.last++
 	w := u.alloc()
 	w.Page = Page{ID: u.last, Site: s.ID, URL: f.URL, Depth: max(0, f.Depth), Found: u.now, By: signalOf(f.By.code()),
-		Dynamic: f.Dynamic, Importance: unknown}
+		Dynamic: f.Dynamic, Importance: unknown, Ask: askable(f.URL, f.Ask)}
 	w.Signal = w.By
 	w.isNew, w.dirty = true, true
 	u.work[w.ID] = w
@@ -176,6 +176,9 @@ func (u *update) find(f *Find) (frontier.PageID, error) {
 	case w.State == Excluded:
 		w.readmit()
 		row.out = false
+		if u.copied != nil { // what was told of it meanwhile was left out
+			u.told(w, f.By)
+		}
 		u.plan(w)
 	case f.Depth < w.Depth:
 	case !again(f.By):

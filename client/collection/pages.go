@@ -42,6 +42,7 @@ const (
 	pageSure     // Confirmed of the history
 	pageBelief   // Belief of the history
 	pageNotices  // Notices, Noticed, Heard
+	pageAsk      // Ask
 )
 
 // What is kept of strings that a site chooses, in bytes.
@@ -74,7 +75,8 @@ func appendPage(b []byte, p *Page) []byte {
 		flag(p.Status != 0 || p.Latency != 0 || p.Took != 0, pageAnswer) | flag(p.Missed > 0, pageMissed) |
 		flag(!p.missing.IsZero(), pageMissing) | flag(!h.Modified.IsZero(), pageFresh) | flag(!p.said.IsZero(), pageSaid) |
 		flag(p.Value != 0, pageValue) | flag(!h.Confirmed.IsZero(), pageSure) |
-		flag(!h.Belief.None(), pageBelief) | flag(h.Notices > 0, pageNotices)
+		flag(!h.Belief.None(), pageBelief) | flag(h.Notices > 0, pageNotices) |
+		flag(p.Ask != "", pageAsk)
 	b = append(b, byte(p.State), p.Signal.code())
 	b = binary.AppendUvarint(b, f)
 	b = binary.AppendUvarint(b, uint64(max(0, p.Depth)))
@@ -162,6 +164,9 @@ func appendPage(b []byte, p *Page) []byte {
 	if f&pageAnswer != 0 {
 		b = binary.AppendUvarint(b, uint64(max(0, p.Status)))
 		b = appendDuration(appendDuration(b, p.Latency), p.Took)
+	}
+	if f&pageAsk != 0 {
+		b = appendString(b, p.Ask)
 	}
 	return seal(b, key[:], from)
 }
@@ -276,6 +281,9 @@ func parsePage(raw []byte, p *Page) bool {
 	}
 	if f&pageAnswer != 0 {
 		p.Status, p.Latency, p.Took = d.count(), d.duration(), d.duration()
+	}
+	if f&pageAsk != 0 {
+		p.Ask = str()
 	}
 	return !d.bad && len(d.b) == 0
 }

@@ -3,6 +3,7 @@ package collection
 import (
 	"net/http"
 	"net/netip"
+	"os"
 	"time"
 
 	"github.com/parleyweb/parley/client/fresh"
@@ -58,6 +59,10 @@ type Page struct {
 	State State
 	Why   string // for Excluded: the rule
 
+	// Ask is what to ask for instead of the URL, with a session, which is no part
+	// of a page's name (E30); empty: the URL.
+	Ask string
+
 	Dynamic, NoIndex bool
 
 	// Told: somebody says that the page has changed, or is new. Debt is the
@@ -103,6 +108,9 @@ type Page struct {
 // named then; the zero times if that is not so, or was not said.
 func (p *Page) Claim() (at, modified time.Time) { return p.claimed, p.said }
 
+// Coarse is how coarsely that time of change was named: a day for a date.
+func (p *Page) Coarse() time.Duration { return p.span }
+
 // Entry is the page's place in the queue, and false if it has none.
 func (p *Page) Entry() (frontier.Entry, bool) {
 	if p.At.Equal(Never) {
@@ -116,7 +124,7 @@ func (p *Page) has() bool { return !p.Digest.IsZero() && p.State != Gone }
 
 // A Place is where a body stands.
 type Place struct {
-	File   string `json:"file,omitempty"` // below the collection; empty: nowhere
+	File   string `json:"file,omitempty"` // below the collection, for a copy "mirror/" and the name below its root; empty: nowhere
 	Offset int64  `json:"offset"`
 	Length int64  `json:"length"` // of the record, 0 for a plain file
 }
@@ -173,7 +181,8 @@ type Source struct {
 	Since              time.Time // when it began that it cannot be had; zero: it can
 	Fails              int
 	Fault              string
-	Pages              int // that it named last time
+	Pages              int    // that it named last time
+	Rhythm             []byte // package poll keeps its record here: when it has had news
 
 	// Held is since when the deletion of most of its pages is held back; zero:
 	// nothing is. Doomed is how many pages that is about. See Collection.Release.
@@ -184,6 +193,7 @@ type Source struct {
 // A Find is a URL that was admitted, by a link, a source or a person.
 type Find struct {
 	URL     string // canonical
+	Ask     string // by which it is asked for, see Page; empty: the URL
 	Depth   int
 	By      Signal
 	Dynamic bool
@@ -195,6 +205,8 @@ type Find struct {
 type Visit struct {
 	Page          frontier.PageID
 	Asked         time.Time
+	Claimed       time.Time       // Page.Claim's when it was asked for: what was told since then is looked into again; zero: Asked says
+	Want          protocol.Digest // Page.Debt at that time
 	Latency, Took time.Duration
 	IP            netip.Addr
 	Status        int
@@ -205,9 +217,10 @@ type Visit struct {
 
 	Proto                      string // "HTTP/1.1"
 	Header                     http.Header
-	Body                       []byte // for 200; nil where nothing is stored, see Stores
-	Length                     int64  // of the body, where that is nil
-	Cut                        bool   // Body is not whole: over the limit
+	Body                       []byte   // nil where nothing is stored, see Stores
+	Length                     int64    // of the body, where that is nil
+	File                       *os.File // for a copy: made by NewBody, in place of Body; Length says how long it is
+	Cut                        bool     // Body is not whole: over the limit
 	Type, ETag, LastModified   string
 	Modified                   time.Time // Last-Modified, if it is credible
 	Title, Language, Canonical string

@@ -118,7 +118,7 @@ func (c *Collection) endSnapshot(source uint64, step *client.Step, a *Applied) e
 		return err
 	}
 	now := c.opts.Now()
-	if many := len(gone) > mostFrom && 2*len(gone) > total; many && (src.Held.IsZero() || now.Sub(src.Held) < holdFor) {
+	if many := c.copied == nil && len(gone) > mostFrom && 2*len(gone) > total; many && (src.Held.IsZero() || now.Sub(src.Held) < holdFor) {
 		return c.hold(source, gone, step, a)
 	}
 	if len(elsewhere) > 0 {

@@ -33,7 +33,7 @@ func appendSource(b []byte, s *Source) []byte {
 	b = appendString(b, clip(s.Fault, maxFault))
 	b = binary.AppendUvarint(b, uint64(max(0, s.Pages)))
 	b = binary.AppendUvarint(appendTime(b, s.Held), uint64(max(0, s.Doomed)))
-	b = appendTime(b, s.Since)
+	b = appendString(appendTime(b, s.Since), string(s.Rhythm))
 	return seal(b, sourceKey(s.ID), from)
 }
 
@@ -53,7 +53,7 @@ func parseSource(key, raw []byte, s *Source) bool {
 	s.Polled, s.Changed, s.At = d.time(), d.time(), d.time()
 	s.Fails, s.Fault, s.Pages = d.count(), d.string(), d.count()
 	s.Held, s.Doomed = d.time(), d.count()
-	s.Since = d.time()
+	s.Since, s.Rhythm = d.time(), clone(d.bytes())
 	return !d.bad && len(d.b) == 0
 }
 

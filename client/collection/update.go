@@ -46,7 +46,8 @@ type update struct {
 	scratch        []byte
 	news           int
 
-	finish    func() // after flush: what is reported
+	copied    *copyMeta // nil: it is no copy
+	finish    func()    // after flush: what is reported
 	out       *Committed
 	sourcesOf map[frontier.SiteID]uint64
 	named     map[sourceName]uint64
@@ -86,8 +87,16 @@ func (c *Collection) update(f func(u *update) error) error {
 		if err := f(u); err != nil {
 			return err
 		}
+		if err := u.promote(); err != nil {
+			return err
+		}
 		if err := u.flush(); err != nil {
 			return err
+		}
+		if u.copied != nil && *u.copied != *c.copied {
+			if err := u.copied.write(tx); err != nil {
+				return err
+			}
 		}
 		if u.finish != nil {
 			u.finish()
@@ -143,6 +152,10 @@ func (c *Collection) newUpdate(tx *bbolt.Tx) *update {
 	u.dirty, u.born = map[frontier.SiteID]*Site{}, map[frontier.SiteID]int{}
 	u.laps, u.first = c.stage.laps, c.stage.first
 	u.now = fromMilli(u.nowMilli)
+	if c.copied != nil {
+		m := *c.copied
+		u.copied = &m
+	}
 	return u
 }
 
@@ -264,7 +277,7 @@ func (u *update) put(w *work) error {
 }
 
 // plain reports whether a new page is all that its URL's record says.
-func (w *work) plain() bool { return w.State == Known && !w.Told && w.At.IsZero() }
+func (w *work) plain() bool { return w.State == Known && !w.Told && w.At.IsZero() && w.Ask == "" }
 
 // idsFor gives memory for page numbers.
 func (u *update) idsFor(n int) []frontier.PageID {
@@ -371,6 +384,9 @@ func (u *update) publish() {
 		c.origins[s.Origin] = s.ID
 	}
 	c.last = u.last
+	if u.copied != nil {
+		c.copied = u.copied
+	}
 	c.mem.Unlock()
 	u.publishStage()
 	for _, w := range u.fresh {

@@ -32,23 +32,27 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 		return nil, err
 	}
 	w.visited = true
-	if w.State == Gone && w.At.Equal(Never) && asked.Before(w.claimed) {
+	if w.State == Gone && w.At.Equal(Never) && (asked.Before(w.claimed) || u.copied != nil) {
 		out.Gone = true // the site has said so since we asked
 		return w, nil
 	}
+	before := w.Page
 	w.dirty, w.planned = true, false
 	w.Status, w.Latency, w.Took = v.Status, v.Latency, v.Took
-	before := w.Page
 	out.Before, out.Stated = before.History, before.LastModified
 	place := Place{}
-	if v.Status != 0 {
-		if place, err = u.c.keep(v, &before); err != nil {
+	if v.Status != 0 && (u.copied == nil || v.serves(w)) {
+		if place, err = u.keep(v, &before); err != nil {
 			return nil, err
 		}
 	}
 	switch {
+	case u.copied != nil && !v.serves(w):
+		u.unserved(w, v)
 	case v.Fault != "" && !v.Cut:
 		u.failed(w, v, v.Fault)
+	case before.stale(v):
+		u.forgetSession(w, v)
 	case v.Status == http.StatusOK, v.Status == http.StatusNonAuthoritativeInfo, v.Status == http.StatusPartialContent:
 		if v.Soft404 && w.has() {
 			u.failed(w, v, soft404)
@@ -78,7 +82,7 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	if before.Told && asked.Before(before.claimed) && w.State != Held {
+	if before.Told && v.before(asked, &before) && w.State != Held {
 		// Told after we had asked: whatever came is of before, and is asked for again.
 		w.Told, w.Debt, w.Missed, w.At, w.planned = true, before.Debt, 0, time.Time{}, true
 	}
@@ -106,6 +110,9 @@ func (u *update) account(w *work, v *Visit) error {
 	}
 	s.Requests++
 	s.Bytes += int64(len(v.Body))
+	if v.File != nil {
+		s.Bytes += v.Length
+	}
 	const often = time.Hour // the record need not be written for less
 	if v.IP.IsValid() && (v.IP != s.IP || u.now.Sub(s.Resolved) > often) {
 		s.IP, s.Resolved = v.IP, u.now
@@ -123,7 +130,11 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *V
 	had := w.has()
 	out.Changed = !had || w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
 	changed := w.Visits > 0 && !w.Digest.IsZero() && w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
-	w.History = w.History.Visit(asked, changed, keepable(v.Modified))
+	modified := keepable(v.Modified)
+	if u.c.opts.TextOnly && changed && !v.Text.IsZero() && v.Text == w.Text {
+		changed, modified = false, w.Modified // of the bytes, which say nothing about the text
+	}
+	w.History = w.History.Visit(asked, changed, modified)
 	w.answered()
 	w.State = Held
 	w.Digest, w.Parsed, w.Text, w.Length, w.Stored = v.Digest, v.Parsed, v.Text, max(v.Length, int64(len(v.Body))), place
@@ -142,7 +153,7 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *V
 			out.Duplicate = original.Site == w.Site
 		}
 	}
-	u.pay(w, asked, out)
+	u.pay(w, v, asked, out)
 	return u.follow(w, v, out.Duplicate)
 }
 
@@ -178,7 +189,7 @@ func (u *update) unchanged(w *work, v *Visit, asked time.Time, place Place, out 
 	if v.LastModified != "" {
 		w.LastModified = v.LastModified
 	}
-	if u.pay(w, asked, out); lost {
+	if u.pay(w, v, asked, out); lost {
 		w.Stored, w.At, w.planned = Place{}, keepable(u.now.Add(leastWait)), true
 	}
 }
@@ -186,29 +197,46 @@ func (u *update) unchanged(w *work, v *Visit, asked time.Time, place Place, out 
 // pay strikes out the debt of a page that was answered, if the answer is what
 // was told, or will not become that: a body that is not counts as a newer
 // change, and is asked for again a few times.
-func (u *update) pay(w *work, asked time.Time, out *Visited) {
+func (u *update) pay(w *work, v *Visit, asked time.Time, out *Visited) {
 	if !w.Told {
 		return
 	}
 	if !w.claim.IsZero() {
 		if w.claim == w.Digest {
-			out.Matched = true
+			if out.Matched = true; u.copied != nil {
+				u.copied.matched()
+			}
 			w.settle()
 			return
 		}
-		if asked.Before(w.claimed) { // told after we had asked
+		if v.before(asked, &w.Page) { // told after we had asked
 			return
 		}
 		out.Mismatched = true
+		if u.copied != nil {
+			var believe bool
+			if believe, out.Demoted = u.copied.missed(w.Missed == 0); believe {
+				w.settle()
+				return
+			}
+		}
 		if w.Missed < len(u.c.opts.Again.Missed) {
 			w.At, w.planned = keepable(u.now.Add(u.c.opts.Again.Missed[w.Missed])), true
 			w.Missed++
 			return
 		}
-	} else if asked.Before(w.claimed) {
+	} else if v.before(asked, &w.Page) {
 		return
 	}
 	w.settle()
+}
+
+// before reports whether a page was asked for before the claim was made that it owes.
+func (v *Visit) before(asked time.Time, p *Page) bool {
+	if v.Claimed.IsZero() {
+		return asked.Before(p.claimed)
+	}
+	return !v.Claimed.Equal(p.claimed) || v.Want != p.claim
 }
 
 // settle says that nothing is owed.
@@ -222,6 +250,10 @@ func (w *work) settle() {
 // the collection with sites that are not wanted.
 func (u *update) moved(w *work, v *Visit) error {
 	t := v.Target
+	if ask := askable(w.URL, t.Ask); t.URL == w.URL && ask != "" {
+		u.newSession(w, v, ask)
+		return nil
+	}
 	fault := ""
 	if t.Exclude == "" || strings.HasPrefix(t.Exclude, "robots.txt") {
 		id, err := u.find(t)

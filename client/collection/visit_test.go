@@ -9,6 +9,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
 )
 
 func TestSilentPageIsGoneBy410(t *testing.T) {
@@ -557,4 +558,32 @@ func TestPerSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "new pages in the next turn", len(done.New), 0)
+}
+
+// Whoever wants news of the text alone is not kept running by a clock in the footer.
+func TestTextOnly(t *testing.T) {
+	for _, only := range []bool{false, true} {
+		r := newRig(t)
+		r.c.Close()
+		r.o.TextOnly = only
+		r.reopen()
+		r.find("/a")
+		body := func(clock, text string) {
+			v := r.answer("/a", 200, clock+text)
+			v.Parsed, v.Text = protocol.Sum([]byte(clock+text)), protocol.Sum([]byte(text))
+			r.commit(collection.Turn{Visits: []collection.Visit{v}})
+			r.wait(24 * time.Hour)
+		}
+		body("1", "text")
+		body("2", "text")
+		body("3", "text")
+		body("4", "other")
+		want := 3
+		if only {
+			want = 1
+		}
+		if p := r.page("/a"); p.Changes != want || p.Digest != protocol.Sum([]byte("4other")) {
+			t.Errorf("text only %v: %d changes, want %d; holds %v", only, p.Changes, want, p.Digest)
+		}
+	}
 }

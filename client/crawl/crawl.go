@@ -32,6 +32,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/poll"
 	"github.com/parleyweb/parley/client/trust"
 )
 
@@ -47,7 +48,9 @@ type Crawler struct {
 	Strategy frontier.Strategy
 	Policy   fresh.Policy // the collection's own, too
 	Quality  Quality      // the same
+	Revisit  *Revisit     // what a Policy that goes by a price may spend; nil where it goes by none
 	Batch    frontier.BatchOptions
+	Batches  string // directory in which each batch is kept as a file, see harvest.WriteBatch; empty: none is
 	Memory   frontier.Options
 
 	// Trust are the numbers of the trust rule; the zero value is its default.
@@ -64,13 +67,22 @@ type Crawler struct {
 	Once bool
 	Stop Stop
 
+	// Only, if not empty, is the URL of a manifest: the crawl is of its site
+	// alone, which is known by what it tells, is believed whatever it says, and waited for
+	// when it is away. See Copy.
+	Only string
+
+	// Quiet is how long a site is left alone at most that does not answer, or
+	// whose robots.txt cannot be had. Zero means 12 hours, and a day.
+	Quiet time.Duration
+
 	// Patience is how long a crawl that is to end waits for pages that are to
 	// be asked again. Zero means a minute.
 	Patience time.Duration
 
 	// What not to use. Pages are read for their links even where a manifest
 	// names all pages, unless NoParse says otherwise.
-	NoParse, NoManifests, NoSitemaps, NoFeeds, NoStreams bool
+	NoParse, NoManifests, NoSitemaps, NoFeeds, NoStreams, NoChanges bool
 
 	// How often sources are asked that do not tell by themselves.
 	RobotsEvery   time.Duration // zero means 24 hours (RFC 9309)
@@ -78,6 +90,11 @@ type Crawler struct {
 	FeedEvery     time.Duration // zero means an hour
 	ManifestEvery time.Duration // where a site has no other door; zero means 10 minutes
 	SourceAgain   time.Duration // after a source was not there; zero means 7 days
+
+	// Polls says when sitemaps and feeds are asked, by what they have shown. Nil
+	// asks them as often as is set above, and so does whatever it needs a price for
+	// while none is known.
+	Polls poll.Policy
 
 	Log *slog.Logger
 
@@ -130,6 +147,7 @@ type run struct {
 	dirtySources map[*source]struct{}      // followed ones whose record is to be stored
 	flushed      time.Time                 // when they were
 	claims       map[frontier.PageID]claim // what was told of pages that are being asked for; guarded by judging
+	abroad       abroad                    // hosts that are asked for sitemaps of other sites
 	firsts       int                       // sites that are followed and have not told anything yet
 	busy         int                       // tasks given to the harvester and not committed, and other work that may find pages
 	batches      uint64
@@ -139,12 +157,16 @@ type run struct {
 
 	count  counters
 	truths truths
-	group  sync.WaitGroup     // followers
-	begun  sync.WaitGroup     // what readers have begun
-	failed error              // what it first failed with; guarded by mu
-	cancel context.CancelFunc // ends the run
-	idle   atomic.Bool        // the Manager waits for something to ask for
-	stop   context.CancelFunc // ends the asking: what is not asked for yet is given back
+
+	revisiting revisiting         // guarded by mu
+	price      float64            // of a request, in gain; 0: none is known. Guarded by mu
+	group      sync.WaitGroup     // followers
+	begun      sync.WaitGroup     // what readers have begun
+	failed     error              // what it first failed with; guarded by mu
+	cancel     context.CancelFunc // ends the run
+	tidied     time.Time          // when Tidy was called last, by the Manager
+	idle       atomic.Bool        // the Manager waits for something to ask for
+	stop       context.CancelFunc // ends the asking: what is not asked for yet is given back
 }
 
 func (c *Crawler) crawl(ctx context.Context) (err error) {
@@ -190,7 +212,16 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		timer := time.AfterFunc(c.Stop.After, func() { r.checkStop(time.Now()) })
 		defer timer.Stop()
 	}
+	if r.Revisit != nil {
+		r.mu.Lock()
+		r.setPrice(r.startPrice())
+		r.mu.Unlock()
+	}
 	if err = r.begin(); err == nil {
+		if r.Revisit != nil {
+			r.add(1) // so that nothing is visited again by a price that is no more than a guess
+			r.group.Go(func() { r.revisits(work) })
+		}
 		if r.Quality.Pagerank > 0 {
 			r.add(1) // a crawl that is to end waits for the first ranks
 			r.group.Go(func() { r.rankPages(work) })

@@ -86,10 +86,12 @@ func (r *run) followed(src *source) collection.Source {
 	allow := func(u string) error { return r.allowed(st, u) }
 	t := r.Harvester.Checked(st.Origin, allow)
 	from := &client.Source{Base: s.URL, UserAgent: r.Harvester.Agent, Poll: orElse(r.ManifestEvery, manifestEvery),
-		NoStream: r.NoStreams, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
+		NoStream: r.NoStreams, NoChanges: r.NoChanges, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
+	from.Every = func() time.Duration { return r.nextLook(st) }
 	cursor := s.Cursor
 	if r.Once {
 		asked := false
+		from.Every = nil
 		from.NoStream, from.NoChanges, from.Poll, cursor = true, true, time.Millisecond, protocol.Cursor{}
 		from.Pace = func(ctx context.Context) error {
 			if asked {
@@ -129,7 +131,9 @@ func (r *run) followed(src *source) collection.Source {
 			if errors.As(err, &status) {
 				s.Status = status.Status
 			}
-			if r.Once || s.Changed.IsZero() { // it has never told anything
+			if r.Only != "" {
+				r.log.Warn("follow site", "err", err)
+			} else if r.Once || s.Changed.IsZero() { // it has never told anything
 				var network *url.Error // else something came, and it is no manifest
 				if s.At = now.Add(orElse(r.SourceAgain, sourceAgain)); s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network) {
 					s.At = now.Add(min(firstRetry<<min(s.Fails-1, 16), lastRetry))
@@ -141,7 +145,7 @@ func (r *run) followed(src *source) collection.Source {
 			continue
 		}
 		s.Polled, s.Status, s.Fails, s.Fault, s.Changed, s.Door = now, http.StatusOK, 0, "", now, string(step.Door)
-		if err := r.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
+		if _, err := r.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
 			r.fail(err)
 			return s
 		}

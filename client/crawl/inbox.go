@@ -11,6 +11,7 @@ type inbox struct {
 	room   sync.Cond // there is some again; on mu
 	list   []read
 	bytes  int  // of the bodies in list
+	busy   int  // that is over when list is committed
 	urgent bool // somebody waits for what is in list
 	closed bool
 	failed error // nothing can be committed any more
@@ -40,6 +41,7 @@ func (b *inbox) put(x read) bool {
 	}
 	was := b.full()
 	b.list = append(b.list, x)
+	b.busy += x.busy
 	for i := range x.visits {
 		b.bytes += cap(x.visits[i].Body)
 	}
@@ -63,11 +65,12 @@ func (b *inbox) call() {
 // full reports whether there is enough for a turn.
 func (b *inbox) full() bool { return len(b.list) >= turnSize || b.bytes >= turnBytes }
 
-// state says whether there is something, and enough for a turn, whether somebody waits for it, and whether no more will come.
-func (b *inbox) state() (some, full, urgent, closed bool) {
+// state says whether there is something, and enough for a turn, how much is over
+// with it, whether somebody waits for it, and whether no more will come.
+func (b *inbox) state() (some, full bool, busy int, urgent, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.list) > 0, b.full(), b.urgent, b.closed
+	return len(b.list) > 0, b.full(), b.busy, b.urgent, b.closed
 }
 
 // take returns all there is, in exchange for an empty list.
@@ -75,7 +78,7 @@ func (b *inbox) take(empty []read) []read {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := b.list
-	b.list, b.bytes, b.urgent = empty, 0, false
+	b.list, b.bytes, b.busy, b.urgent = empty, 0, 0, false
 	b.room.Broadcast()
 	return list
 }

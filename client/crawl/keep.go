@@ -24,6 +24,7 @@ type read struct {
 	confirmed []frontier.PageID
 
 	unbelieved []frontier.PageID // told of by who has turned out to lie
+	replanned  []frontier.PageID // not worth a visit yet
 	answer     *harvest.Answer   // to be released when it is committed
 	busy       int               // that this ends
 	done       chan<- error      // told when it is committed; may be nil
@@ -51,13 +52,13 @@ func (r *run) keep() error {
 		case <-r.hurry:
 			hurry = true
 		}
-		some, full, urgent, closed := r.in.state()
+		some, full, busy, urgent, closed := r.in.state()
 		switch {
 		case !some && closed:
 			return r.commit(nil, true)
 		case !some:
 			continue
-		case !full && !urgent && !closed && !hurry:
+		case !full && !urgent && !closed && !hurry && !r.last(busy):
 			if !waiting {
 				waiting = true
 				timer.Reset(r.linger())
@@ -85,6 +86,16 @@ func (r *run) keep() error {
 	}
 }
 
+// last reports whether nothing else is under way, so that to wait brings nothing.
+func (r *run) last(busy int) bool {
+	if !r.idle.Load() {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return busy >= r.busy
+}
+
 // linger is how long a turn that is not full may wait for more.
 func (r *run) linger() time.Duration {
 	if r.idle.Load() { // the Manager may be waiting for just this
@@ -103,6 +114,7 @@ func (r *run) commit(list []read, last bool) error {
 		t.Finds = append(t.Finds, x.finds...)
 		t.Confirmed = append(t.Confirmed, x.confirmed...)
 		t.Unbelieved = append(t.Unbelieved, x.unbelieved...)
+		t.Replanned = append(t.Replanned, x.replanned...)
 		if x.source != nil {
 			t.Sources = append(t.Sources, x.state)
 		}
@@ -127,6 +139,7 @@ func (r *run) commit(list []read, last bool) error {
 	r.front.Done(asked)
 	r.front.Done(t.Confirmed)
 	r.front.Done(t.Unbelieved)
+	r.front.Done(t.Replanned)
 	for i := range list {
 		r.unasked(list[i].again)
 		r.front.Return(list[i].again)

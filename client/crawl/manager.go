@@ -20,10 +20,13 @@ func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 			return nil, err
 		}
 		if len(batch.Sites) > 0 {
-			return batch, nil
+			return batch, r.writeBatch(batch)
 		}
 		if wake.IsZero() {
 			return nil, nil
+		}
+		if err := r.tidy(time.Now()); err != nil {
+			return nil, err
 		}
 		select { // what is read and not committed may be what we wait for
 		case r.hurry <- struct{}{}:
@@ -175,12 +178,26 @@ func (r *run) stopped(now time.Time) string {
 	return ""
 }
 
+// mostAsking is for how many sources of a site the pages wait that it has; a site
+// that names more is asked for so many, then for pages, and so on by turns.
+const mostAsking = 10
+
 // askSources adds a task for each source that is due.
 func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
+	var later []*source // those of sites that have so many under way: pages are asked for meanwhile
+	defer func() {
+		for _, src := range later {
+			heap.Push(&r.due, src)
+		}
+	}()
 	for len(r.due) > 0 && !r.due[0].At.After(now) {
 		src := heap.Pop(&r.due).(*source)
 		st := src.site
 		if src.busy || r.unwanted(src) {
+			continue
+		}
+		if st.many = st.asking >= mostAsking; st.many && src.Kind != collection.Robots && src.Kind != collection.ManifestRDF {
+			later = append(later, src)
 			continue
 		}
 		if src.Kind != collection.Robots {
@@ -202,6 +219,10 @@ func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
 			r.follow(src)
 			continue
 		}
+		if src.elsewhere() {
+			r.askAbroad(src, now)
+			continue
+		}
 		src.busy = true
 		st.asking++
 		r.busy++
@@ -214,7 +235,7 @@ func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
 func (r *run) unwanted(src *source) bool {
 	switch src.Kind {
 	case collection.ManifestRDF:
-		return r.NoManifests
+		return r.NoManifests || r.Only != "" && src.URL != r.Only
 	case collection.SitemapXML:
 		return r.NoSitemaps
 	case collection.NewsFeed:
@@ -248,7 +269,10 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 	var aside read // what is not asked for after all
 	for _, s := range list {
 		st := r.siteOf(s.Site)
-		tells := r.tells(st)
+		tells := uint64(0)
+		if r.Revisit == nil { // else the price says what silence is worth
+			tells = r.tells(st)
+		}
 		ids := make([]frontier.PageID, len(s.Entries))
 		for i, e := range s.Entries {
 			ids[i] = e.Page
@@ -284,11 +308,15 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				continue
 			}
 			rule := r.Seeder.Forbids(p.URL)
-			if p.By != collection.ByPerson { // the rules may be others than when it was found
+			if p.By != collection.ByPerson && r.Only == "" { // the rules may be others than when it was found
 				rule = r.Seeder.Excludes(p.URL)
 			}
 			if rule != "" {
 				aside.visits = append(aside.visits, collection.Visit{Page: p.ID, Exclude: rule})
+				continue
+			}
+			if r.early(p, now) {
+				aside.replanned = append(aside.replanned, p.ID)
 				continue
 			}
 			if tells != 0 && !p.Told && p.State == collection.Held && rand.IntN(spotCheck) != 0 {
@@ -310,7 +338,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				aside.unbelieved = append(aside.unbelieved, p.ID)
 				continue
 			}
-			t := task(p)
+			t := r.task(p)
 			if (t.IfNoneMatch != "" || t.IfModifiedSince != "") && !r.stands(p) {
 				t.IfNoneMatch, t.IfModifiedSince = "", ""
 			}
@@ -318,7 +346,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 			add(st, t)
 		}
 	}
-	if len(aside.visits)+len(aside.confirmed)+len(aside.unbelieved) > 0 {
+	if len(aside.visits)+len(aside.confirmed)+len(aside.unbelieved)+len(aside.replanned) > 0 {
 		r.busy++
 		aside.busy = 1
 		r.group.Go(func() { r.in.put(aside) })
@@ -378,9 +406,13 @@ func (r *run) ahead(st *site, tasks int) time.Duration {
 	return time.Duration(tasks) * max(wait, st.Delay)
 }
 
-// task is what to ask for a page.
-func task(p *collection.Page) harvest.Task {
+// task is what to ask for a page, whose URL may be asked for.
+func (r *run) task(p *collection.Page) harvest.Task {
 	t := harvest.Task{Page: p.ID, URL: p.URL, Depth: p.Depth, Want: p.Debt, Signal: string(p.Signal)}
+	t.Claimed, _ = p.Claim()
+	if p.Ask != "" && r.Seeder.Forbids(p.Ask) == "" {
+		t.URL = p.Ask
+	}
 	// Where a site has just named another digest, its validators may be too
 	// coarse to tell: two edits of one second look alike. The last of several
 	// requests is not conditional for the same reason.

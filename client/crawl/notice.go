@@ -3,13 +3,14 @@ package crawl
 import (
 	"context"
 	"fmt"
-	"net/http"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/protocol"
@@ -23,8 +24,9 @@ type claim struct {
 	by   collection.Signal
 }
 
-// apply takes in what a source told of a site: the one door for all of them.
-func (r *run) apply(st *site, source uint64, step client.Step, by collection.Signal) error {
+// apply takes in what a source told of a site: the one door for all of them. It
+// returns how many pages are to be asked for because of it.
+func (r *run) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
 	now := time.Now()
 	o := collection.ApplyOptions{
 		Admit: func(url string) collection.Find {
@@ -48,15 +50,21 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 			return r.Trust.Notice(st.trust.Voice(string(by)), now).Taken()
 		},
 	}
+	o.Unsure = !r.confirms(st, by)
 	if by == collection.ByManifest {
 		r.mu.Lock()
 		last, belief := st.looked, st.Belief
 		r.mu.Unlock()
 		o.Listed = func(p *collection.Page, same bool) { r.listed(p, same, last, now, belief) }
 	}
+	if r.Only != "" {
+		o = r.onlyOptions(by)
+	} else {
+		step.Changes = spelled(step.Changes)
+	}
 	done, err := r.Collection.Apply(source, step, by, o)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	r.count.Told.Add(int64(len(step.Changes)))
 	r.count.Ignored.Add(int64(done.Ignored))
@@ -65,15 +73,36 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	}
 	r.mu.Lock()
 	r.touch(st)
+	if by == collection.ByStream || by == collection.ByChanges { // which are numbered, and none is missing
+		heard := st.believed()
+		heard.Signal.Numbered(len(step.Changes))
+		r.believes(st, heard)
+	}
 	r.counted(done.New)
 	r.front.Drop(done.Dropped)
 	r.front.Add(done.Queue)
 	r.mu.Unlock()
 	r.rouse()
 	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !r.Once {
-		return r.hastenAll(done.Queue)
+		err = r.hastenAll(done.Queue)
 	}
-	return nil
+	return done.Owed, err
+}
+
+// spelled returns changes with their URLs as pages are named here.
+func spelled(list []protocol.Change) []protocol.Change {
+	own := false // list is a copy
+	for i := range list {
+		url, from := seed.Spelled(list[i].Item.URL), seed.Spelled(list[i].From)
+		if url == list[i].Item.URL && from == list[i].From {
+			continue
+		}
+		if !own {
+			list, own = slices.Clone(list), true
+		}
+		list[i].Item.URL, list[i].From = url, from
+	}
+	return list
 }
 
 // counted tells the Seeder how many pages sites have that were listed: what it
@@ -103,6 +132,9 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	if v.Status != 0 {
 		st.silences = 0
 	}
+	if r.Only != "" {
+		r.sayOnly(v, d)
+	}
 	if d.Page.Told && d.Page.At.IsZero() { // told of again while it was asked for
 		r.front.First(frontier.Entry{Page: d.Page.ID, Site: d.Page.Site})
 	}
@@ -113,12 +145,18 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		r.count.Duplicates.Add(1)
 	}
 	r.seen(v, d, st.Belief)
+	if r.Revisit != nil && d.Before.Visits > 0 && v.Status != 0 &&
+		!r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) {
+		r.spend(r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body)))))
+	}
+	heard := st.believed()
+	if found := v.Fault == "" && d.Before.Visits > 0 && d.Changed; found && heard.Tells {
+		heard.Signal.Found(d.Before.Notices > 0)
+		r.believes(st, heard)
+	}
 	r.judging.Lock()
 	defer r.judging.Unlock()
-	if t, err := http.ParseTime(v.LastModified); err == nil && v.Fault == "" && d.Before.Visits > 0 && (v.Status == http.StatusOK || v.Status == http.StatusNotModified) {
-		before, _ := http.ParseTime(d.Stated)
-		st.trust.Date(headerDates).Visit(trust.Sight{Stated: t, Span: time.Second, Before: before, Last: d.Before.Last, Read: v.Asked, Asked: v.Asked, Changed: d.Changed})
-	}
+	r.seenDates(st, v, d)
 	c, ok := r.claims[d.Page.ID]
 	if !ok {
 		return
@@ -140,7 +178,19 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	}
 	voice := st.trust.Voice(string(c.by))
 	_, mute := voice.Muted()
-	r.Trust.Outcome(voice, trust.Judge(c.Claim, seen), v.Asked)
+	outcome := trust.Judge(c.Claim, seen)
+	r.Trust.Outcome(voice, outcome, v.Asked)
+	switch outcome {
+	case trust.Right:
+		heard.Signal.Judged(true)
+		if c.Modified.Before(c.At) && !c.Modified.IsZero() {
+			heard.Signal.Lagged(c.At.Sub(c.Modified).Hours() / 24)
+		}
+		r.believes(st, heard)
+	case trust.Wrong:
+		heard.Signal.Judged(false)
+		r.believes(st, heard)
+	}
 	if _, now := voice.Muted(); now && !mute {
 		st.muted[c.by] = v.Asked
 	}
@@ -160,7 +210,7 @@ const (
 // of one voice may be under way at a time as it has credit for: else whoever
 // says thousands of lies would be visited for all of them before the first is seen.
 func (r *run) believe(st *site, p *collection.Page) standing {
-	if !p.Told || p.Visits == 0 || !isVoice(p.Signal) {
+	if !p.Told || p.Visits == 0 || !isVoice(p.Signal) || r.Only != "" {
 		return ask
 	}
 	at, modified := p.Claim()
@@ -228,7 +278,7 @@ func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signa
 		}
 		for len(changes) > 0 {
 			n := min(len(changes), protocol.MaxBatch)
-			if err := r.apply(st, 0, client.Step{Changes: changes[:n]}, by); err != nil {
+			if _, err := r.apply(st, 0, client.Step{Changes: changes[:n]}, by); err != nil {
 				return err
 			}
 			changes = changes[n:]
@@ -273,6 +323,9 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 // wanted reports whether a URL is of a host that is crawled: a page that
 // somebody asks for must not make a stranger's site part of the crawl.
 func (r *run) wanted(url string) bool {
+	if r.Only != "" {
+		return r.names(url)
+	}
 	r.mu.Lock()
 	st := r.origins[protocol.Origin(url)]
 	crawled := st != nil && st.obeys()
@@ -365,7 +418,7 @@ func (r *run) hasten(p *collection.Page) {
 		return
 	}
 	r.busy++
-	if err := r.Harvester.Insert(harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: []harvest.Task{task(p)}}); err != nil {
+	if err := r.Harvester.Insert(harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: []harvest.Task{r.task(p)}}); err != nil {
 		r.busy--
 		r.unasked([]frontier.PageID{p.ID})
 		r.front.Return([]frontier.PageID{p.ID})

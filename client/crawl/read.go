@@ -86,7 +86,7 @@ func (r *run) leave(a *harvest.Answer) {
 	defer r.mu.Unlock()
 	if st := r.sites[a.Site]; st != nil && !now.Before(st.Quiet) {
 		st.silences = min(st.silences+1, 16)
-		st.Quiet = now.Add(min(firstQuiet<<(st.silences-1), lastQuiet))
+		st.Quiet = now.Add(min(firstQuiet<<(st.silences-1), orElse(r.Quiet, lastQuiet)))
 		r.resting[st] = struct{}{}
 		r.touch(st)
 	}
@@ -95,7 +95,7 @@ func (r *run) leave(a *harvest.Answer) {
 // visit is what the answer for a page came to.
 func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) collection.Visit {
 	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
-		Status: a.Status, Proto: a.Proto, Header: a.Header}
+		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want}
 	if a.Fault != "" && a.Fault != harvest.FaultSize {
 		v.Fault = string(a.Fault)
 		if a.Err != nil {
@@ -117,6 +117,12 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 	switch {
 	case isPage(a.Status):
 		v.Body, v.Cut = a.Body, a.Fault == harvest.FaultSize
+		if a.File != nil {
+			if err := spilled(&v, a); err != nil {
+				v.Fault = err.Error()
+			}
+			return v
+		}
 		if r.NoParse {
 			v.Digest = protocol.Sum(a.Body)
 			return v
@@ -129,7 +135,10 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 		if v.Soft404 = r.looksGone(a, page); !v.Soft404 {
 			r.admit(a, page, &v)
 		}
-	case a.Location != "":
+	case a.Status >= 300: // for the archive
+		v.Body, v.Cut = a.Body, a.Cut
+	}
+	if a.Location != "" {
 		if f := find(r.Seeder.Admit(seed.Ref{URL: a.Location, Depth: a.Depth + 1, Kind: seed.Redirect}), a.Depth+1, collection.ByLink); f.URL != "" {
 			v.Target = &f
 		}
@@ -188,7 +197,7 @@ func byRobots(v seed.Verdict) bool { return v.URL != "" && strings.HasPrefix(v.R
 const robotsRule = "robots.txt"
 
 func find(v seed.Verdict, depth int, by collection.Signal) collection.Find {
-	f := collection.Find{URL: v.URL, Depth: depth, By: by, Dynamic: v.Dynamic, LogOnly: v.LogOnly}
+	f := collection.Find{URL: v.URL, Ask: v.Ask, Depth: depth, By: by, Dynamic: v.Dynamic, LogOnly: v.LogOnly}
 	if !v.OK {
 		f.Exclude = v.Rule
 	}

@@ -15,18 +15,21 @@ import (
 type site struct {
 	collection.Site
 	sources  map[string]*source // by URL
-	named    map[string]bool    // sources that pages of it have named
+	named    map[string]bool    // sources that were named and are not stored yet
 	robots   *source
 	trust    trust.Record                    // guarded by run.judging, as is underWay
 	underWay map[collection.Signal]int       // pages that are asked for because of what was told, and not judged
 	full     bool                            // a voice waits for its claims to be judged, see believe
 	muted    map[collection.Signal]time.Time // when voices fell mute in this run
+	deaf     bool                            // its manifest is not worth looking at for what has changed
+	weight   float64                         // mean importance of its pages; 0: not known yet
 	looked   time.Time                       // when its manifest was last taken in whole
 	tells    *source                         // by which it tells of its changes by itself now; nil: by none
 	soft     softProbe
 	dirty    bool   // Trust, Shape, Delay or Quiet are other than stored
 	silences int    // in a row, see leave
 	asking   int    // sources of it that are asked and not taken in
+	many     bool   // there are more of them, and pages have their turn between
 	silent   string // why nothing of it may be asked for at present, robots.txt apart
 	first    bool   // its manifest is being read for the first time: pages wait for that
 }
@@ -106,11 +109,22 @@ func (r *run) adopt(st *site, s collection.Source) *source {
 	}
 	src := &source{Source: s, site: st, index: -1}
 	st.sources[s.URL] = src
+	delete(st.named, s.URL)
 	if s.Kind == collection.Robots {
 		st.robots = src
 	}
 	heap.Push(&r.due, src)
 	return src
+}
+
+// names takes note of a source that a site, or a page of it, names. It reports
+// whether that is a new one, and not one too many.
+func (st *site) names(url string) bool {
+	if st.sources[url] != nil || st.named[url] || len(st.sources)+len(st.named) >= maxSources {
+		return false
+	}
+	st.named[url] = true
+	return true
 }
 
 // complete makes sure that a site has its robots.txt among its sources. A site
@@ -170,8 +184,8 @@ func (r *run) spoke(src *source) {
 	} else {
 		delete(r.telling, st.ID)
 	}
-	if b := st.believed(); b.Tells != (st.tells != nil) {
-		b.Tells = st.tells != nil
+	if b, listen := st.believed(), st.tells != nil && !(st.deaf && st.listens()); b.Tells != listen {
+		b.Tells = listen
 		r.believes(st, b)
 	}
 }
@@ -208,7 +222,7 @@ func (st *site) untold(now time.Time) time.Duration {
 // waits reports whether the pages of a site are to wait: its robots.txt is not
 // known yet, or its sources are being asked (App. W), or it wants to be left alone.
 func (st *site) waits(now time.Time) bool {
-	return !st.obeys() || st.silent != "" || st.asking > 0 || st.first || now.Before(st.Quiet)
+	return !st.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.first || now.Before(st.Quiet)
 }
 
 // siteOf returns the site of an ID, which a commit may just have made.

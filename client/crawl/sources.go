@@ -11,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/poll"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -117,10 +118,17 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 			s.Since = now
 		}
 		if s.Kind == collection.Robots {
-			s.At = now.Add(seed.RobotsAgain(status, s.Fails))
+			again := seed.RobotsAgain(status, s.Fails)
+			if r.Quiet > 0 {
+				again = min(again, r.Quiet)
+			}
+			s.At = now.Add(again)
 		}
 	case status == http.StatusNotModified:
 		s.Status, s.Fails, s.Since, s.At = http.StatusOK, 0, time.Time{}, now.Add(r.every(s.Kind))
+		if s.Kind != collection.Robots {
+			r.polled(st, &s, poll.Poll{}, now)
+		}
 	case s.Kind == collection.Robots:
 		s.Body, s.Fails, s.At = nil, 0, now.Add(r.every(s.Kind))
 		if status < 300 {
@@ -133,11 +141,13 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 	case status != http.StatusOK:
 		s.Fails, s.Fault, s.At = s.Fails+1, answered(a, status), now.Add(orElse(r.SourceAgain, sourceAgain))
 	default:
-		s.Fails, s.At = 0, now.Add(r.every(s.Kind))
+		var news poll.Poll
 		if d := protocol.Sum(body); d != s.Digest {
 			s.Digest, s.Changed = d, now
-			out.sources = r.told(st, &s, body)
+			out.sources, news = r.told(st, &s, body)
 		}
+		s.Fails = 0
+		r.polled(st, &s, news, now)
 		s.ETag, s.LastModified = a.Header.Get("ETag"), a.Header.Get("Last-Modified")
 	}
 	if s.Kind == collection.Robots && a.Fault != harvest.FaultStopped {
@@ -167,17 +177,19 @@ func (r *run) inForce(st *site, src *source, s collection.Source, now time.Time)
 	if r.obey(st, now) && !first {
 		r.readmit(st)
 	}
+	if r.Only != "" {
+		return r.onlySource(st)
+	}
 	for _, sp := range r.Seeder.Specials(st.Origin) {
 		kind := collection.SitemapXML
 		if sp.Kind == seed.Manifest {
 			kind = collection.ManifestRDF
 		}
-		// What stands elsewhere would be asked for by rules that are not known here.
-		if protocol.Origin(sp.URL) != st.Origin {
+		if protocol.Origin(sp.URL) != st.Origin && !r.crosses(st, sp) {
 			r.log.Debug("source of another origin is passed over", "site", st.Origin, "url", sp.URL)
 			continue
 		}
-		if st.sources[sp.URL] == nil && len(st.sources)+len(list) < maxSources {
+		if st.names(sp.URL) {
 			list = append(list, collection.Source{Site: st.ID, Kind: kind, URL: sp.URL})
 		}
 	}
@@ -200,9 +212,8 @@ func (r *run) named(id frontier.SiteID, l gather.Link) {
 	}
 	r.mu.Lock()
 	st := r.siteOf(id)
-	news := st != nil && st.sources[u] == nil && !st.named[u] && protocol.Origin(u) == st.Origin && len(st.named) < maxSources
+	news := st != nil && protocol.Origin(u) == st.Origin && st.names(u)
 	if news {
-		st.named[u] = true
 		r.busy++
 	}
 	r.mu.Unlock()
@@ -215,8 +226,8 @@ func (r *run) named(id frontier.SiteID, l gather.Link) {
 const maxSources = 1000
 
 // told takes in what a sitemap or a feed names: its pages by Apply, as what a
-// manifest names, and returns the sources that it names.
-func (r *run) told(st *site, s *collection.Source, body []byte) (more []collection.Source) {
+// manifest names, and returns the sources that it names, and what is news in it.
+func (r *run) told(st *site, s *collection.Source, body []byte) (more []collection.Source, news poll.Poll) {
 	var list seed.List
 	var err error
 	by := collection.BySitemap
@@ -231,7 +242,7 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 	}
 	r.mu.Lock()
 	for _, n := range list.Sitemaps {
-		if st.sources[n.URL] == nil && len(st.sources)+len(more) < maxSources && !n.Foreign {
+		if !n.Foreign && st.names(n.URL) {
 			more = append(more, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: n.URL, Parent: s.ID})
 		}
 	}
@@ -240,6 +251,14 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 	dates := make([]protocol.Date, len(list.Pages))
 	for i, p := range list.Pages {
 		dates[i] = protocol.Date{Time: p.Modified, Span: p.Span}
+	}
+	if s.Kind == collection.NewsFeed { // it lists its newest items, with the times at which they appeared
+		news.Window = len(list.Pages)
+		for _, d := range dates {
+			if t, ok := protocol.SaneModified(d.Time, s.Polled); ok && d.Span < time.Hour {
+				news.Dates = append(news.Dates, t)
+			}
+		}
 	}
 	r.judging.Lock()
 	st.trust.Date(string(by)).Census(dates, s.Polled)
@@ -250,14 +269,16 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 		step.Changes = append(step.Changes, protocol.Change{Op: protocol.Create,
 			Item: protocol.Item{URL: p.URL, Modified: p.Modified, Span: p.Span, Length: -1}})
 		if len(step.Changes) == protocol.MaxBatch || i == len(list.Pages)-1 {
-			if err := r.apply(st, s.ID, step, by); err != nil {
+			owed, err := r.apply(st, s.ID, step, by)
+			news.New += owed
+			if err != nil {
 				s.Fault = err.Error()
-				return more
+				return more, news
 			}
 			step.Changes = step.Changes[:0]
 		}
 	}
-	return more
+	return more, news
 }
 
 // mostHops is how many redirects of a source are followed.
@@ -272,10 +293,10 @@ func (r *run) leadsOn(st *site, s *collection.Source, to string, more *[]collect
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if st.sources[to] != nil {
+	if st.sources[to] != nil || st.named[to] {
 		return to != s.URL
 	}
-	if len(st.sources) >= maxSources || st.hops(s) >= mostHops {
+	if st.hops(s) >= mostHops || !st.names(to) {
 		return false
 	}
 	*more = append(*more, collection.Source{Site: st.ID, Kind: s.Kind, URL: to, Parent: s.ID})
@@ -303,6 +324,9 @@ func (st *site) hops(s *collection.Source) (n int) {
 func (r *run) chase(a *harvest.Answer) (body []byte, status int) {
 	to := a.Location
 	for range mostHops {
+		if r.Only != "" && protocol.Origin(to) != protocol.Origin(r.Only) {
+			return nil, http.StatusNotFound // nothing that the site says leads elsewhere
+		}
 		c := &http.Client{Transport: r.Harvester.Transport(protocol.Origin(to)), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		b, resp, err := fetchSmall(r.ctx, c, to, sourceBytes(collection.Robots))
 		if err != nil {

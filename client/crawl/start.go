@@ -13,6 +13,11 @@ import (
 // begin takes in the start pages that are not known yet, before anything is
 // asked (V21). What an earlier run has excluded, for its rules, somebody wants now.
 func (r *run) begin() error {
+	if r.Only != "" {
+		if err := r.beginOnly(); err != nil {
+			return err
+		}
+	}
 	var x read
 	for _, u := range r.Start {
 		v := r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})

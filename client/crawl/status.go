@@ -1,13 +1,11 @@
 package crawl
 
 import (
-	"maps"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl/harvest"
-	"github.com/parleyweb/parley/client/frontier"
 )
 
 // counters count since Run began.
@@ -64,6 +62,22 @@ type Status struct {
 	Ignored    int64 `json:"ignored"` // of those, how many were not believed
 	Bytes      int64 `json:"bytes"`   // of pages, decoded
 	Wire       int64 `json:"wire"`    // of all bodies, as they came
+
+	Revisits *Revisits `json:"revisits,omitempty"` // nil where no price is paid, or none is known yet
+	Truth    []Decile  `json:"truth,omitempty"`
+}
+
+// Revisits is what visiting pages again comes to, as it was planned last.
+type Revisits struct {
+	Planned   time.Time `json:"planned"`
+	Took      float64   `json:"took"`   // seconds
+	Price     float64   `json:"price"`  // now
+	Budget    float64   `json:"budget"` // in a day, and so are the next two
+	Spend     float64   `json:"spend"`  // expected
+	Requests  float64   `json:"requests"`
+	Fresh     float64   `json:"fresh"`     // share of the copies that were thought to be right then, by importance
+	Freshness float64   `json:"freshness"` // that is expected for good
+	Age       float64   `json:"age"`       // days for which copies will be outdated, on average
 }
 
 // Status may be called at any time, also after Run.
@@ -86,17 +100,10 @@ func (c *Crawler) Status() Status {
 	defer r.mu.Unlock()
 	s.Ends, s.Sites, s.Queue, s.Busy = r.enough, len(r.sites), r.front.Len(), r.busy
 	s.Followed = len(r.telling)
-	return s
-}
-
-// Followed returns the sites that tell of their changes as they happen, or
-// when they are asked for changes only.
-func (c *Crawler) Followed() map[frontier.SiteID]bool {
-	r := c.run.Load()
-	if r == nil {
-		return nil
+	if v := &r.revisiting; !v.at.IsZero() {
+		s.Revisits = &Revisits{Planned: v.at, Took: v.took.Seconds(), Price: r.price, Budget: v.bucket.Rate, Spend: v.plan.Spend,
+			Requests: v.plan.Requests, Fresh: v.fresh, Freshness: v.plan.Freshness, Age: v.plan.Age}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.telling)
+	s.Truth = r.truths.table()
+	return s
 }

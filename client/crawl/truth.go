@@ -35,16 +35,21 @@ func (t *truths) add(expected float64, found bool) {
 	}
 }
 
-// table returns the ten, the least fresh first.
+// table returns the ten, the least fresh first; nothing if nothing was shown.
 func (t *truths) table() []Decile {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := make([]Decile, len(t.sum))
+	any := false
 	for i, d := range t.sum {
 		if d.Pages > 0 {
+			any = true
 			d.Expected, d.Found = d.Expected/float64(d.Pages), d.Found/float64(d.Pages)
 		}
 		list[i] = d
+	}
+	if !any {
+		return nil
 	}
 	return list
 }

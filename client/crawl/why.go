@@ -25,7 +25,7 @@ type Why struct {
 
 // Explain says why a page is asked for when it is, or not at all. A collection
 // without a running crawler explains too.
-func Explain(col *collection.Collection, s *seed.Seeder, policy fresh.Policy, q Quality, url string, now time.Time) (Why, error) {
+func Explain(col *collection.Collection, s *seed.Seeder, url string, now time.Time) (Why, error) {
 	v := s.Admit(seed.Ref{URL: url, Kind: seed.Person})
 	w := Why{URL: v.URL, Rules: []string{}, Beliefs: []string{}, Signals: []string{}}
 	if v.URL == "" {
@@ -70,27 +70,50 @@ func Explain(col *collection.Collection, s *seed.Seeder, policy fresh.Policy, q 
 		w.Rules = append(w.Rules, fmt.Sprintf("%d answers in a row were no page, the last: %s", p.Fails, p.Fault))
 	}
 	site, _ := col.SiteByID(p.Site)
-	w.Beliefs = beliefs(&p, &site, policy, q, now)
+	w.Beliefs = beliefs(&p, &site, col, now)
 	w.Signals = signals(col, &p, &site)
 	return w, nil
 }
 
-func beliefs(p *collection.Page, site *collection.Site, policy fresh.Policy, q Quality, now time.Time) (list []string) {
-	believed := fresh.Page{History: p.History, Importance: q.Of(p, site), Length: p.Length, Site: site.Belief}
-	list = append(list, fmt.Sprintf("%d links from a start page; quality %.2f", p.Depth, believed.Importance))
-	switch {
-	case p.Visits == 0:
-		return append(list, fmt.Sprintf("never visited: a visit gains all of it, %.2f", policy.Profit(&believed, now)))
-	case p.Told:
-		list = append(list, "known to have changed since the last visit")
-	default:
-		list = append(list, fmt.Sprintf("visited %d times since %s, changed %d times", p.Visits, day(p.First), p.Changes))
-		if rate := fresh.Rate(p.History); rate > 0 {
-			list = append(list, fmt.Sprintf("thought to change every %s", period(rate)))
-		}
-		list = append(list, fmt.Sprintf("as it was with a probability of %.2f", fresh.Fresh(p.History, now)))
+func beliefs(p *collection.Page, site *collection.Site, col *collection.Collection, now time.Time) (list []string) {
+	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	b, policy := col.Believed(p, site), col.Policy()
+	say("%d links from a start page; importance %.2f", p.Depth, b.Importance)
+	profit := policy.Profit(&b, now)
+	if p.Visits == 0 {
+		say("never visited: a visit gains %.3g", profit)
+		return list
 	}
-	list = append(list, fmt.Sprintf("a visit now gains %.3f", policy.Profit(&believed, now)))
+	say("visited %d times since %s, changed %d times", p.Visits, day(p.First), p.Changes)
+	if p.Told {
+		say("told to have changed since the last visit, %d times", max(1, p.Notices))
+	}
+	priced, ok := policy.(fresh.Priced)
+	if !ok {
+		if rate := fresh.Rate(p.History); rate > 0 {
+			say("thought to change every %s", period(rate))
+		}
+		say("as it was with a probability of %.2f", fresh.Fresh(p.History, now))
+		say("a visit now gains %.3f", profit)
+		return list
+	}
+	post := b.Posterior()
+	low, high := post.Between(0.8)
+	say("thought to change every %s; with a probability of 0.8 between %s and %s", period(post.Mean()), period(high), period(low))
+	say("as it was with a probability of %.2f", b.Fresh(now))
+	if priced.Price == 0 {
+		say("a visit now gains %.3g for each unit of its cost; only a running crawler knows the price of one", profit)
+		return list
+	}
+	say("a visit now gains %.3g for each unit of its cost, at a price of %.3g", profit, priced.Price)
+	if b.Site != nil && b.Site.Extra > 0 {
+		say("a request to its site costs %.3g more, since it takes only so many", b.Site.Extra)
+	}
+	if next := priced.Next(&b, now); next.After(now) {
+		say("worth it from %s on", day(next))
+	} else {
+		say("worth it now")
+	}
 	return list
 }
 
@@ -115,6 +138,14 @@ func signals(col *collection.Collection, p *collection.Page, site *collection.Si
 	}
 	if !p.Modified.IsZero() {
 		list = append(list, "changed "+day(p.Modified)+", as its site says")
+	}
+	if b := site.Belief; b != nil && b.Signal != (fresh.Signal{}) {
+		tells := "does not tell of its changes now"
+		if b.Tells {
+			tells = "tells of its changes"
+		}
+		list = append(list, fmt.Sprintf("its site %s; what it says is right in %.0f of 100 cases, and of 100 changes it tells %.0f",
+			tells, 100*b.Signal.Precision(), 100*b.Signal.Recall()))
 	}
 	if rec, err := trust.Parse(site.Trust); err == nil {
 		for i := range rec.Voices {
@@ -152,7 +183,7 @@ func (c *Crawler) Why(url string) (Why, error) {
 	if r == nil {
 		return Why{}, ErrRunning
 	}
-	w, err := Explain(c.Collection, c.Seeder, c.Policy, c.Quality, url, time.Now())
+	w, err := Explain(c.Collection, c.Seeder, url, time.Now())
 	if err != nil || !w.Known {
 		return w, err
 	}

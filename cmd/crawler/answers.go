@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math"
@@ -26,6 +27,7 @@ type summary struct {
 	Cursor  string      `json:"cursor"` // of the newest event
 	Memory  int         `json:"memory"` // bytes that the set of known URLs takes
 	Trouble []siteFault `json:"trouble"`
+	Copy    *copyStatus `json:"copy,omitempty"` // what the collection is of, if it is one
 }
 
 // A siteFault is what is wrong with a site.
@@ -38,7 +40,7 @@ type siteFault struct {
 // mostTrouble is how many sites with trouble are shown.
 const mostTrouble = 10
 
-func (d *desk) status(w http.ResponseWriter, _ *http.Request) {
+func (d *desk) status(w http.ResponseWriter, req *http.Request) {
 	s := summary{Known: d.col.Len(), Memory: d.col.Memory(), Trouble: []siteFault{}, Cursor: d.col.Log().Head().String()}
 	if d.crawler != nil {
 		s.Status = d.crawler.Status()
@@ -52,11 +54,13 @@ func (d *desk) status(w http.ResponseWriter, _ *http.Request) {
 			s.Trouble = append(s.Trouble, siteFault{site.Origin, site.Fault, site.FaultAt})
 		}
 	}
-	answer(w, s, nil)
+	var err error
+	s.Copy, err = d.copyStatus(req.Context())
+	answer(w, s, err)
 }
 
-// A freshness adds up what is expected of the pages of a site.
-type freshness struct {
+// A siteFresh adds up what is expected of the pages of a site.
+type siteFresh struct {
 	sum    float64
 	pages  int
 	perDay float64
@@ -64,10 +68,10 @@ type freshness struct {
 
 func (d *desk) sites(w http.ResponseWriter, req *http.Request) {
 	now := time.Now()
-	of := map[frontier.SiteID]*freshness{}
-	told := map[frontier.SiteID]bool{}
-	if d.crawler != nil {
-		told = d.crawler.Followed()
+	of := map[frontier.SiteID]*siteFresh{}
+	believed := map[frontier.SiteID]*fresh.Site{}
+	for s := range d.col.Sites() {
+		believed[s.ID] = s.Belief
 	}
 	for p, err := range d.col.Pages(req.Context()) {
 		if err != nil {
@@ -79,15 +83,12 @@ func (d *desk) sites(w http.ResponseWriter, req *http.Request) {
 		}
 		f := of[p.Site]
 		if f == nil {
-			f = &freshness{}
+			f = &siteFresh{}
 			of[p.Site] = f
 		}
 		f.pages++
-		if told[p.Site] && !p.Told { // whoever is told at once knows by silence that nothing has changed
-			f.sum++
-		} else {
-			f.sum += fresh.Fresh(p.History, now)
-		}
+		b := fresh.Page{History: p.History, Site: believed[p.Site]}
+		f.sum += b.Fresh(now)
 		if age := now.Sub(p.First).Hours() / 24; age > 0 && p.Visits > 1 {
 			f.perDay += float64(p.Visits-1) / max(age, 1)
 		}
@@ -156,9 +157,13 @@ func (d *desk) why(w http.ResponseWriter, req *http.Request) {
 	if canonical, err := protocol.CanonicalURL("", u); err == nil {
 		c.Remember(protocol.Origin(canonical))
 	}
-	y, err := crawl.Explain(d.col, c.Seeder, c.Policy, c.Quality, u, time.Now())
+	y, err := crawl.Explain(d.col, c.Seeder, u, time.Now())
 	answer(w, y, err)
 }
+
+// whole is how much of a body is read before any of it is told, so that one that is
+// damaged is not told at all. Longer ones end short.
+const whole = 16 << 20
 
 func (d *desk) get(w http.ResponseWriter, req *http.Request) {
 	q := req.URL.Query()
@@ -184,13 +189,18 @@ func (d *desk) get(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	defer content.Close()
+	begin, err := io.ReadAll(io.LimitReader(content, whole))
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, err)
+		return
+	}
 	w.Header().Set("Content-Type", "application/octet-stream") // what it is for is the reader's
 	if q.Get("header") == "true" {
 		fmt.Fprintf(w, "HTTP/1.1 %d %s\r\n", content.Status, http.StatusText(content.Status))
 		content.Header.Write(w)
 		io.WriteString(w, "\r\n")
 	}
-	if _, err := io.Copy(w, content); err != nil {
+	if _, err := io.Copy(w, io.MultiReader(bytes.NewReader(begin), content)); err != nil {
 		panic(http.ErrAbortHandler) // so that nobody takes it for whole
 	}
 }

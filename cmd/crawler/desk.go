@@ -41,6 +41,16 @@ type desk struct {
 	log     *slog.Logger
 }
 
+// collectionIn is where the collection is that a directory has: that of a copy stands in it, hidden.
+func collectionIn(dir string) string {
+	if _, err := os.Stat(statePath(dir)); err != nil {
+		if _, err := os.Stat(statePath(stateIn(dir))); err == nil {
+			return stateIn(dir)
+		}
+	}
+	return dir
+}
+
 // statePath is the file of a collection that its holder has open.
 func statePath(dir string) string { return filepath.Join(dir, "state.db") }
 
@@ -263,6 +273,7 @@ var errNoCrawler = errors.New("no crawler runs on this collection: start \"crawl
 // ask asks whoever has the collection in dir; if nobody does, it opens it and
 // asks itself. The answer is to be read as it comes, and closed.
 func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger) (io.ReadCloser, error) {
+	dir = collectionIn(dir)
 	if _, err := os.Stat(statePath(dir)); err != nil {
 		return nil, fmt.Errorf("%s is no collection: \"crawler crawl URL --into %s\" makes one", dir, dir)
 	}

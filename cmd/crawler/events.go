@@ -79,7 +79,10 @@ func (d *desk) read(l *eventLine, text *textual.Reader) error {
 	}
 	defer content.Close()
 	b, err := io.ReadAll(io.LimitReader(content, maxText))
-	if err != nil {
+	if errors.Is(err, collection.ErrBodyDamaged) { // the page is asked for again: another event
+		d.log.Warn("read text", "url", l.URL, "err", err)
+		return nil
+	} else if err != nil {
 		return err
 	}
 	mediaType := l.Type

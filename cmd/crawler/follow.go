@@ -2,28 +2,30 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"time"
 
-	"github.com/parleyweb/parley/client"
-	"github.com/parleyweb/parley/client/mirror"
+	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/holder"
 )
 
-// stateIn is where a mirror's state is kept unless told otherwise: in the
-// mirror, so that a copy and what is known of it travel together. Pages never
+// stateIn is where the state of a copy is kept unless told otherwise: in the
+// copy, so that it and what is known of it travel together. Pages never
 // have names that begin with a dot.
-func stateIn(dir string) string { return filepath.Join(dir, ".parley", "state.db") }
+func stateIn(dir string) string { return filepath.Join(dir, ".parley") }
 
 func follow() *command.Command {
 	var (
-		m       mirror.Mirror
+		c       crawl.Copy
 		via     string
 		delay   command.Duration
 		poll    = command.Duration(10 * time.Minute)
-		maxPage = command.Size(mirror.DefaultMaxPage)
+		maxPage = command.Size(crawl.DefaultMaxPage)
 	)
 	return &command.Command{
 		Name:    "follow",
@@ -39,37 +41,61 @@ moved. It goes on until it is told to end; killed or cut off, it resumes.
 
 One connection for pages, one second between requests (none on loopback);
 robots.txt is obeyed. Name yourself with --contact, so that the site's people
-can reach you.
+can reach you. The other commands tell of a copy, too: "crawler events --into
+mirror/ --follow" says what has changed in it.
 
 Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 		Args:     []string{"BASE"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelInfo,
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&m.Dir, "into", "", "keep the copy in `DIR`")
-			fs.StringVar(&m.State, "state", "", "`FILE` that remembers the copy (default DIR/.parley/state.db)")
-			fs.StringVar(&m.Contact, "contact", "", "`MAIL or URL` that reaches you, sent with every request")
+			fs.StringVar(&c.Dir, "into", "", "keep the copy in `DIR`")
+			fs.StringVar(&c.State, "state", "", "`DIRECTORY` that remembers the copy (default DIR/.parley)")
+			fs.StringVar(&c.Contact, "contact", "", "`MAIL or URL` that reaches you, sent with every request")
 			fs.Var(&delay, "delay", "wait `TIME` between requests for pages (default 1s, none on loopback)")
 			fs.Var(&maxPage, "max-page", "leave pages over `SIZE`")
 			fs.Var(&poll, "poll", "look at the manifest every `TIME` where a site has no other door")
 			fs.StringVar(&via, "via", "stream", "best `DOOR` to use: stream, changes or manifest")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
-			m.Source = client.Source{Base: env.Args[0], Poll: time.Duration(poll), Log: env.Log}
+			c.Base, c.Poll, c.Log = env.Args[0], time.Duration(poll), env.Log
 			switch via {
 			case "stream":
 			case "changes":
-				m.Source.NoStream = true
+				c.NoStream = true
 			case "manifest":
-				m.Source.NoStream, m.Source.NoChanges = true, true
+				c.NoStream, c.NoChanges = true, true
 			default:
 				return command.Misusef("--via %s: want stream, changes or manifest", via)
 			}
-			if m.State == "" {
-				m.State = stateIn(m.Dir)
+			if c.State == "" {
+				c.State = stateIn(c.Dir)
 			}
-			m.Delay, m.MaxPage, m.Log = time.Duration(delay), int64(maxPage), env.Log
-			return m.Run(ctx)
+			if host := hostsOf([]string{c.Base}); c.Contact == "" && len(host) > 0 && host[0] != "" && !thisMachine(host[0]) {
+				return command.Misusef("%s is not this machine: add --contact MAIL or URL, so that its people can reach you", host[0])
+			}
+			c.Delay, c.MaxPage = time.Duration(delay), int64(maxPage)
+			return keepCopy(ctx, env, &c)
 		},
 	}
+}
+
+// keepCopy keeps a copy, and answers for it, until ctx ends.
+func keepCopy(ctx context.Context, env *command.Env, copy *crawl.Copy) (err error) {
+	c, err := copy.Open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Collection.Close()) }()
+	answering, end := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer end()
+	wg.Go(func() {
+		d := &desk{col: c.Collection, crawler: c, log: env.Log}
+		if err := holder.Serve(answering, statePath(copy.State), d.handler(), env.Log); err != nil && answering.Err() == nil {
+			env.Log.Warn("other commands cannot ask while this one runs", "err", err)
+		}
+	})
+	return c.Run(ctx)
 }

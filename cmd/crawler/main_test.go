@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/client/mirror"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/sitetest"
 )
@@ -51,7 +50,7 @@ func TestFollowAndStatus(t *testing.T) {
 	if code != 0 || !strings.Contains(out, site.Base) || !strings.Contains(out, "2 offered, 2 held") || !strings.Contains(out, "told by    ") {
 		t.Errorf("status: exit code %d: %s%s", code, out, said)
 	}
-	var s mirror.Status
+	var s copyStatus
 	if _, out, _ = program(t.Context(), "status", dir, "--json"); json.Unmarshal([]byte(out), &s) != nil || s.Held != 2 || s.Running {
 		t.Errorf("status as JSON: %s", out)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/parleyweb/parley/client/crawl/gather"
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/crawl/seed"
-	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/command"
 )
@@ -24,7 +23,7 @@ import (
 // "crawler config" explains.
 type settings struct {
 	into, contact, agent   string
-	store, coding          string
+	store, coding, answers string
 	maxWARC                command.Size
 	noLinks, noParse, text bool
 	noManifests            bool
@@ -40,6 +39,11 @@ type settings struct {
 	www                                 bool
 
 	strategy, policy, score string
+	budget, objective       string
+	costs, changed, polls   string
+	frugal                  bool
+	replan                  command.Duration
+	batches                 string
 	batch, sameSite         int
 	minPeriod, maxPeriod    command.Duration
 	minRefused              command.Duration
@@ -51,6 +55,7 @@ type settings struct {
 	inFlight, minInFlight, perConn int
 	connect, wait, waitBig         command.Duration
 	maxFile                        command.Size
+	ranges                         bool
 	minSpeed                       int
 	retry, dnsRetry                command.Duration
 	manifestEvery, sitemapEvery    command.Duration
@@ -63,13 +68,13 @@ type settings struct {
 }
 
 // common are the settings that most crawls need: the rest is in "crawler config --all".
-var common = []string{"into", "contact", "store", "wait", "domain", "max-depth", "per-site", "max-pages", "strategy", "min-period", "in-flight", "indexnow-listen", "admin", "allow-private"}
+var common = []string{"into", "contact", "store", "wait", "domain", "max-depth", "per-site", "max-pages", "strategy", "policy", "budget", "in-flight", "indexnow-listen", "admin", "allow-private"}
 
 func newSettings() *settings {
 	s := &settings{
 		wait: command.Duration(harvest.DefaultWait), waitBig: command.Duration(harvest.DefaultWaitBig),
 		connect: command.Duration(harvest.DefaultConnect), maxFile: harvest.DefaultMaxBytes, maxWARC: 1 << 30,
-		minPeriod: command.Duration(24 * time.Hour), maxPeriod: command.Duration(90 * 24 * time.Hour), minRefused: command.Duration(7 * 24 * time.Hour),
+		maxPeriod: command.Duration(90 * 24 * time.Hour), minRefused: command.Duration(7 * 24 * time.Hour),
 		retry: command.Duration(12 * time.Hour), dnsRetry: command.Duration(7 * 24 * time.Hour),
 		manifestEvery: command.Duration(10 * time.Minute), sitemapEvery: command.Duration(24 * time.Hour), feedEvery: command.Duration(time.Hour),
 	}
@@ -83,6 +88,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.StringVar(&s.agent, "agent", "Parley/0.1", "how to be called: `NAME/VERSION`, the name being what robots.txt knows")
 	fs.StringVar(&s.store, "store", "warc", "keep contents as `FORM`: warc, mirror, both or none")
 	fs.StringVar(&s.coding, "coding", "gzip", "compress WARC records with `CODING`: none, gzip or zstd")
+	fs.StringVar(&s.answers, "answers", "usual", "archive `WHICH` answers beside pages: usual (redirects, 404, 410), all or none")
 	fs.Var(&s.maxWARC, "max-warc", "begin another WARC file after `SIZE`")
 	fs.BoolVar(&s.noLinks, "no-links", false, "do not keep which page leads to which")
 	fs.BoolVar(&s.noParse, "no-parse", false, "do not read pages for links: sites are known by what they tell")
@@ -108,14 +114,22 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.BoolVar(&s.www, "same-www", true, "take www.example.org and example.org for one site")
 
 	fs.StringVar(&s.strategy, "strategy", "profit", "`ORDER` of the crawl: breadth-first, larger-sites-first, opic, manifest-first, profit or random")
-	fs.StringVar(&s.policy, "policy", "thesis", "`POLICY` of revisits: thesis")
+	fs.StringVar(&s.policy, "policy", "priced", "`POLICY` of revisits: priced, or thesis")
+	fs.StringVar(&s.budget, "budget", "0.1/page", "priced: visit pages again for `N` requests a day, or N/page for each that is held")
+	fs.BoolVar(&s.frugal, "frugal", false, "priced: let the budget count for pages, too, that a site tells of: those that are not worth it wait")
+	fs.StringVar(&s.objective, "objective", "", "priced: `WEIGHTS` of what copies should be: fresh=0,harmonic=1,age=0")
+	fs.StringVar(&s.costs, "costs", "requests", "priced: what the budget counts, `UNIT`: requests, or bytes in units of 20 kB")
+	fs.StringVar(&s.changed, "changed", "bytes", "a page has changed when its `PART` has: bytes, or text, which needs --text-digest")
+	fs.StringVar(&s.polls, "polls", "ahead", "ask sitemaps and feeds by `RULE`: ahead, index, minimum-delay, posting-rate, training, advarss, round-robin, or fixed for the times below")
+	fs.Var(&s.replan, "replan", "find the price of a visit anew every `TIME`, or more seldom where there are many pages")
 	fs.StringVar(&s.score, "score", "", "`WEIGHTS` of a page's quality: depth=1,static=1,queue=0,access=1,pagerank=0")
 	fs.IntVar(&s.batch, "batch", 100_000, "choose `N` pages at a time")
+	fs.StringVar(&s.batches, "batches", "", "keep each batch that is chosen as a file in `DIR`: lines of JSON, with all that a harvester needs")
 	fs.IntVar(&s.sameSite, "same-site", 500, "of them at most `N` of one site")
-	fs.Var(&s.minPeriod, "min-period", "visit a page again after `TIME` at the earliest, unless its site says that it changed")
+	fs.Var(&s.minPeriod, "min-period", "visit a page again after `TIME` at the earliest, unless its site says that it changed (0: a minute, and with --policy thesis a day)")
 	fs.Var(&s.maxPeriod, "max-period", "visit a page again after `TIME` at the latest, though it was never seen to change")
 	fs.Var(&s.minRefused, "min-period-refused", "a page that gave no content, after `TIME`")
-	fs.Float64Var(&s.threshold, "threshold", 0.1, "visit again where the profit is at least `X`, between 0 and 1")
+	fs.Float64Var(&s.threshold, "threshold", 0.1, "thesis: visit again where the profit is at least `X`, between 0 and 1")
 
 	fs.StringVar(&s.resolver, "resolver", "", "`ADDRESS` of a name server (none: the system's)")
 	fs.Var(&s.blocked, "blocked-ip", "never ask `ADDRESS or PREFIX`; may be repeated")
@@ -128,6 +142,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.Var(&s.wait, "wait", "leave a site in peace for `TIME` after each request")
 	fs.Var(&s.waitBig, "wait-big", "a site of more than 100 pages, for `TIME`")
 	fs.Var(&s.maxFile, "max-file", "read at most `SIZE` of a page")
+	fs.BoolVar(&s.ranges, "range", false, "ask servers to send no more of a page than --max-file: nothing is sent compressed then")
 	fs.IntVar(&s.minSpeed, "min-speed", harvest.DefaultMinSpeed, "give up a page that comes at less than `N` bytes a second")
 	fs.Var(&s.retry, "retry", "ask again for a page that is down after `TIME`")
 	fs.Var(&s.dnsRetry, "dns-retry", "ask again for a page whose host has no address after `TIME`")
@@ -191,15 +206,22 @@ func (s *settings) collection() (*collection.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.policy != "thesis" {
-		return nil, command.Misusef("--policy %s: want thesis", s.policy)
+	policy, err := s.revisits()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.changed != "bytes" && s.changed != "text":
+		return nil, command.Misusef("--changed %s: want bytes or text", s.changed)
+	case s.changed == "text" && !s.text:
+		return nil, command.Misusef("--changed text: add --text-digest, by which a change of the text is known")
 	}
 	quality, err := crawl.ParseQuality(s.score)
 	if err != nil {
 		return nil, command.Misusef("--score: %v", err)
 	}
 	o := &collection.Options{NoLinks: s.noLinks, MaxWARC: int64(s.maxWARC), Strategy: strategy, Quality: quality.Of,
-		Policy:   s.revisits(),
+		Policy: policy, TextOnly: s.changed == "text",
 		MaxPages: s.maxPages, MaxSites: s.maxSites, PerSite: s.perSite,
 		Again: collection.Again{Failing: []time.Duration{time.Minute, 10 * time.Minute, time.Hour, time.Duration(s.retry), time.Duration(s.retry), time.Duration(s.retry), time.Duration(s.retry)}, Lost: time.Duration(s.dnsRetry)}}
 	switch s.store {
@@ -220,12 +242,16 @@ func (s *settings) collection() (*collection.Options, error) {
 	default:
 		return nil, command.Misusef("--coding %s: want none, gzip or zstd", s.coding)
 	}
+	switch s.answers {
+	case "usual":
+	case "all":
+		o.Answers = collection.AllAnswers
+	case "none":
+		o.Answers = collection.NoAnswers
+	default:
+		return nil, command.Misusef("--answers %s: want usual, all or none", s.answers)
+	}
 	return o, nil
-}
-
-// revisits is the policy of revisits.
-func (s *settings) revisits() fresh.Policy {
-	return fresh.Thesis{Threshold: s.threshold, MaxPeriod: time.Duration(s.maxPeriod), Periods: fresh.Periods{Page: time.Duration(s.minPeriod), Refused: time.Duration(s.minRefused), Failed: time.Duration(s.retry)}}
 }
 
 // rules are what the Seeder admits.
@@ -309,7 +335,7 @@ func (s *settings) known(hosts []string) error {
 func (s *settings) harvester(log *slog.Logger) (*harvest.Harvester, error) {
 	h := &harvest.Harvester{Agent: s.userAgent(), From: s.from(), Wait: time.Duration(s.wait), WaitBig: time.Duration(s.waitBig),
 		Sites: s.inFlight, MinSites: s.minInFlight, PerConn: s.perConn, ConnectTimeout: time.Duration(s.connect),
-		MinSpeed: s.minSpeed, MaxBytes: int64(s.maxFile), Private: s.private, PerAddress: s.perAddress, Overbook: true, Log: log}
+		MinSpeed: s.minSpeed, MaxBytes: int64(s.maxFile), Range: s.ranges, Private: s.private, PerAddress: s.perAddress, Overbook: true, Log: log}
 	if h.Wait == 0 {
 		h.Wait, h.Slow = -1, -1
 	}
@@ -376,8 +402,20 @@ func (s *settings) crawler(col *collection.Collection, log *slog.Logger) (*crawl
 	if err != nil {
 		return nil, err
 	}
-	return &crawl.Crawler{Collection: col, Harvester: h, Seeder: &seed.Seeder{Rules: s.rules(), Agent: s.token()}, Policy: s.revisits(), Quality: quality, Gatherer: gather.Gatherer{Agent: s.token(), Text: s.text},
-		Strategy: strategy, Batch: frontier.BatchOptions{Size: s.batch, SameSite: s.sameSite},
+	policy, err := s.revisits()
+	if err != nil {
+		return nil, err
+	}
+	revisit, err := s.revisit()
+	if err != nil {
+		return nil, err
+	}
+	polls, err := s.rhythm()
+	if err != nil {
+		return nil, err
+	}
+	return &crawl.Crawler{Collection: col, Harvester: h, Seeder: &seed.Seeder{Rules: s.rules(), Agent: s.token()}, Policy: policy, Revisit: revisit, Polls: polls, Quality: quality, Gatherer: gather.Gatherer{Agent: s.token(), Text: s.text},
+		Strategy: strategy, Batch: frontier.BatchOptions{Size: s.batch, SameSite: s.sameSite}, Batches: s.batches,
 		NoParse: s.noParse, NoManifests: s.noManifests, NoSitemaps: s.noSitemaps, NoFeeds: s.noFeeds, NoStreams: s.noStreams,
 		ManifestEvery: time.Duration(s.manifestEvery), SitemapEvery: time.Duration(s.sitemapEvery), FeedEvery: time.Duration(s.feedEvery),
 		Stop: crawl.Stop{Pages: s.stopPages, Value: float32(s.stopValue), Bytes: int64(s.stopBytes), After: time.Duration(s.stopAfter)}, Log: log}, nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -12,7 +13,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/parleyweb/parley/client/mirror"
 	"github.com/parleyweb/parley/internal/command"
 )
 
@@ -31,45 +31,15 @@ follow" its copy. A running crawler is asked; else the state tells.
 		Args:     []string{"DIR"},
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&state, "state", "", "`FILE` that remembers the copy (default DIR/.parley/state.db)")
+			fs.StringVar(&state, "state", "", "`DIRECTORY` that remembers the copy (default DIR/.parley)")
 			fs.BoolVar(&asJSON, "json", false, "print it as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
-			if _, err := os.Stat(statePath(env.Args[0])); err == nil && state == "" {
-				return collectionStatus(ctx, env, env.Args[0], asJSON)
-			}
-			if state == "" {
-				state = stateIn(env.Args[0])
-			}
-			s, err := mirror.ReadStatus(state)
-			if errors.Is(err, fs.ErrNotExist) {
+			dir := cmp.Or(state, collectionIn(env.Args[0]))
+			if _, err := os.Stat(statePath(dir)); errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("%s is no mirror: \"crawler follow BASE --into %s\" makes one", env.Args[0], env.Args[0])
-			} else if err != nil {
-				return err
 			}
-			if asJSON {
-				return env.PrintJSON(s)
-			}
-			print := func(name, format string, args ...any) {
-				fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
-			}
-			print("site", "%s", s.Base)
-			running := "not running"
-			if s.Running {
-				running = fmt.Sprintf("running as process %d", s.PID)
-			}
-			print("crawler", "%s, last heard of %s ago", running, time.Since(s.Updated).Round(time.Second))
-			print("told by", "%s, at %s", s.Door, s.Cursor)
-			print("pages", "%d offered, %d held (%.1f MB), %d owed, %d forbidden by robots.txt", s.Pages, s.Held, float64(s.Bytes)/1e6, s.Owed, s.Parked)
-			print("digests", "%d right, %d wrong", s.Matched, s.Mismatched)
-			if s.Demoted {
-				print("", "this site's digests have never been right: they are not waited for")
-			}
-			print("requests", "%d, %.1f MB, since %s", s.Requests, float64(s.Received)/1e6, s.Started.Format(time.RFC3339))
-			if s.LastError != "" {
-				print("trouble", "%s (%s ago)", printable(s.LastError), time.Since(s.LastFault).Round(time.Second))
-			}
-			return nil
+			return collectionStatus(ctx, env, dir, asJSON)
 		},
 	}
 }
@@ -80,8 +50,14 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	if err := askJSON(ctx, dir, "GET", "/status", nil, &s, env.Log); err != nil {
 		return err
 	}
-	if asJSON {
+	switch {
+	case asJSON && s.Copy != nil:
+		return env.PrintJSON(s.Copy)
+	case asJSON:
 		return env.PrintJSON(s)
+	case s.Copy != nil:
+		s.Copy.print(env)
+		return nil
 	}
 	print := func(name, format string, args ...any) {
 		fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
@@ -104,6 +80,16 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 		s.Requests, s.Batches, s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, float64(s.Wire)/1e6)
 	print("found", "%d URLs; %d pages new or changed, %d duplicates", s.New, s.Changed, s.Duplicates)
 	print("told", "%d changes, %d of them not believed", s.Told, s.Ignored)
+	if v := s.Revisits; v != nil {
+		print("revisits", "%.0f a day, for a budget of %.0f, at a price of %.3g; planned %s ago",
+			v.Requests, v.Budget, v.Price, time.Since(v.Planned).Round(time.Second))
+		print("", "right: %.1f %% of what is held, as it was thought then; %.1f %% is expected, outdated by %.2g days", 100*v.Fresh, 100*v.Freshness, v.Age)
+	}
+	for i, d := range s.Truth {
+		if d.Pages > 0 {
+			print("believed", "%3d-%d %% to be right: %d pages, %.1f %% expected, %.1f %% found", 10*i, 10*i+10, d.Pages, 100*d.Expected, 100*d.Found)
+		}
+	}
 	return nil
 }
 

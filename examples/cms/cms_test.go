@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
-	"github.com/parleyweb/parley/client/mirror"
+	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -276,13 +276,17 @@ func (w *world) hears(want ...string) time.Duration {
 
 // startMirror keeps a copy until the test ends.
 func (w *world) startMirror() (dir string) {
-	m := mirror.Mirror{Source: client.Source{Base: w.base}, Dir: filepath.Join(w.dir, "copy"), State: filepath.Join(w.dir, "mirror.db"), Contact: "test"}
+	m := crawl.Copy{Base: w.base, Dir: filepath.Join(w.dir, "copy"), Contact: "test"}
+	c, err := m.Open()
+	if err != nil {
+		w.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- m.Run(ctx) }()
+	go func() { ended <- c.Run(ctx) }()
 	w.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := errors.Join(<-ended, c.Collection.Close()); err != nil {
 			w.Error(err)
 		}
 	})

@@ -1,6 +1,7 @@
 package endtoend
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -264,7 +265,7 @@ func (c *crawling) archived() map[string]int {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	versions := map[string]int{}
+	versions, revisited := map[string]int{}, map[string]bool{}
 	n := 0
 	for _, name := range files {
 		if strings.Contains(filepath.Base(name), ".cdxj") {
@@ -286,7 +287,20 @@ func (c *crawling) archived() map[string]int {
 			} else if err != nil {
 				c.t.Fatalf("%s: %v", filepath.Base(name), err)
 			}
-			if rec.Type() != warc.Response {
+			switch rec.Type() {
+			case warc.Response: // a page, and not an error or a redirect that was kept beside them
+				if resp, err := http.ReadResponse(bufio.NewReader(rec.Body), nil); err != nil {
+					c.t.Errorf("%s: %s: %v", filepath.Base(name), rec.URL(), err)
+				} else if resp.StatusCode != http.StatusOK {
+					continue
+				}
+			case warc.Revisit: // the first of its URL stands for a body that another URL has brought
+				v := rec.URL() + " " + rec.Fields.Get("WARC-Payload-Digest")
+				if of := rec.Fields.Get("WARC-Refers-To-Target-URI"); of == "" || of == rec.URL() || revisited[v] {
+					continue
+				}
+				revisited[v] = true
+			default:
 				continue
 			}
 			d, ok := warc.ParseDigest(rec.Fields.Get("WARC-Payload-Digest"))

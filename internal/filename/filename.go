@@ -20,6 +20,13 @@ const (
 	maxName    = 3000
 )
 
+// What Below takes: as much as file systems do, since a copy has the very names
+// of its original.
+const (
+	maxSegmentBelow         = 255
+	maxSegmentBelowPortable = 200
+)
+
 // Natural returns the file of a canonical URL with a host, and false if it can
 // have no name of its own. The path is taken apart at its slashes and decoded;
 // the home of a directory is index.html; a page of HTML without an extension
@@ -28,15 +35,42 @@ const (
 //
 // What a file cannot be called stays percent-encoded: slashes, control
 // characters, a leading dot, the question mark before a query; with portable
-// also what Windows refuses.
+// also what Windows refuses. Other bytes stand as they are, invalid UTF-8 too.
 func Natural(rawURL, mediaType string, portable bool) (string, bool) {
 	_, rest, ok := strings.Cut(rawURL, "://")
 	rest, _, _ = strings.Cut(rest, "#")
-	rest, query, hasQuery := strings.Cut(rest, "?")
-	host, rest, slash := strings.Cut(rest, "/")
-	if !ok || host == "" || !slash && rest != "" {
+	host, path, slash := rest, "", false
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		host, path, slash = rest[:i], rest[i:], rest[i] == '/'
+	}
+	if !ok || host == "" || !slash && path != "" {
 		return "", false
 	}
+	host = Escape(host, portable)
+	name, ok := below(strings.TrimPrefix(path, "/"), mediaType, portable, maxSegment)
+	name = host + "/" + name
+	return name, ok && len(host) <= maxSegment && len(name) <= maxName
+}
+
+// Below returns the file of a canonical URL as Natural does, but without the
+// host and what else is in base, which ends in "/"; and false for what is not below base.
+func Below(base, rawURL, mediaType string, portable bool) (string, bool) {
+	rest, ok := strings.CutPrefix(rawURL, base)
+	if !ok {
+		return "", false
+	}
+	rest, _, _ = strings.Cut(rest, "#")
+	limit := maxSegmentBelow
+	if portable {
+		limit = maxSegmentBelowPortable
+	}
+	name, ok := below(rest, mediaType, portable, limit)
+	return name, ok && len(name) <= maxName
+}
+
+// below names a path with its query, whose components may be limit bytes long.
+func below(rest, mediaType string, portable bool, limit int) (string, bool) {
+	rest, query, hasQuery := strings.Cut(rest, "?")
 	segments := strings.Split(rest, "/")
 	last := len(segments) - 1
 	for i, s := range segments {
@@ -55,14 +89,12 @@ func Natural(rawURL, mediaType string, portable bool) (string, bool) {
 		if name = Escape(name, portable); i == last && hasQuery {
 			name += Escape("%3F"+query, portable)
 		}
-		if len(name) > maxSegment {
+		if len(name) > limit {
 			return "", false
 		}
 		segments[i] = name
 	}
-	host = Escape(host, portable)
-	name := host + "/" + strings.Join(segments, "/")
-	return name, len(host) <= maxSegment && len(name) <= maxName
+	return strings.Join(segments, "/"), true
 }
 
 // Other returns the name of a URL that cannot have its natural one. Every URL

@@ -226,11 +226,15 @@ func (h *Harvester) body(ctx context.Context, a *Answer, resp *http.Response, li
 		return false, err
 	}
 	defer func() { h.hold(a, room.n) }()
-	limit = min(limit, h.memory.all)
 	begin()
 	var over bool
-	a.Body, over, err = h.buffers.slurp(resp.Body, resp.ContentLength, limit, room.reach)
-	a.Wire = int64(len(a.Body))
+	if h.Spill != nil && a.Page != 0 && a.Status == http.StatusOK && len(names) == 0 {
+		over, err = h.spill(a, resp, limit)
+	} else {
+		limit = min(limit, h.memory.all)
+		a.Body, over, err = h.buffers.slurp(resp.Body, resp.ContentLength, limit, room.reach)
+		a.Wire = int64(len(a.Body))
+	}
 	if len(names) > 0 && len(a.Body) > 0 {
 		a.Coding = strings.Join(names, ", ")
 		wire := a.Body
@@ -252,6 +256,7 @@ func (h *Harvester) body(ctx context.Context, a *Answer, resp *http.Response, li
 	case (over || part) && a.Status/100 == 2:
 		return !over, fail(FaultSize, fmt.Errorf("more than %d bytes", limit))
 	}
+	a.Cut = over
 	return !over, nil
 }
 
@@ -350,6 +355,8 @@ func (h *Harvester) headers(s *site, t Task, f func(name, value string)) {
 	}
 	if h.ranges(s, t) {
 		f("Range", "bytes=0-"+strconv.FormatInt(h.limit(t)-1, 10)) // E29; of what the coding yields, it would be of no use
+	} else if h.Spill != nil && t.Page != 0 {
+		f("Accept-Encoding", "identity")
 	} else {
 		f("Accept-Encoding", "gzip, zstd")
 	}

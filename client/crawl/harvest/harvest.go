@@ -18,6 +18,7 @@ package harvest
 import (
 	"net/http"
 	"net/netip"
+	"os"
 	"time"
 
 	"github.com/parleyweb/parley/client/frontier"
@@ -41,9 +42,11 @@ type Task struct {
 	// Signal says why: what named the URL, see collection.Signal.
 	Signal string `json:"signal,omitempty"`
 
-	// Depth and Want travel with the task for whoever reads the answer.
+	// What follows travels with the task for whoever reads the answer.
 	Depth int             `json:"depth,omitempty"`
 	Want  protocol.Digest `json:"want,omitzero"`
+
+	Claimed time.Time `json:"claimed,omitzero"` // when that was told
 }
 
 // A SiteBatch is the tasks of one site, in order, with all that is needed to
@@ -91,9 +94,11 @@ type Answer struct {
 	Status int   // 0 if there was none
 	Proto  string
 	Header http.Header
-	Body   []byte // decoded; valid until Release
-	Coding string // that was undone, such as "gzip"
-	Wire   int64  // bytes of the body as they came
+	Body   []byte   // decoded; valid until Release
+	File   *os.File // in place of a Body that was large, see Harvester.Spill; Wire is its length, and Release removes it unless it was renamed
+	Coding string   // that was undone, such as "gzip"
+	Wire   int64    // bytes of the body as they came
+	Cut    bool     // Body is not whole, of an answer that is not the page: no Fault
 
 	Location string // of a redirect, absolute; empty if there is none
 	IP       netip.Addr
@@ -106,6 +111,7 @@ type Answer struct {
 
 // Release gives the body's memory back. It may be called once.
 func (a *Answer) Release() {
+	a.dropFile()
 	if a.release != nil {
 		a.release()
 		a.release, a.Body = nil, nil

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -85,9 +86,10 @@ type Harvester struct {
 	MinSpeed       int           // bytes of a body a second, over any Window (P20); negative: any speed
 	Window         time.Duration
 
-	MaxBytes int64 // of a body, as it comes and decoded, where a task does not say
-	Memory   int64 // bytes of bodies in all that are not released yet
-	Range    bool  // ask for no more than MaxBytes of a page (P10)
+	MaxBytes int64                    // of a body, as it comes and decoded, where a task does not say
+	Memory   int64                    // bytes of bodies in all that are not released yet
+	Spill    func() (*os.File, error) // makes files for bodies of pages over 1 MiB, which are then not asked for with a coding; nil keeps them in memory
+	Range    bool                     // ask for no more than MaxBytes of a page (P10)
 
 	Private    bool           // allow addresses that are not of the public Internet
 	Blocked    []netip.Prefix // never asked, even then (G17)

@@ -1,4 +1,5 @@
-package main
+// Package program runs programs of ours for a measurement.
+package program
 
 import (
 	"bufio"
@@ -14,9 +15,9 @@ import (
 	"time"
 )
 
-// A program is one of ours, running.
-type program struct {
-	name string
+// A Program is one that runs.
+type Program struct {
+	Name string
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // after done
@@ -25,10 +26,21 @@ type program struct {
 	said bytes.Buffer
 }
 
-// start runs a program that build made. Each line that it prints is given to
-// lines, if there is one.
-func (d *day) start(ctx context.Context, lines func([]byte) error, name string, args ...string) (*program, error) {
-	p := &program{name: name, cmd: exec.CommandContext(ctx, filepath.Join(d.dir, name), args...), done: make(chan struct{})}
+// Build makes programs in a directory, by the names of their packages under cmd.
+func Build(ctx context.Context, dir string, names ...string) error {
+	args := []string{"build", "-o", dir + string(filepath.Separator)}
+	for _, name := range names {
+		args = append(args, "github.com/parleyweb/parley/cmd/"+name)
+	}
+	if msg, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, msg)
+	}
+	return nil
+}
+
+// Start runs a program. Each line that it prints is given to lines, if that is not nil.
+func Start(ctx context.Context, lines func([]byte) error, path string, args ...string) (*Program, error) {
+	p := &Program{Name: filepath.Base(path), cmd: exec.CommandContext(ctx, path, args...), done: make(chan struct{})}
 	p.cmd.Stderr = p
 	var stdout io.ReadCloser
 	if lines == nil {
@@ -42,7 +54,6 @@ func (d *day) start(ctx context.Context, lines func([]byte) error, name string, 
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
-	d.programs = append(d.programs, p)
 	go func() {
 		defer close(p.done)
 		if lines != nil {
@@ -66,21 +77,25 @@ func (d *day) start(ctx context.Context, lines func([]byte) error, name string, 
 }
 
 // Write keeps what the program says.
-func (p *program) Write(b []byte) (int, error) {
+func (p *Program) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.said.Write(b)
 }
 
-// tail is the end of what the program said.
-func (p *program) tail() string {
+// Err is what the program ended with.
+func (p *Program) Err() error { return p.err }
+
+// Tail is the end of what the program said.
+func (p *Program) Tail() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.said.Bytes()
 	return string(b[max(0, len(b)-2000):])
 }
 
-func (p *program) ended() bool {
+// Ended reports whether the program has.
+func (p *Program) Ended() bool {
 	select {
 	case <-p.done:
 		return true
@@ -89,8 +104,8 @@ func (p *program) ended() bool {
 	}
 }
 
-// end asks the program to end, and waits.
-func (p *program) end() {
+// End asks the program to end, and waits.
+func (p *Program) End() {
 	p.cmd.Process.Signal(os.Interrupt)
 	select {
 	case <-p.done:
@@ -100,8 +115,8 @@ func (p *program) end() {
 	}
 }
 
-// get reports whether a URL can be had.
-func get(u string) error {
+// Get returns an error if a URL cannot be had.
+func Get(u string) error {
 	resp, err := http.Get(u)
 	if err != nil {
 		return err

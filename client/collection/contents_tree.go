@@ -1,8 +1,7 @@
-package holding
+package collection
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,40 +13,32 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/parleyweb/parley/internal/filename"
 )
 
-// An op is what a transaction asks of the files: put temp, a file of tmpDir,
-// at name; with an empty temp, remove what stands at name. To do it twice is
-// to do it once.
-type op struct {
-	name, temp string
-}
+// Names below the directory of a mirror that are no page's: no page's natural
+// name begins with a dot, so nothing a site says can reach them.
+const (
+	ownDir   = filename.Own
+	tmpDir   = ownDir + "/tmp"
+	otherDir = ownDir + "/other" // where filename.Other puts what has no natural name
+	siteFile = ownDir + "/site"
+	lockFile = ownDir + "/lock"
+)
 
-func appendOp(b []byte, o op) []byte { return appendString(appendString(b, o.name), o.temp) }
+// An op puts a file of tmpDir at a name; with an empty temp it removes what
+// stands at name. There is at most one for a name: to do them twice is to do
+// them once.
+type op struct{ name, temp string }
 
-func parseOp(b []byte) (op, error) {
-	d := decoder{b: b}
-	o := op{name: d.string(), temp: d.string()}
-	if d.bad || len(d.b) != 0 || o.name == "" {
-		return op{}, errors.New("malformed file operation")
-	}
-	return o, nil
-}
-
-// A siteMark says in the directory whose copy it is.
-type siteMark struct {
-	Base string `json:"base"`
-	ID   string `json:"id"`  // of the state that fills it
-	Run  string `json:"run"` // the last that did, see enter
-}
-
-// A tree is the directory of the copy. Nothing it does leads out of it, nor
+// A tree is the directory of a mirror. Nothing it does leads out of it, nor
 // through a symbolic link.
 type tree struct {
 	root  *os.Root
 	held  *os.File      // the file that is locked, nil before hold
 	run   string        // begins the names in tmpDir: an op of a process that is gone never means a new file
-	temps atomic.Uint64 // how many names there have been
+	count atomic.Uint64 // of names there were
 	each  func() error  // called before each operation, if not nil: tests crash there
 }
 
@@ -84,39 +75,7 @@ func (t *tree) hold() error {
 	return lock(f)
 }
 
-// site reads the mark of the directory, nil if it has none.
-func (t *tree) site() (*siteMark, error) {
-	b, err := t.root.ReadFile(siteFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	var m siteMark
-	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, fmt.Errorf("read %s: %w", siteFile, err)
-	}
-	return &m, nil
-}
-
-// mark writes the mark of the directory.
-func (t *tree) mark(m siteMark) error {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	name, f, err := t.create()
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return t.root.Rename(name, siteFile)
-}
-
-// foreign reports whether the directory holds anything but ownDir.
+// foreign reports whether the directory holds anything but what is a mirror's own.
 func (t *tree) foreign() bool {
 	d, err := t.root.Open(".")
 	if err != nil {
@@ -127,43 +86,11 @@ func (t *tree) foreign() bool {
 	return err != nil && err != io.EOF || len(names) > 1 || len(names) == 1 && names[0] != ownDir
 }
 
-// prepare makes the holding's own directories.
-func (t *tree) prepare() error {
-	seen := map[string]bool{}
-	if err := t.mkdir(tmpDir, seen); err != nil {
-		return err
-	}
-	return t.mkdir(otherDir, seen)
-}
-
-// probe finds out what names the file system takes.
-func (t *tree) probe() (fold, portable bool) {
-	name, f, err := t.create()
-	if err != nil {
-		return false, false
-	}
-	f.Close()
-	defer t.discard(name)
-	upper := tmpDir + "/PROBE"
-	if err := t.root.Rename(name, upper); err != nil {
-		return false, false
-	}
-	name = upper
-	_, err = t.root.Lstat(tmpDir + "/probe")
-	fold = err == nil
-	odd := tmpDir + "/probe \\:*?\"<>|"
-	if f, err := t.root.OpenFile(odd, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
-		portable = true
-	} else {
-		f.Close()
-		t.discard(odd)
-	}
-	return fold, portable
-}
-
-// clean removes what a killed process left in tmpDir, and makes sure of the directory.
+// clean makes sure of the mirror's own directories, and removes what a killed
+// process has left in tmpDir.
 func (t *tree) clean() error {
-	if err := t.prepare(); err != nil {
+	made := map[string]bool{}
+	if err := errors.Join(t.mkdir(tmpDir, made), t.mkdir(otherDir, made)); err != nil {
 		return err
 	}
 	d, err := t.root.Open(tmpDir)
@@ -180,21 +107,47 @@ func (t *tree) clean() error {
 	return err
 }
 
-// create makes a new file in tmpDir.
-func (t *tree) create() (string, *os.File, error) {
-	name := t.temp()
-	f, err := t.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	return name, f, err
+// probe finds out what names the file system takes.
+func (t *tree) probe() (fold, portable bool) {
+	name, f, err := t.create()
+	if err != nil {
+		return false, false
+	}
+	f.Close()
+	upper := tmpDir + "/PROBE"
+	if err := t.root.Rename(name, upper); err != nil {
+		t.discard(name)
+		return false, false
+	}
+	defer t.discard(upper)
+	_, err = t.root.Lstat(tmpDir + "/probe")
+	fold = err == nil
+	odd := tmpDir + "/probe \\:*?\"<>|"
+	if f, err := t.root.OpenFile(odd, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+		portable = true
+	} else {
+		f.Close()
+		t.discard(odd)
+	}
+	return fold, portable
 }
 
+// temp names a new file of tmpDir.
 func (t *tree) temp() string {
-	return tmpDir + "/" + t.run + "-" + strconv.FormatUint(t.temps.Add(1), 10)
+	return tmpDir + "/" + t.run + "-" + strconv.FormatUint(t.count.Add(1), 10)
+}
+
+func (t *tree) create() (string, *os.File, error) {
+	name := t.temp()
+	f, err := t.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	return name, f, err
 }
 
 // discard removes a file of tmpDir. If that fails the next clean does it.
 func (t *tree) discard(name string) { _ = t.root.Remove(name) }
 
-// link gives a file a second name in tmpDir. It returns "" if there is no such file.
+// link gives a file a second name in tmpDir, under which it outlives the page.
+// It returns "" if there is no such file.
 func (t *tree) link(name string) (string, error) {
 	info, err := t.lstat(name)
 	if err != nil || !info.Mode().IsRegular() {
@@ -238,21 +191,23 @@ func (t *tree) vacant(name string, going func(name string) bool) bool {
 	return err == nil
 }
 
-// do does the operations, in order, and makes them durable.
+// do does the operations and makes them durable: first what makes room.
 func (t *tree) do(ops []op) error {
-	if len(ops) == 0 {
-		return nil
-	}
 	touched, made := map[string]bool{}, map[string]bool{}
-	for _, o := range ops {
-		if t.each != nil {
-			if err := t.each(); err != nil {
-				return err
+	for _, removing := range []bool{true, false} {
+		for _, o := range ops {
+			if (o.temp == "") != removing {
+				continue
 			}
-		}
-		touched[path.Dir(o.name)] = true
-		if err := t.one(o, made); err != nil {
-			return err
+			if t.each != nil {
+				if err := t.each(); err != nil {
+					return err
+				}
+			}
+			touched[path.Dir(o.name)] = true
+			if err := t.one(o, made); err != nil {
+				return fmt.Errorf("put file %s in its place: %w", o.name, err)
+			}
 		}
 	}
 	for dir := range made {
@@ -360,6 +315,9 @@ func (t *tree) mkdir(dir string, made map[string]bool) error {
 
 // sync makes the names in a directory durable, where the system can.
 func (t *tree) sync(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := t.root.Open(dir)
 	if absent(err) {
 		return nil // pruned
@@ -367,7 +325,7 @@ func (t *tree) sync(dir string) error {
 		return err
 	}
 	defer d.Close()
-	if err := d.Sync(); err != nil && runtime.GOOS != "windows" && !errors.Is(err, syscall.EINVAL) {
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
 		return err
 	}
 	return nil
@@ -375,14 +333,14 @@ func (t *tree) sync(dir string) error {
 
 // walk calls fn with the name of every place of a page: everything that is not
 // a directory, of ownDir only what is in otherDir. The state may stand in ownDir too.
-func (t *tree) walk(fn func(name string)) error {
+func (t *tree) walk(fn func(name string) error) error {
 	return fs.WalkDir(t.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case !d.IsDir():
 			if path.Dir(name) != ownDir {
-				fn(name)
+				return fn(name)
 			}
 		case path.Dir(name) == ownDir && name != otherDir:
 			return fs.SkipDir

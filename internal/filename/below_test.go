@@ -1,16 +1,16 @@
-package holding_test
+package filename_test
 
 import (
 	"path"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/parleyweb/parley/client/mirror/holding"
-	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/internal/filename"
 )
 
-func TestNaturalName(t *testing.T) {
+const base = "http://site.test/"
+
+func TestBelow(t *testing.T) {
 	long := strings.Repeat("x", 255)
 	for _, c := range []struct{ url, mediaType, plain, portable string }{
 		{"", "", "index.html", "index.html"},
@@ -51,7 +51,7 @@ func TestNaturalName(t *testing.T) {
 		{"a%zz", "", "", ""},
 	} {
 		for portable, want := range map[bool]string{false: c.plain, true: c.portable} {
-			got, ok := holding.NaturalName(base, base+c.url, c.mediaType, portable)
+			got, ok := filename.Below(base, base+c.url, c.mediaType, portable)
 			if !ok {
 				got = ""
 			}
@@ -60,29 +60,29 @@ func TestNaturalName(t *testing.T) {
 			}
 		}
 	}
-	if name, ok := holding.NaturalName("http://site.test/docs/", "http://site.test/other", "", false); ok {
+	if name, ok := filename.Below(base+"docs/", base+"other", "", false); ok {
 		t.Errorf("a URL outside of the base is called %q", name)
 	}
 }
 
-func TestOtherName(t *testing.T) {
-	a, b := holding.OtherName(base+"a//b.HTML?x"), holding.OtherName(base+"a//c.HTML?x")
+func TestOther(t *testing.T) {
+	a, b := filename.Other(base+"a//b.HTML?x"), filename.Other(base+"a//c.HTML?x")
 	if a == b || path.Ext(a) != ".HTML" || path.Dir(a) != ".parley/other" {
 		t.Errorf("%q, %q", a, b)
 	}
-	if s := holding.OtherName(base + "a.%2F%2F"); path.Ext(s) != "" {
+	if s := filename.Other(base + "a.%2F%2F"); path.Ext(s) != "" {
 		t.Errorf("%q", s)
 	}
 }
 
-// A name never leads out of the directory, nor to what is the holding's own.
-func FuzzNaturalName(f *testing.F) {
+// A name never leads out of the directory, nor to what is its keeper's own.
+func FuzzBelow(f *testing.F) {
 	for _, s := range []string{"", "a/b.html", "../x", "%2e%2e/x", "a/%2F../b", ".parley/site", "a?../..", "a\\..\\b", "CON", "%ff", "a%00", "x/./y", "C:/x"} {
 		f.Add(s, "text/html", true)
 		f.Add(s, "", false)
 	}
 	f.Fuzz(func(t *testing.T, rest, mediaType string, portable bool) {
-		name, ok := holding.NaturalName(base, base+rest, mediaType, portable)
+		name, ok := filename.Below(base, base+rest, mediaType, portable)
 		if !ok {
 			return
 		}
@@ -96,26 +96,6 @@ func FuzzNaturalName(f *testing.F) {
 			if portable && (strings.ContainsAny(s, `\:*?"<>|`) || strings.HasSuffix(s, ".") || strings.HasSuffix(s, " ")) {
 				t.Fatalf("%q is called %q where Windows must take it", rest, name)
 			}
-		}
-	})
-}
-
-func FuzzPage(f *testing.F) {
-	p := holding.Page{
-		Item: protocol.Item{URL: "u", Modified: time.UnixMilli(1e12).UTC(), Span: time.Hour, Length: -1, Type: "text/html", Digest: protocol.Sum(nil)},
-		Held: protocol.Sum([]byte("x")), Length: 1, Path: "a/b", ETag: `"e"`, LastModified: "then", Status: 200,
-		Fetched: time.UnixMilli(2e12).UTC(), Due: holding.Parked,
-	}
-	f.Add(holding.AppendPage(nil, &p))
-	f.Add(holding.AppendPage(nil, &holding.Page{}))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := holding.ParsePage("u", b)
-		if err != nil {
-			return
-		}
-		q, err := holding.ParsePage("u", holding.AppendPage(nil, p))
-		if err != nil || *q != *p {
-			t.Fatalf("%+v came back as %+v: %v", p, q, err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package mirror_test
+package crawl_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -17,11 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A site tells of itself by manifest and changes, and serves its pages.
-type site struct {
+// A speaker tells of itself by manifest and changes, and serves its pages.
+type speaker struct {
 	base string
 
 	mu      sync.Mutex
@@ -38,17 +40,17 @@ type site struct {
 	odd map[string]func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc)
 }
 
-func newSite(base string, pages map[string]string) *site {
-	return &site{base: base, pages: maps.Clone(pages), more: make(chan struct{}), times: map[string][]time.Time{},
+func newSpeaker(base string, pages map[string]string) *speaker {
+	return &speaker{base: base, pages: maps.Clone(pages), more: make(chan struct{}), times: map[string][]time.Time{},
 		agents: map[string]bool{}, odd: map[string]func(http.ResponseWriter, *http.Request, http.HandlerFunc){}}
 }
 
-func (s *site) cursor() protocol.Cursor {
+func (s *speaker) cursor() protocol.Cursor {
 	return protocol.Cursor{Epoch: "test", Seq: uint64(len(s.journal))}
 }
 
 // item is what the site says of a page. The caller has the lock.
-func (s *site) item(p string) protocol.Item {
+func (s *speaker) item(p string) protocol.Item {
 	body := s.pages[p]
 	i := protocol.Item{URL: s.base + p, Length: int64(len(body)), Digest: protocol.Sum([]byte(body)),
 		Modified: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -61,28 +63,28 @@ func (s *site) item(p string) protocol.Item {
 	return i
 }
 
-func (s *site) tell(ch protocol.Change) {
+func (s *speaker) tell(ch protocol.Change) {
 	ch.Seq, ch.At = uint64(len(s.journal)+1), time.Now().UTC()
 	s.journal = append(s.journal, ch)
 	close(s.more)
 	s.more = make(chan struct{})
 }
 
-func (s *site) edit(p, body string) {
+func (s *speaker) edit(p, body string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pages[p] = body
 	s.tell(protocol.Change{Op: protocol.Update, Item: s.item(p)})
 }
 
-func (s *site) remove(p string) {
+func (s *speaker) remove(p string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pages, p)
 	s.tell(protocol.Change{Op: protocol.Delete, Item: protocol.Item{URL: s.base + p, Length: -1}})
 }
 
-func (s *site) move(from, to string) {
+func (s *speaker) move(from, to string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pages[to] = s.pages[from]
@@ -91,20 +93,20 @@ func (s *site) move(from, to string) {
 }
 
 // with runs f while the site stands still.
-func (s *site) with(f func()) {
+func (s *speaker) with(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
 }
 
-func (s *site) live() map[string]string {
+func (s *speaker) live() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.pages)
 }
 
 // gets returns the requests since the last call, robots.txt left out, sorted.
-func (s *site) gets() string {
+func (s *speaker) gets() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := slices.DeleteFunc(s.asked, func(p string) bool { return p == "robots.txt" })
@@ -113,7 +115,7 @@ func (s *site) gets() string {
 	return strings.Join(list, " ")
 }
 
-func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *speaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := strings.TrimPrefix(r.URL.RequestURI(), "/")
 	name, _, _ := strings.Cut(p, "?")
 	switch name {
@@ -144,7 +146,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *site) page(w http.ResponseWriter, r *http.Request) {
+func (s *speaker) page(w http.ResponseWriter, r *http.Request) {
 	p := strings.TrimPrefix(r.URL.RequestURI(), "/")
 	s.mu.Lock()
 	body, ok := s.pages[p]
@@ -168,7 +170,7 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, body)
 }
 
-func (s *site) manifest(w http.ResponseWriter) {
+func (s *speaker) manifest(w http.ResponseWriter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := protocol.Manifest{URL: s.base + "robots.rdf", Base: s.base, Items: len(s.pages), Complete: true}
@@ -192,7 +194,7 @@ func (s *site) manifest(w http.ResponseWriter) {
 	w.Write(b.Bytes())
 }
 
-func (s *site) changes(w http.ResponseWriter, r *http.Request) {
+func (s *speaker) changes(w http.ResponseWriter, r *http.Request) {
 	after, err := protocol.ParseCursor(r.URL.Query().Get("after"))
 	s.mu.Lock()
 	if err != nil || after.Epoch != "test" || after.Seq > uint64(len(s.journal)) {
@@ -224,8 +226,8 @@ func (s *site) changes(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve starts the site on the loopback interface.
-func serve(t testing.TB, pages map[string]string) *site {
-	s := newSite("", pages)
+func serve(t testing.TB, pages map[string]string) *speaker {
+	s := newSpeaker("", pages)
 	server := httptest.NewServer(s)
 	s.base = server.URL + "/"
 	t.Cleanup(func() {
@@ -236,13 +238,14 @@ func serve(t testing.TB, pages map[string]string) *site {
 }
 
 // pipe starts the site over pipes in memory, for a bubble. It is at
-// http://site.test/, and the client goes nowhere else.
-func pipe(t testing.TB, pages map[string]string) (*site, *http.Client) {
-	s := newSite("http://site.test/", pages)
+// http://site.test/, and the harvester goes nowhere else.
+func pipe(t testing.TB, pages map[string]string) (*speaker, *harvest.Harvester) {
+	s := newSpeaker("http://site.test/", pages)
 	conns, closed := make(chan net.Conn), make(chan struct{})
 	server := &http.Server{Handler: s}
 	go server.Serve(pipeListener{conns, closed})
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	t.Cleanup(func() { server.Close() })
+	return s, &harvest.Harvester{Resolver: nowhere{}, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		here, there := net.Pipe()
 		select {
 		case conns <- there:
@@ -251,11 +254,13 @@ func pipe(t testing.TB, pages map[string]string) (*site, *http.Client) {
 			return nil, ctx.Err()
 		}
 	}}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		server.Close()
-	})
-	return s, &http.Client{Transport: transport}
+}
+
+// nowhere finds an address for every name.
+type nowhere struct{}
+
+func (nowhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
 }
 
 type pipeListener struct {

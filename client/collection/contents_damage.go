@@ -1,0 +1,135 @@
+package collection
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/parleyweb/parley/internal/warc"
+)
+
+// A disk may flip bits, and nothing looks at an archive when it is opened: it may be
+// terabytes. Whoever reads a body checks it. What turns out to be damaged does not
+// stand any more, so that its pages are asked for as if it had never been stored; a file
+// beside the archives remembers it, since to be read again it would have to be read whole.
+
+// ErrBodyDamaged is returned by whoever reads a body that is not what was stored.
+var ErrBodyDamaged = errors.New("the body is damaged on disk: its pages will be asked for anew")
+
+// damagedName is the file with a line for each record that was found to be damaged.
+const damagedName = "damaged.txt"
+
+// maxDamaged bounds them: where there are more, it is the disk that is to be replaced.
+const maxDamaged = 10_000
+
+// A spot is where a record begins.
+type spot struct {
+	file   string // below the directory of archives
+	offset int64
+}
+
+// readDamaged reads what was found before.
+func (c *Collection) readDamaged() error {
+	f, err := os.Open(filepath.Join(c.dir, warcDir, damagedName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer f.Close()
+	k := &c.contents
+	k.damaged = map[spot]bool{}
+	lines := bufio.NewScanner(f)
+	for len(k.damaged) < maxDamaged && lines.Scan() {
+		var s spot
+		if _, err := fmt.Sscanf(lines.Text(), "%d %s", &s.offset, &s.file); err == nil {
+			k.damaged[s] = true
+		}
+	}
+	return lines.Err()
+}
+
+// spoiled takes note that a record is damaged. That it is not remembered by the
+// next process costs no more than reading it again.
+func (c *Collection) spoiled(p warc.Place) {
+	k, s := &c.contents, spot{p.File, p.Offset}
+	k.sizing.Lock()
+	defer k.sizing.Unlock()
+	if k.damaged[s] || len(k.damaged) >= maxDamaged {
+		return
+	}
+	if k.damaged == nil {
+		k.damaged = map[spot]bool{}
+	}
+	k.damaged[s] = true
+	f, err := os.OpenFile(filepath.Join(c.dir, warcDir, damagedName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return
+	}
+	fmt.Fprintf(f, "%d %s\n", s.offset, s.file)
+	f.Close()
+}
+
+// isSpoiled reports whether a record is known to be damaged.
+func (c *Collection) isSpoiled(p Place) bool {
+	place, ok := archived(p)
+	if !ok {
+		return false
+	}
+	k := &c.contents
+	k.sizing.Lock()
+	defer k.sizing.Unlock()
+	return k.damaged[spot{place.File, place.Offset}]
+}
+
+// A checked body is read out of a record, whose damage it finds.
+type checked struct {
+	c     *Collection
+	place warc.Place
+	body  io.Reader
+	sum   hash.Hash // nil: there is nothing to hold the body against
+	want  [sha256.Size]byte
+}
+
+func (c *Collection) check(place warc.Place, rec *warc.Record, body io.Reader) *checked {
+	k := &checked{c: c, place: place, body: body}
+	if d, ok := warc.ParseDigest(rec.Fields.Get("WARC-Payload-Digest")); ok && rec.Type() == warc.Response {
+		k.sum, k.want = sha256.New(), d
+	}
+	return k
+}
+
+func (k *checked) Read(p []byte) (int, error) {
+	n, err := k.body.Read(p)
+	if k.sum != nil {
+		k.sum.Write(p[:n])
+	}
+	switch {
+	case err == nil:
+		return n, nil
+	case err == io.EOF && (k.sum == nil || [sha256.Size]byte(k.sum.Sum(nil)) == k.want):
+		return n, err
+	case err == io.EOF:
+		err = errDigest
+	}
+	return n, k.c.damage(k.place, err)
+}
+
+var errDigest = errors.New("the body is not what its digest says")
+
+// damage says that a record cannot be read, and takes note of it if that is not for
+// another reason.
+func (c *Collection) damage(place warc.Place, err error) error {
+	var failed *fs.PathError
+	if errors.As(err, &failed) { // no such file, or not for us, or the disk has failed
+		return err
+	}
+	c.spoiled(place)
+	return fmt.Errorf("%w: record at %d of %s: %w", ErrBodyDamaged, place.Offset, place.File, err)
+}

@@ -1,0 +1,186 @@
+package crawl
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A site may say in its robots.txt that a sitemap of its pages stands on another host:
+// that line is what proves it (sitemaps.org, "cross submits"). What that sitemap lists of
+// the site counts as if the site had said it, and of other sites nothing. To ask for it
+// is the other host's business: by its robots.txt, and with its turn and its gaps.
+
+const maxAbroad = 8 // sources that are asked so at once, each of another host
+
+// abroad is what is known of hosts that are asked for sources of others. The run's lock guards it.
+type abroad struct {
+	seeder *seed.Seeder // of those that are no sites of the crawl
+	robots map[string]guest
+	asked  map[string]bool // origins
+}
+
+// A guest is when to ask for the robots.txt of such a host again.
+type guest struct {
+	again time.Time
+	fails int
+}
+
+const maxGuests = 10_000
+
+// elsewhere reports whether a source stands on another host than its site.
+func (s *source) elsewhere() bool { return protocol.Origin(s.URL) != s.site.Origin }
+
+// crosses reports whether what a site declares of another origin is asked for: a
+// sitemap on a host that is crawled, or that is of the same family of names.
+func (r *run) crosses(st *site, sp seed.Special) bool {
+	origin := protocol.Origin(sp.URL)
+	if sp.Kind != seed.Sitemap || !sp.Declared || origin == "" {
+		return false
+	}
+	return r.origins[origin] != nil || kin(hostOf(st.Origin), hostOf(origin)) || r.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
+}
+
+// kin reports whether one host is below the other, "www." left out.
+func kin(a, b string) bool {
+	a, b = strings.TrimPrefix(a, "www."), strings.TrimPrefix(b, "www.")
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return a == b || strings.Contains(a, ".") && strings.HasSuffix(b, "."+a)
+}
+
+// hostOf returns the host of an origin, without its port.
+func hostOf(origin string) string {
+	_, host, _ := strings.Cut(origin, "://")
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		host = host[:i]
+	}
+	return host
+}
+
+// askAbroad asks for a source where it stands, unless others are being asked for
+// there: then it waits. The run's lock is held.
+func (r *run) askAbroad(src *source, now time.Time) {
+	b := &r.abroad
+	if b.seeder == nil {
+		b.seeder = &seed.Seeder{Agent: r.Seeder.Agent}
+		b.robots, b.asked = map[string]guest{}, map[string]bool{}
+	}
+	origin := protocol.Origin(src.URL)
+	if b.asked[origin] || len(b.asked) >= maxAbroad {
+		r.plan(src, now.Add(time.Second))
+		return
+	}
+	b.asked[origin] = true
+	src.busy = true
+	src.site.asking++
+	r.busy++
+	s := src.Source
+	r.begun.Go(func() {
+		a := r.fetchAbroad(origin, &s)
+		if r.ctx.Err() != nil {
+			a.Fault = harvest.FaultStopped
+		}
+		r.mu.Lock()
+		delete(b.asked, origin)
+		r.mu.Unlock()
+		r.answeredSource(src.site, src, a, a.Body, a.Status)
+	})
+}
+
+// fetchAbroad asks a host for a source of another's.
+func (r *run) fetchAbroad(origin string, s *collection.Source) *harvest.Answer {
+	a := &harvest.Answer{Task: harvest.Task{URL: s.URL, Source: s.ID}, Site: s.Site}
+	allow := func(u string) error { return r.allowedAbroad(origin, u) }
+	err := r.knowAbroad(origin)
+	if err == nil {
+		err = allow(s.URL)
+	}
+	if err == nil {
+		c := &http.Client{Transport: r.Harvester.Checked(origin, allow), Timeout: smallPatience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		err = r.getAbroad(c, s, a)
+	}
+	if err != nil {
+		a.Status, a.Fault, a.Err = 0, harvest.FaultProtocol, err
+	}
+	return a
+}
+
+func (r *run) getAbroad(c *http.Client, s *collection.Source, a *harvest.Answer) error {
+	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, s.URL, nil)
+	if err != nil {
+		return err
+	}
+	for name, value := range map[string]string{"If-None-Match": s.ETag, "If-Modified-Since": s.LastModified} {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
+	}
+	a.Asked = time.Now()
+	resp, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	a.Status, a.Header = resp.StatusCode, resp.Header
+	a.Body, err = io.ReadAll(io.LimitReader(resp.Body, sourceBytes(s.Kind)))
+	return err
+}
+
+// knowAbroad makes sure that the robots.txt of a host is known that is no site of the crawl.
+func (r *run) knowAbroad(origin string) error {
+	now := time.Now()
+	r.mu.Lock()
+	st, g := r.origins[origin], r.abroad.robots[origin]
+	known := st != nil && st.obeys() || now.Before(g.again)
+	r.mu.Unlock()
+	if known {
+		return nil
+	}
+	body, status := r.chase(&harvest.Answer{Location: origin + "/robots.txt"})
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if g.fails++; status != 0 && status < 500 && status != http.StatusTooManyRequests {
+		g.fails = 0
+	}
+	g.again = now.Add(seed.RobotsAgain(status, g.fails))
+	seeder := r.abroad.seeder
+	seeder.SetRobots(origin, seed.RobotsAnswer{Status: status, Body: body}, now)
+	if st == nil {
+		r.Harvester.Pace(origin, seeder.Delay(origin))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.abroad.robots) >= maxGuests {
+		clear(r.abroad.robots)
+	}
+	r.abroad.robots[origin] = g
+	return nil
+}
+
+// allowedAbroad says whether a host may be asked for a URL of its own.
+func (r *run) allowedAbroad(origin, u string) error {
+	r.mu.Lock()
+	st := r.origins[origin]
+	known := st != nil && st.obeys()
+	r.mu.Unlock()
+	if known {
+		return r.allowed(st, u)
+	}
+	rule := r.abroad.seeder.Silent(origin)
+	if rule == "" {
+		rule = r.abroad.seeder.Forbids(u)
+	}
+	if rule != "" {
+		return &forbiddenError{u, rule}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package crawl_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/seed"
+)
+
+func sitemapOf(urls ...string) string {
+	var b strings.Builder
+	b.WriteString(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
+	for _, u := range urls {
+		fmt.Fprintf(&b, "<url><loc>%s</loc></url>", u)
+	}
+	b.WriteString("</urlset>")
+	return b.String()
+}
+
+// A sitemap may stand on another host, if the site's robots.txt names it: it is
+// asked for as that host allows it, and says something of the site alone.
+func TestSitemapOnAnotherHost(t *testing.T) {
+	for _, c := range []struct {
+		name, robots string
+		foreign      bool // a host that is not crawled, and of another name
+		read         bool
+	}{
+		{"allowed", "User-agent: *\nDisallow: /private/\n", false, true},
+		{"without a robots.txt", "", false, true},
+		{"forbidden", "User-agent: *\nDisallow: /maps/\n", false, false},
+		{"a stranger", "", true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			other := newWeb(t, map[string]string{"/own.html": page("own")})
+			if c.robots != "" {
+				other.pages["/robots.txt"] = c.robots
+			}
+			at := other.URL
+			if c.foreign {
+				at = strings.Replace(at, "127.0.0.1", "localhost", 1)
+			}
+			w := newWeb(t, map[string]string{"/": page("home"), "/orphan.html": page("orphan"), "/robots.txt": "Sitemap: " + at + "/maps/index.xml\n"})
+			other.pages["/maps/index.xml"] = `<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>` + at + `/maps/1.xml</loc></sitemap></sitemapindex>`
+			other.pages["/maps/1.xml"] = sitemapOf(w.URL+"/orphan.html", at+"/own.html")
+			col := open(t, filepath.Join(t.TempDir(), "crawl"))
+			defer col.Close()
+			crawl := crawler(col, w.URL+"/")
+			crawl.Seeder = &seed.Seeder{Rules: seed.Rules{Hosts: []string{"127.0.0.1"}}}
+			if err := crawl.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			asked := "map[]"
+			if c.read {
+				asked = "map[/maps/1.xml:1 /maps/index.xml:1]"
+			}
+			if got := fmt.Sprint(other.counts()); got != asked {
+				t.Errorf("the other host was asked for %s, want %s", got, asked)
+			}
+			if other.asked["/robots.txt"] > 1 || other.asked["/sitemap.xml"] > 0 {
+				t.Errorf("the other host was asked for %v", other.asked)
+			}
+			p, ok, err := col.Page(w.URL + "/orphan.html")
+			if err != nil || ok != c.read || ok && (p.State != collection.Held || p.By != collection.BySitemap) {
+				t.Errorf("what is listed is known: %v, %+v, %v", ok, p.State, err)
+			}
+			if _, ok, _ := col.Page(at + "/own.html"); ok {
+				t.Error("a sitemap of one site made a page of another known")
+			}
+		})
+	}
+}

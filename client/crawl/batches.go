@@ -1,0 +1,33 @@
+package crawl
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/parleyweb/parley/client/crawl/harvest"
+)
+
+// writeBatch keeps a batch as a file, before anything of it is asked: what was chosen, when
+// and for what. harvest.ReadBatch reads it, here or on a machine that has nothing else (V15).
+func (r *run) writeBatch(b *harvest.Batch) error {
+	if r.Batches == "" {
+		return nil
+	}
+	if err := os.MkdirAll(r.Batches, 0o755); err != nil {
+		return err
+	}
+	name := filepath.Join(r.Batches, fmt.Sprintf("%s-%08d.jsonl", r.began.UTC().Format("20060102T150405"), b.Number))
+	f, err := os.Create(name + ".part")
+	if err != nil {
+		return err
+	}
+	if err := harvest.WriteBatch(f, b); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(name+".part", name)
+}

@@ -1,0 +1,66 @@
+package crawl
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/trust"
+)
+
+// seenDates takes in what a visit shows of the dates that a site states of its
+// pages: in the answers, and in the sitemap or feed that told of the page. The run's lock and
+// judging are held.
+func (r *run) seenDates(st *site, v *collection.Visit, d *collection.Visited) {
+	if v.Fault != "" || d.Before.Visits == 0 || !isPage(v.Status) && v.Status != http.StatusNotModified || v.Soft404 {
+		return
+	}
+	if t, err := http.ParseTime(v.LastModified); err == nil {
+		before, _ := http.ParseTime(d.Stated)
+		st.trust.Date(headerDates).Visit(trust.Sight{Stated: t, Span: time.Second, Before: before, Last: d.Before.Last, Read: v.Asked, Asked: v.Asked, Changed: d.Changed})
+	}
+	by := d.Page.Signal
+	told, said := d.Page.Claim()
+	if by != collection.BySitemap && by != collection.ByFeed || said.IsZero() || told.After(v.Asked) {
+		return
+	}
+	s := trust.Sight{Stated: said, Span: d.Page.Coarse(), Last: d.Before.Last, Read: told, Asked: v.Asked, Changed: d.Changed}
+	if told.Before(d.Before.Last) {
+		// It has not told of a change since our last visit: it says what it said.
+		// A feed forgets its older entries, and says nothing about them.
+		if by == collection.ByFeed {
+			return
+		}
+		s.Before, s.Read = said, st.sitemapsRead()
+	}
+	st.trust.Date(string(by)).Visit(s)
+}
+
+// sitemapsRead returns since when all sitemaps of a site are known as they are, the
+// zero time if one could not be had.
+func (st *site) sitemapsRead() (since time.Time) {
+	for _, src := range st.sources {
+		if src.Kind != collection.SitemapXML || src.Pages == 0 {
+			continue
+		}
+		if src.Fails > 0 {
+			return time.Time{}
+		}
+		if since.IsZero() || src.Polled.Before(since) {
+			since = src.Polled
+		}
+	}
+	return since
+}
+
+// confirms reports whether a date that has not moved means that a page is what we hold of
+// it: only where visits have shown that the dates move when pages do. Frozen ones would
+// else keep all visits off that could find that out.
+func (r *run) confirms(st *site, by collection.Signal) bool {
+	if by != collection.BySitemap && by != collection.ByFeed {
+		return true
+	}
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	return st.trust.Date(string(by)).Worth() == trust.Good
+}

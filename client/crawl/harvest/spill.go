@@ -1,0 +1,46 @@
+package harvest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+)
+
+// spill reads a body that is not coded: into memory, and what is large into a
+// file. It reports whether there was more than limit bytes.
+func (h *Harvester) spill(a *Answer, resp *http.Response, limit int64) (over bool, err error) {
+	a.Body, over, err = h.buffers.slurp(resp.Body, resp.ContentLength, min(limit, ahead), func(int64) bool { return true })
+	a.Wire = int64(len(a.Body))
+	if !over || limit <= ahead || err != nil {
+		return over, err
+	}
+	f, err := h.Spill()
+	if err != nil {
+		return false, fmt.Errorf("keep body: %w", err)
+	}
+	a.File = f
+	begin := a.Body
+	a.Body = nil
+	_, err = f.Write(begin[:len(begin)+1]) // the byte that showed that there is more stands behind the rest
+	h.buffers.free(begin)
+	if err == nil {
+		var n int64
+		n, err = io.Copy(f, io.LimitReader(resp.Body, limit-ahead))
+		a.Wire = ahead + 1 + n
+		over = a.Wire > limit
+	}
+	if err != nil || over {
+		a.dropFile()
+	}
+	return over, err
+}
+
+// dropFile removes the file of a body, unless somebody has given it another name.
+func (a *Answer) dropFile() {
+	if a.File != nil {
+		a.File.Close()
+		os.Remove(a.File.Name())
+		a.File = nil
+	}
+}

@@ -1,0 +1,349 @@
+package crawl
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// A Revisit is what visiting pages again may cost: the planner finds the price
+// at which that is spent, and every decision goes by the price.
+type Revisit struct {
+	Policy fresh.Priced // whose Price the planner sets
+
+	// The budget, in the unit of the policy's costs: requests, or 20 kB.
+	PerDay  float64 // of all pages; 0 means PerPage
+	PerPage float64 // a day for each page that is held; 0 means 0.1
+
+	// Every is how often the price is found anew at most. Zero means an hour.
+	// It is found sooner while a crawl is young, and more seldom where that would take
+	// more than a twentieth of the time.
+	Every time.Duration
+}
+
+const (
+	planEvery  = time.Hour
+	firstPlan  = time.Minute // after the first plan; twice as long each time, up to planEvery
+	planShare  = 20          // of the time that may go into plans
+	trimEvery  = time.Minute // how often the price is trimmed by what is in the bucket
+	perPage    = 0.1
+	burstShare = 24 // of a day's budget that is saved up
+	priorOf    = 20 // pages: what is believed of all pages weighs as much for those of a site
+)
+
+// A revisiting is how a run stands with that. Its run's lock guards it.
+type revisiting struct {
+	plan   fresh.Plan
+	at     time.Time // when it was made
+	took   time.Duration
+	bucket fresh.Bucket
+	filled time.Time // the bucket, last
+	every  map[frontier.SiteID]time.Duration
+	fresh  float64 // share of the copies that are thought to be right, by importance, when it was made
+}
+
+// budget is what may be spent in a day.
+func (r *run) budget() float64 {
+	if r.Revisit.PerDay > 0 {
+		return r.Revisit.PerDay
+	}
+	held := 0
+	for s := range r.Collection.Sites() {
+		held += s.Held
+	}
+	each := r.Revisit.PerPage
+	if each <= 0 {
+		each = perPage
+	}
+	return each * float64(max(held, 1))
+}
+
+// startPrice is the price of a crawler that has made no plan yet: at which a
+// page of which nothing is known would be visited as often as the budget has it for all.
+func (r *run) startPrice() float64 {
+	each := r.Revisit.PerPage
+	if each <= 0 {
+		each = perPage
+	}
+	post := new(fresh.Prior).Under(&fresh.Belief{})
+	const importance = 0.5
+	return importance * r.Revisit.Policy.At(&post, 1/each)
+}
+
+// setPrice has all decisions go by a price from now on. The run's lock is held.
+func (r *run) setPrice(price float64) {
+	p := r.Revisit.Policy
+	p.Price = price
+	r.price = price
+	r.Collection.SetPolicy(p)
+}
+
+// revisits finds the price of a visit now and then, until ctx ends.
+func (r *run) revisits(ctx context.Context) {
+	wait, next := firstPlan, time.Time{}
+	for first := true; ctx.Err() == nil; first = false {
+		if now := time.Now(); !now.Before(next) {
+			if err := r.replan(ctx); err != nil && ctx.Err() == nil {
+				r.log.Error("plan revisits", "err", err)
+			}
+			took := time.Since(now)
+			next = time.Now().Add(max(min(wait, orElse(r.Revisit.Every, planEvery)), planShare*took))
+			wait = min(2*wait, planEvery)
+		}
+		if first {
+			r.add(-1)
+			r.rouse()
+		}
+		sleep(ctx, min(trimEvery, max(time.Millisecond, time.Until(next))))
+		r.mu.Lock()
+		r.trim(time.Now())
+		r.mu.Unlock()
+	}
+}
+
+// trim corrects the price by what is left of the budget. The run's lock is held.
+func (r *run) trim(now time.Time) {
+	v := &r.revisiting
+	v.bucket.Earn(now.Sub(v.filled).Hours() / 24)
+	v.filled = now
+	if v.plan.Price > 0 {
+		r.setPrice(v.plan.Price * v.bucket.Factor())
+	}
+}
+
+// spend takes out of the budget what something has cost. The run's lock is held.
+func (r *run) spend(cost float64) { r.revisiting.bucket.Spend(cost) }
+
+// mostDemands is how many sites the planner looks at one by one: the largest of
+// those that have a manifest and tell of nothing by themselves, or more pages than may be asked
+// for. The others are taken for the sum of their pages.
+const mostDemands = 500
+
+// replan finds the price at which the budget is spent, with one look at each page,
+// and then plans those anew that have become worth a visit sooner. Those that have not are planned when
+// their turn comes.
+func (r *run) replan(ctx context.Context) error {
+	began := time.Now()
+	budget := r.budget()
+	planner := &fresh.Planner{Objective: r.Revisit.Policy.Objective, Costs: r.Revisit.Policy.Costs, Budget: budget,
+		Shortest: r.Revisit.Policy.Shortest, Longest: r.Revisit.Policy.Longest}
+	sites := r.demands(planner)
+	var right, sum, told float64
+	for p, err := range r.Collection.Pages(ctx) {
+		if err != nil {
+			return err
+		}
+		if p.State != collection.Held {
+			continue
+		}
+		of := sites.of(r, p.Site)
+		b := r.Collection.Believed(&p, &of.site)
+		switch {
+		case of.demand != nil:
+			of.demand.Add(&b)
+		case r.Revisit.Policy.Eager && b.Site != nil && b.Site.Tells: // what it tells is for free, and little else is due
+			told += b.Importance
+		default:
+			planner.Add(&b)
+		}
+		of.pool.Add(&b)
+		of.importance += b.Importance
+		of.pages++
+		right += b.Importance * b.Fresh(began)
+		sum += b.Importance
+	}
+	for _, of := range sites {
+		if of.demand != nil {
+			of.curve = of.demand.Close()
+		}
+	}
+	plan := planner.Plan()
+	all := sites.prior()
+
+	r.mu.Lock()
+	v := &r.revisiting
+	v.every = map[frontier.SiteID]time.Duration{}
+	for id, of := range sites {
+		st := r.siteOf(id)
+		if st == nil || of.pages == 0 {
+			continue
+		}
+		b := st.believed()
+		b.Prior, b.Extra = of.pool.Prior(all, priorOf), of.curve.Extra(plan.Price)
+		if every := of.curve.Every(plan.Price); of.listens {
+			if st.deaf = math.IsInf(every, 1); !st.deaf {
+				v.every[id] = time.Duration(every * float64(24*time.Hour))
+			}
+		}
+		b.Tells = st.tells != nil && !st.deaf
+		r.believes(st, b)
+		st.weight = of.importance / float64(of.pages)
+	}
+	if v.filled.IsZero() {
+		v.filled = began
+	}
+	if v.bucket.Rate == 0 {
+		v.bucket.Balance = budget / burstShare / 2
+	}
+	v.bucket.Rate, v.bucket.Burst = budget, budget/burstShare
+	v.plan, v.at, v.fresh = plan, began, 1
+	if sum > 0 {
+		v.fresh = right / sum
+		v.plan.Freshness = (told + plan.Freshness*(sum-told)) / sum
+		v.plan.Age *= (sum - told) / sum
+	}
+	r.trim(time.Now())
+	r.mu.Unlock()
+	err := r.sooner(ctx)
+	r.mu.Lock()
+	v.took = time.Since(began)
+	r.mu.Unlock()
+	r.log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
+	return err
+}
+
+// A demander is what a plan gathers of one site.
+type demander struct {
+	site       collection.Site
+	listens    bool
+	demand     *fresh.SiteDemand // nil: it is the sum of its pages
+	curve      fresh.SiteCurve
+	pool       fresh.Pool
+	importance float64
+	pages      int
+}
+
+type demanders map[frontier.SiteID]*demander
+
+// demands begins with the sites that are looked at one by one.
+func (r *run) demands(planner *fresh.Planner) demanders {
+	all := demanders{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for id, st := range r.sites {
+		terms := fresh.SiteTerms{Most: r.takes(st), Manifest: st.listens()}
+		if n >= mostDemands || !terms.Manifest && float64(st.Held) < terms.Most/2 {
+			continue
+		}
+		n++
+		if terms.Manifest && st.Belief != nil {
+			terms.Precision = st.Belief.Signal.Precision()
+		}
+		site, _ := r.Collection.SiteByID(id)
+		all[id] = &demander{site: site, listens: terms.Manifest, demand: planner.Site(terms)}
+	}
+	return all
+}
+
+// takes is how many requests in a day a site takes, by its manners and ours; 0: any number.
+func (r *run) takes(st *site) float64 {
+	wait := max(st.Delay, r.ahead(st, 1))
+	if wait <= 0 {
+		return 0
+	}
+	return float64(24*time.Hour) / float64(wait)
+}
+
+// listens reports whether a site has a manifest that is to be looked at, since it
+// tells of nothing by itself.
+func (st *site) listens() bool {
+	src := st.tells
+	return src != nil && src.Door == string(client.Manifest)
+}
+
+// prior is what is believed of a page of which not even the site is known.
+func (d demanders) prior() fresh.Prior {
+	var all fresh.Pool
+	for _, of := range d {
+		all.Merge(&of.pool)
+	}
+	return all.Prior(fresh.Prior{}, priorOf)
+}
+
+// of returns what is gathered of a site.
+func (d demanders) of(r *run, id frontier.SiteID) *demander {
+	of := d[id]
+	if of == nil {
+		site, _ := r.Collection.SiteByID(id)
+		of = &demander{site: site}
+		d[id] = of
+	}
+	return of
+}
+
+// sooner has those pages planned anew that are worth a visit well before the time
+// for which they are planned.
+func (r *run) sooner(ctx context.Context) error {
+	var ids []frontier.PageID
+	policy, now := r.Collection.Policy(), time.Now()
+	turn := func() error {
+		err := r.submit(ctx, read{replanned: ids})
+		ids = nil
+		return err
+	}
+	for p, err := range r.Collection.Pages(ctx) {
+		if err != nil {
+			return err
+		}
+		if !r.Collection.Aging(&p) || !p.At.After(now) {
+			continue
+		}
+		site, _ := r.Collection.SiteByID(p.Site)
+		b := r.Collection.Believed(&p, &site)
+		if next := policy.Next(&b, now); p.At.Sub(next) > p.At.Sub(p.Last)/slack {
+			if ids = append(ids, p.ID); len(ids) == turnSize {
+				if err := turn(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if len(ids) > 0 {
+		return turn()
+	}
+	return nil
+}
+
+// nextLook is how long to wait for the next look at the manifest of a site, which
+// has just been looked at. Where its pages are better asked one by one, a look
+// a day still finds those that are new.
+func (r *run) nextLook(st *site) time.Duration {
+	fixed := orElse(r.ManifestEvery, manifestEvery)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.Revisit == nil || r.revisiting.at.IsZero() {
+		return fixed
+	}
+	r.spend(r.Revisit.Policy.Costs.Look(st.Pages))
+	every, ok := r.revisiting.every[st.ID]
+	if !ok && !st.deaf {
+		return fixed
+	} else if !ok {
+		every = longestLook
+	}
+	return min(max(every, min(fixed, manifestEvery)), longestLook)
+}
+
+const longestLook = 24 * time.Hour
+
+// slack is for what share of its age a page may be asked for too early: to plan
+// it anew for less costs more than it saves.
+const slack = 20
+
+// early reports whether a page that was due by its age is not worth a visit yet: the
+// price has risen since it was planned, or something was learned of its site.
+func (r *run) early(p *collection.Page, now time.Time) bool {
+	if r.Revisit == nil || !r.Collection.Aging(p) {
+		return false
+	}
+	site, _ := r.Collection.SiteByID(p.Site) // as the collection will plan it
+	q := r.Collection.Believed(p, &site)
+	next := r.Collection.Policy().Next(&q, now)
+	return next.After(now.Add(now.Sub(p.Last) / slack))
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A copyStatus says how the copy of a site stands.
+type copyStatus struct {
+	Base    string    `json:"base"`
+	Dir     string    `json:"dir"`
+	PID     int       `json:"pid,omitempty"` // of the process that keeps it
+	Running bool      `json:"running"`
+	Since   time.Time `json:"started"` // of Requests and Received: it was started then, or begun if it does not run
+
+	Cursor protocol.Cursor `json:"cursor"` // what is taken in of the site's journal
+	Door   string          `json:"door,omitempty"`
+	Pages  int             `json:"pages"`  // URLs that the site offers
+	Held   int             `json:"held"`   // of them, how many have a file
+	Owed   int             `json:"owed"`   // to be fetched, now or later
+	Parked int             `json:"parked"` // that robots.txt forbids to fetch
+	Bytes  int64           `json:"bytes"`  // size of the files held
+	collection.Digests
+
+	Requests  int64     `json:"requests"`
+	Received  int64     `json:"received"` // bytes of bodies
+	LastError string    `json:"last_error,omitempty"`
+	LastFault time.Time `json:"last_fault,omitzero"` // when that was
+}
+
+// copyStatus returns how a copy stands, nil if the collection is none.
+func (d *desk) copyStatus(ctx context.Context) (*copyStatus, error) {
+	is, ok := d.col.Copy()
+	if !ok {
+		return nil, nil
+	}
+	s := &copyStatus{Base: is.Base, Dir: is.Root, Digests: is.Digests}
+	trouble := func(at time.Time, format string, args ...any) {
+		if at.After(s.LastFault) || s.LastError == "" {
+			s.LastError, s.LastFault = fmt.Sprintf(format, args...), at
+		}
+	}
+	site, _ := d.col.Site(protocol.Origin(is.Base))
+	s.Since, s.Requests, s.Received = site.Found, site.Requests, site.Bytes
+	if d.crawler != nil {
+		now := d.crawler.Status()
+		s.Running, s.PID, s.Since, s.Requests, s.Received = now.Running, os.Getpid(), now.Began, now.Requests, now.Wire
+	}
+	if site.Fault != "" {
+		trouble(site.FaultAt, "%s", site.Fault)
+	}
+	sources, err := d.col.Sources(site.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, src := range sources {
+		if src.Kind == collection.ManifestRDF {
+			s.Cursor, s.Door = src.Cursor, src.Door
+		}
+		if src.Fault != "" {
+			trouble(src.Polled, "%s: %s", src.URL, src.Fault)
+		}
+	}
+	return s, d.countCopy(ctx, s, trouble)
+}
+
+func (d *desk) countCopy(ctx context.Context, s *copyStatus, trouble func(time.Time, string, ...any)) error {
+	for p, err := range d.col.Pages(ctx) {
+		if err != nil {
+			return err
+		}
+		if p.State == collection.Gone {
+			continue
+		}
+		s.Pages++
+		if p.Stored.File != "" {
+			s.Held++
+			s.Bytes += p.Length
+		}
+		switch {
+		case p.State == collection.Excluded:
+			s.Parked++
+		case p.Told || p.State == collection.Known:
+			s.Owed++
+		}
+		if p.Fails > 0 {
+			trouble(p.Failed, "fetch %s: %s", p.URL, p.Fault)
+		}
+	}
+	return nil
+}
+
+func (s *copyStatus) print(env *command.Env) {
+	print := func(name, format string, args ...any) {
+		fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	print("site", "%s", s.Base)
+	if s.Running {
+		print("crawler", "running as process %d", s.PID)
+	} else {
+		print("crawler", "not running")
+	}
+	print("told by", "%s, at %s", s.Door, s.Cursor)
+	print("pages", "%d offered, %d held (%.1f MB), %d owed, %d forbidden by robots.txt", s.Pages, s.Held, float64(s.Bytes)/1e6, s.Owed, s.Parked)
+	print("digests", "%d right, %d wrong", s.Matched, s.Mismatched)
+	if s.Demoted {
+		print("", "this site's digests have never been right: they are not waited for")
+	}
+	print("requests", "%d, %.1f MB, since %s", s.Requests, float64(s.Received)/1e6, s.Since.Format(time.RFC3339))
+	if s.LastError != "" {
+		print("trouble", "%s (%s ago)", printable(s.LastError), time.Since(s.LastFault).Round(time.Second))
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/poll"
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// revisits is the policy of revisits.
+func (s *settings) revisits() (fresh.Policy, error) {
+	switch s.policy {
+	case "priced":
+		return s.priced()
+	case "thesis":
+		return fresh.Thesis{Threshold: s.threshold, MaxPeriod: time.Duration(s.maxPeriod), Periods: fresh.Periods{Page: time.Duration(s.minPeriod), Refused: time.Duration(s.minRefused), Failed: time.Duration(s.retry)}}, nil
+	}
+	return nil, command.Misusef("--policy %s: want priced or thesis", s.policy)
+}
+
+// priced is the policy whose price the crawler finds.
+func (s *settings) priced() (p fresh.Priced, err error) {
+	p.Eager = !s.frugal
+	p.Shortest, p.Longest = time.Duration(s.minPeriod), time.Duration(s.maxPeriod)
+	switch s.costs {
+	case "requests":
+	case "bytes":
+		p.Costs = fresh.Bytes()
+	default:
+		return p, command.Misusef("--costs %s: want requests or bytes", s.costs)
+	}
+	of := map[string]*float64{"fresh": &p.Fresh, "harmonic": &p.Harmonic, "age": &p.Age}
+	for part := range strings.SplitSeq(s.objective, ",") {
+		if part == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		w, err := strconv.ParseFloat(value, 64)
+		if of[name] == nil || err != nil || !(w >= 0) || math.IsInf(w, 0) {
+			return p, command.Misusef("--objective %q: want fresh, harmonic or age, and a number, such as fresh=1", part)
+		}
+		*of[name] = w
+	}
+	return p, nil
+}
+
+// revisit is what visiting pages again may cost, nil where the policy knows no price.
+func (s *settings) revisit() (*crawl.Revisit, error) {
+	if s.policy != "priced" {
+		return nil, nil
+	}
+	p, err := s.priced()
+	if err != nil {
+		return nil, err
+	}
+	r := &crawl.Revisit{Policy: p, Every: time.Duration(s.replan)}
+	number, per, each := strings.Cut(s.budget, "/")
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(n > 0) || math.IsInf(n, 0) || each && per != "page" {
+		return nil, command.Misusef("--budget %q: want a number of requests a day, such as 5000, or of each page, such as 0.1/page", s.budget)
+	}
+	if r.PerDay = n; each {
+		r.PerDay, r.PerPage = 0, n
+	}
+	return r, nil
+}
+
+// rhythm says when sitemaps and feeds are asked, nil for fixed times.
+func (s *settings) rhythm() (poll.Policy, error) {
+	if s.polls == "fixed" {
+		return nil, nil
+	}
+	p, err := poll.Named(s.polls)
+	if err != nil {
+		return nil, command.Misusef("--polls %s: want fixed, or a rule: %v", s.polls, err)
+	}
+	return p, nil
+}
