@@ -254,10 +254,10 @@ func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
 	return w, len(s.fresh) > before, nil
 }
 
-// confirmEvery is how often what a source says about an unchanged page is
-// noted in the page's history: to write all pages whenever a manifest is read
-// would cost more than it tells.
-const confirmEvery = 24 * time.Hour
+// confirmShare is for what share of the time since the last visit it is not
+// noted in a page's history that a source says that it is as it was: to write all
+// pages whenever a manifest is read would cost more than it tells.
+const confirmShare = 4
 
 // offer takes in that the site has an item now.
 func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
@@ -303,7 +303,7 @@ func (s *applying) confirmed(w *work, item *protocol.Item) {
 		w.settle()
 		w.planned, replan = false, true
 	}
-	if s.now.Sub(later(w.Confirmed, w.Last)) >= confirmEvery && !w.Told {
+	if since := s.now.Sub(later(w.Confirmed, w.Last)); since >= max(leastWait, s.now.Sub(w.Last)/confirmShare) && !w.Told {
 		w.History.Told = false
 		w.History = w.History.Confirm(s.now)
 		replan = true
@@ -423,7 +423,9 @@ func (s *applying) worth(w *work) (precision, recall float64) {
 	if !s.listing() && s.by != ByIndexNow {
 		recall = signal.Recall()
 	}
-	return signal.Precision(), recall
+	b := fresh.Page{History: w.History, Site: s.siteAt(w.Site).Belief}
+	post := b.Posterior()
+	return signal.PrecisionOf(&post), recall
 }
 
 // drop takes in the site's word that a page is gone.

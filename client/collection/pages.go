@@ -121,7 +121,7 @@ func appendPage(b []byte, p *Page) []byte {
 	}
 	if f&pageNotices != 0 {
 		b = appendTime(binary.AppendUvarint(b, uint64(h.Notices)), h.Noticed)
-		b = appendTime(b, h.Heard)
+		b = appendFloat(appendFloat(appendFloat(appendTime(b, h.Heard), h.Said), h.SaidQuiet), h.SaidSeen)
 	}
 	if f&pageContent != 0 {
 		b = append(b, p.Digest[:]...)
@@ -244,6 +244,7 @@ func parsePage(raw []byte, p *Page) bool {
 	}
 	if f&pageNotices != 0 {
 		h.Notices, h.Noticed, h.Heard = d.count(), d.time(), d.time()
+		h.Said, h.SaidQuiet, h.SaidSeen = d.float(), d.float(), d.float()
 	}
 	if f&pageContent != 0 {
 		d.digest(&p.Digest)

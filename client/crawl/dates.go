@@ -4,9 +4,26 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/protocol"
 )
+
+// census judges the dates of a manifest that states no digests, by which alone it tells then.
+func (r *run) census(st *site, step *client.Step, now time.Time) {
+	dates := make([]protocol.Date, 0, len(step.Changes))
+	for i := range step.Changes {
+		if item := &step.Changes[i].Item; item.Digest.IsZero() {
+			dates = append(dates, protocol.Date{Time: item.Modified, Span: item.Span})
+		}
+	}
+	if len(dates) > 0 {
+		r.judging.Lock()
+		st.trust.Date(string(collection.ByManifest)).Census(dates, now)
+		r.judging.Unlock()
+	}
+}
 
 // seenDates takes in what a visit shows of the dates that a site states of its
 // pages: in the answers, and in the sitemap or feed that told of the page. The run's lock and
@@ -21,14 +38,14 @@ func (r *run) seenDates(st *site, v *collection.Visit, d *collection.Visited) {
 	}
 	by := d.Page.Signal
 	told, said := d.Page.Claim()
-	if by != collection.BySitemap && by != collection.ByFeed || said.IsZero() || told.After(v.Asked) {
+	if by != collection.BySitemap && by != collection.ByFeed && by != collection.ByManifest || said.IsZero() || told.After(v.Asked) {
 		return
 	}
 	s := trust.Sight{Stated: said, Span: d.Page.Coarse(), Last: d.Before.Last, Read: told, Asked: v.Asked, Changed: d.Changed}
 	if told.Before(d.Before.Last) {
 		// It has not told of a change since our last visit: it says what it said.
 		// A feed forgets its older entries, and says nothing about them.
-		if by == collection.ByFeed {
+		if by != collection.BySitemap {
 			return
 		}
 		s.Before, s.Read = said, st.sitemapsRead()

@@ -42,7 +42,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 			}
 			r.judging.Lock()
 			defer r.judging.Unlock()
-			if by == collection.BySitemap || by == collection.ByFeed {
+			if by == collection.BySitemap || by == collection.ByFeed || by == collection.ByManifest {
 				if item.Digest.IsZero() && !st.trust.Date(string(by)).Worth().Signal() {
 					return false // its dates say nothing
 				}
@@ -52,6 +52,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	}
 	o.Unsure = !r.confirms(st, by)
 	if by == collection.ByManifest {
+		r.census(st, &step, now)
 		r.mu.Lock()
 		last, belief := st.looked, st.Belief
 		r.mu.Unlock()
@@ -73,7 +74,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	}
 	r.mu.Lock()
 	r.touch(st)
-	if by == collection.ByStream || by == collection.ByChanges { // which are numbered, and none is missing
+	if by == collection.ByStream || by == collection.ByChanges || by == collection.ByManifest { // which are numbered, or named one and all
 		heard := st.believed()
 		heard.Signal.Numbered(len(step.Changes))
 		r.believes(st, heard)
@@ -150,8 +151,12 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		r.spend(r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body)))))
 	}
 	heard := st.believed()
-	if found := v.Fault == "" && d.Before.Visits > 0 && d.Changed; found && heard.Tells {
-		heard.Signal.Found(d.Before.Notices > 0)
+	// What a manifest does not tell now it tells when it is looked at next: its silence is none.
+	silence := heard.Tells && !st.listens()
+	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && (d.Before.Notices > 0 || silence) {
+		p := fresh.Page{History: d.Before, Site: st.Belief}
+		post := p.Posterior()
+		heard.Signal.Visited(&post, p.Hearing(v.Asked), d.Changed)
 		r.believes(st, heard)
 	}
 	r.judging.Lock()
@@ -180,15 +185,8 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	_, mute := voice.Muted()
 	outcome := trust.Judge(c.Claim, seen)
 	r.Trust.Outcome(voice, outcome, v.Asked)
-	switch outcome {
-	case trust.Right:
-		heard.Signal.Judged(true)
-		if c.Modified.Before(c.At) && !c.Modified.IsZero() {
-			heard.Signal.Lagged(c.At.Sub(c.Modified).Hours() / 24)
-		}
-		r.believes(st, heard)
-	case trust.Wrong:
-		heard.Signal.Judged(false)
+	if outcome == trust.Right && !c.Modified.IsZero() && c.Modified.Before(c.At) {
+		heard.Signal.Lagged(c.At.Sub(c.Modified).Hours() / 24)
 		r.believes(st, heard)
 	}
 	if _, now := voice.Muted(); now && !mute {

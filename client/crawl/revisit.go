@@ -33,6 +33,7 @@ const (
 	trimEvery  = time.Minute // how often the price is trimmed by what is in the bucket
 	perPage    = 0.1
 	burstShare = 24 // of a day's budget that is saved up
+	leastBurst = 20 // visits that the bucket holds, however small the budget
 	priorOf    = 20 // pages: what is believed of all pages weighs as much for those of a site
 )
 
@@ -111,9 +112,22 @@ func (r *run) trim(now time.Time) {
 	v := &r.revisiting
 	v.bucket.Earn(now.Sub(v.filled).Hours() / 24)
 	v.filled = now
-	if v.plan.Price > 0 {
+	if v.plan.Pages > 0 {
 		r.setPrice(v.plan.Price * v.bucket.Factor())
 	}
+}
+
+// fill changes what comes into the bucket in a day. It stays as full as it is, half full at
+// first; what is owed stays what it is.
+func (v *revisiting) fill(budget, visit float64) {
+	burst := max(budget/burstShare, leastBurst*visit)
+	balance := burst / 2
+	if was := v.bucket; was.Burst > 0 {
+		if balance = was.Balance; balance > 0 {
+			balance *= burst / was.Burst
+		}
+	}
+	v.bucket = fresh.Bucket{Rate: budget, Burst: burst, Balance: balance}
 }
 
 // spend takes out of the budget what something has cost. The run's lock is held.
@@ -187,10 +201,7 @@ func (r *run) replan(ctx context.Context) error {
 	if v.filled.IsZero() {
 		v.filled = began
 	}
-	if v.bucket.Rate == 0 {
-		v.bucket.Balance = budget / burstShare / 2
-	}
-	v.bucket.Rate, v.bucket.Burst = budget, budget/burstShare
+	v.fill(budget, r.Revisit.Policy.Costs.Visit(0))
 	v.plan, v.at, v.fresh = plan, began, 1
 	if sum > 0 {
 		v.fresh = right / sum

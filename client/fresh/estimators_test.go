@@ -41,7 +41,7 @@ func (t *tally) check(test *testing.T, what string, bias, rmse, undefined, toler
 // Table 1.3 of the reference: bias, error and share without a value, of visits in equal intervals of
 // which r changes are expected in each.
 func TestEstimatorsOfEqualIntervals(t *testing.T) {
-	const repeats = 12_000
+	const repeats = 8_000
 	rng := rand.New(rand.NewPCG(13, 1))
 	for _, c := range []struct {
 		n                                   int
@@ -86,7 +86,7 @@ func TestEstimatorsOfEqualIntervals(t *testing.T) {
 
 // The reference's line for intervals that are not alike, lognormal with the mean 1 and sigma 1.
 func TestEstimatorsOfUnequalIntervals(t *testing.T) {
-	const repeats, n = 600, 50
+	const repeats, n = 400, 50
 	for _, c := range []struct{ rate, raw, reduced, likeliest, halved, firth, bayes float64 }{
 		{1, -.31, -.32, .03, .04, -.02, .02}, {4, -.54, -.55, .07, -.03, 0, .05}} {
 		rng := rand.New(rand.NewPCG(14, uint64(c.rate)))
@@ -136,7 +136,7 @@ func TestEstimatorsOfUnequalIntervals(t *testing.T) {
 
 // Visits at random times, one a day: 500 of a page that changes once a day.
 func TestEstimatorsOfOneNumber(t *testing.T) {
-	const repeats, n = 800, 500
+	const repeats, n = 500, 500
 	rng := rand.New(rand.NewPCG(15, 1))
 	var online, approximate, likeliest tally
 	for range repeats {

@@ -70,6 +70,9 @@ func (h *History) unsay(changed bool) (told float64) {
 		return 0
 	}
 	n, more := float64(h.Notices), float32(-1)
+	for _, f := range []*float32{&h.Said, &h.SaidQuiet, &h.SaidSeen} {
+		*f = float32(bounded(float64(*f), 1e6))
+	}
 	precision := float64(amountOf(float64(h.Said+h.SaidSeen) / n))
 	if right := 1 - math.Pow(1-precision, n); changed && right > 0 {
 		const untold = .2 // how likely a change is that nobody tells of, beside one that is told

@@ -31,7 +31,9 @@ import "math"
 // polling, and n/D after n notices if all is told and all is right. In between
 // it is computed from the integrand at both ends, V and ∫0..m psi_0 with m = alpha tau + n p
 // and the psi of steps p: the curve between is taken for one of polling, which is
-// within an eighth.
+// within an eighth. Age goes by time: see [Objective.Heard].
+//
+// How late notices come is not in it: [Signal.Delay] is for those who wait before they judge.
 
 // A teller has what all pages of a site share, for D = 1.
 type teller struct {
@@ -212,7 +214,10 @@ func (h Hearing) bounded() Hearing {
 	return h
 }
 
-// A voice is what a Signal says of the notices of one page.
+// A voice is what a Signal says of the notices of one page. What is wrong is either a share of what is told of
+// each page, nu = r D (1-p)/p, or the same for all pages, nu = (1-p) x notices a page and day: which
+// makes no difference while p is near 1, and all of it below 1/2, since the second has the
+// pages that seldom change look outdated all the time.
 type voice struct {
 	useful            float64 // how likely it is that they are worth hearing; if so:
 	precision, recall float64

@@ -86,9 +86,9 @@ func (pr Priced) Profit(p *Page, now time.Time) float64 {
 	if p.Visits <= 0 {
 		gain, changed = d.unseen(&d.belief, days(pr.longest())), 1
 	} else {
-		gain = d.index(0, p.heard(now))
+		gain = d.index(0, p.Hearing(now))
 		if d.body > 0 {
-			changed = max(0, gain-d.index(1, p.heard(now)))
+			changed = max(0, gain-d.index(1, p.Hearing(now)))
 		}
 	}
 	profit := d.importance * gain / (d.header + d.body*changed)
@@ -106,7 +106,7 @@ func (pr Priced) Next(p *Page, now time.Time) time.Time {
 	}
 	wait := pr.longest()
 	d := pr.deal(p)
-	if age := d.due(p.heard(now)); age < days(wait) {
+	if age := d.due(p.Hearing(now)); age < days(wait) {
 		wait = min(wait, span(p.Last, p.confirmed().Add(duration(age))))
 	}
 	return p.Last.Add(max(wait, pr.shortest()))
@@ -176,7 +176,8 @@ func (p *Page) told() int {
 	return max(0, p.Notices)
 }
 
-func (p *Page) heard(now time.Time) Hearing {
+// Hearing is what was heard of the page since its copy was last known to be right.
+func (p *Page) Hearing(now time.Time) Hearing {
 	h := Hearing{Age: p.Age(now), Notices: p.told()}
 	switch first := p.Noticed; {
 	case h.Notices == 0:

@@ -58,7 +58,7 @@ func (s Signal) kinds() (h, u, m float64) {
 	for i := 1.; i < honestRight; i++ {
 		h *= (right + i) / (right + wrong + 1 + i)
 	}
-	for i := 1.; i < uselessWrong; i++ {
+	for i := 1.; i < uselessWrong && u > 1e-12; i++ {
 		u *= (wrong + i) / (right + wrong + 1 + i)
 	}
 	sum := h + u + m

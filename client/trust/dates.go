@@ -114,6 +114,10 @@ func (d *Dates) age() {
 	}
 }
 
+// build is how long it takes to write all pages of a site anew: dates that are no
+// further apart are that of the build.
+const build = 2 * time.Minute
+
 // Census judges a file of dates as a whole, that was read at one moment: what
 // it finds holds until the next one. Entries without a date are zero Dates. It
 // needs at least 10 dates to say anything.
@@ -135,10 +139,12 @@ func (d *Dates) Census(dates []protocol.Date, read time.Time) {
 		if t.Span == 0 && read.Sub(at) < reading {
 			now++
 		}
-		if len(times) < 1<<16 || times[t.Time.UnixMilli()] > 0 {
-			times[t.Time.UnixMilli()]++
-			most = max(most, times[t.Time.UnixMilli()])
+		if build := t.Time.UnixMilli() / build.Milliseconds(); len(times) < 1<<16 || times[build] > 0 {
+			times[build]++
 		}
+	}
+	for at, n := range times {
+		most = max(most, n+times[at+1])
 	}
 	limit := nearly * float64(stated)
 	switch {
