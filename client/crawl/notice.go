@@ -151,8 +151,9 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		r.spend(r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body)))))
 	}
 	heard := st.believed()
-	// What a manifest does not tell now it tells when it is looked at next: its silence is none.
-	silence := heard.Tells && !st.listens()
+	// What a manifest does not tell it may tell when it is looked at next: its silence
+	// is about what was so when it was looked at last.
+	silence := heard.Tells && !(st.listens() && d.Changed && (v.Modified.IsZero() || !v.Modified.Before(st.looked)))
 	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && (d.Before.Notices > 0 || silence) {
 		p := fresh.Page{History: d.Before, Site: st.Belief}
 		post := p.Posterior()

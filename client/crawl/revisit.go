@@ -32,7 +32,7 @@ const (
 	planShare  = 20          // of the time that may go into plans
 	trimEvery  = time.Minute // how often the price is trimmed by what is in the bucket
 	perPage    = 0.1
-	burstShare = 24 // of a day's budget that is saved up
+	burstDays  = 1  // of the budget that are saved up: with less, the price swings
 	leastBurst = 20 // visits that the bucket holds, however small the budget
 	priorOf    = 20 // pages: what is believed of all pages weighs as much for those of a site
 )
@@ -44,8 +44,10 @@ type revisiting struct {
 	took   time.Duration
 	bucket fresh.Bucket
 	filled time.Time // the bucket, last
-	every  map[frontier.SiteID]time.Duration
-	fresh  float64 // share of the copies that are thought to be right, by importance, when it was made
+
+	longest time.Duration // between two visits
+	every   map[frontier.SiteID]time.Duration
+	fresh   float64 // share of the copies that are thought to be right, by importance, when it was made
 }
 
 // budget is what may be spent in a day.
@@ -53,15 +55,19 @@ func (r *run) budget() float64 {
 	if r.Revisit.PerDay > 0 {
 		return r.Revisit.PerDay
 	}
-	held := 0
-	for s := range r.Collection.Sites() {
-		held += s.Held
-	}
 	each := r.Revisit.PerPage
 	if each <= 0 {
 		each = perPage
 	}
-	return each * float64(max(held, 1))
+	return each * float64(max(r.held(), 1))
+}
+
+// held is how many pages are.
+func (r *run) held() (n int) {
+	for s := range r.Collection.Sites() {
+		n += s.Held
+	}
+	return n
 }
 
 // startPrice is the price of a crawler that has made no plan yet: at which a
@@ -76,10 +82,20 @@ func (r *run) startPrice() float64 {
 	return importance * r.Revisit.Policy.At(&post, 1/each)
 }
 
+// longest is the longest time between two visits, which is kept at any price: longer than it is
+// set where it would take more than a tenth of the budget.
+func (r *run) longest(budget float64) time.Duration {
+	const tenth, most = 10, 100 * 365
+	days := tenth * float64(r.held()) * r.Revisit.Policy.Costs.Visit(0) / budget
+	return max(orElse(r.Revisit.Policy.Longest, maxPeriod), time.Duration(min(days, most)*float64(24*time.Hour)))
+}
+
+const maxPeriod = 90 * 24 * time.Hour
+
 // setPrice has all decisions go by a price from now on. The run's lock is held.
 func (r *run) setPrice(price float64) {
 	p := r.Revisit.Policy
-	p.Price = price
+	p.Price, p.Longest = price, max(p.Longest, r.revisiting.longest)
 	r.price = price
 	r.Collection.SetPolicy(p)
 }
@@ -117,17 +133,11 @@ func (r *run) trim(now time.Time) {
 	}
 }
 
-// fill changes what comes into the bucket in a day. It stays as full as it is, half full at
-// first; what is owed stays what it is.
+// fill changes what comes into the bucket in a day. It is half full at first, and so is what it
+// grows by: an empty one would raise the price until it is filled.
 func (v *revisiting) fill(budget, visit float64) {
-	burst := max(budget/burstShare, leastBurst*visit)
-	balance := burst / 2
-	if was := v.bucket; was.Burst > 0 {
-		if balance = was.Balance; balance > 0 {
-			balance *= burst / was.Burst
-		}
-	}
-	v.bucket = fresh.Bucket{Rate: budget, Burst: burst, Balance: balance}
+	burst := max(budget*burstDays, leastBurst*visit)
+	v.bucket = fresh.Bucket{Rate: budget, Burst: burst, Balance: v.bucket.Balance + (burst-v.bucket.Burst)/2}
 }
 
 // spend takes out of the budget what something has cost. The run's lock is held.
@@ -145,7 +155,7 @@ func (r *run) replan(ctx context.Context) error {
 	began := time.Now()
 	budget := r.budget()
 	planner := &fresh.Planner{Objective: r.Revisit.Policy.Objective, Costs: r.Revisit.Policy.Costs, Budget: budget,
-		Shortest: r.Revisit.Policy.Shortest, Longest: r.Revisit.Policy.Longest}
+		Shortest: r.Revisit.Policy.Shortest, Longest: r.longest(budget)}
 	sites := r.demands(planner)
 	var right, sum, told float64
 	for p, err := range r.Collection.Pages(ctx) {
@@ -181,6 +191,7 @@ func (r *run) replan(ctx context.Context) error {
 
 	r.mu.Lock()
 	v := &r.revisiting
+	v.longest = planner.Longest
 	v.every = map[frontier.SiteID]time.Duration{}
 	for id, of := range sites {
 		st := r.siteOf(id)

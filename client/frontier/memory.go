@@ -94,15 +94,19 @@ func (m *MemoryStore) Head(site SiteID, after Entry, n int) ([]Entry, error) {
 	return q.head(after, n, ready), nil
 }
 
-func (m *MemoryStore) Promote(now int64, n int) ([]Entry, error) {
-	list := m.waiting.head(Entry{}, n, waiting)
-	end := sort.Search(len(list), func(i int) bool { return list[i].At > now })
-	list = list[:end]
-	for i := range list {
-		e := list[i]
-		e.At = 0
-		m.Put(e)
-		list[i] = e
+func (m *MemoryStore) Promote(now int64, n int) (list []Entry, err error) {
+	const bite = 64 // mostly few are due, whatever n is
+	for len(list) < n {
+		some := m.waiting.head(Entry{}, min(n-len(list), bite), waiting)
+		due := sort.Search(len(some), func(i int) bool { return some[i].At > now })
+		for _, e := range some[:due] {
+			e.At = 0
+			m.Put(e)
+			list = append(list, e)
+		}
+		if due < bite {
+			break
+		}
 	}
 	return list, nil
 }
