@@ -1,0 +1,231 @@
+// Fresh measures what the revisit engine is worth, goal by goal, and says of each
+// whether it is met.
+//
+//	go run ./bench/fresh [-only 1,2,8] [-seeds 3] [-data DIR] [-quick]
+//
+// The engine is the crawler's own (client/fresh over client/frontier); the web
+// is one of numbers (client/sim). Beside each score stands what it is judged by:
+// the bound of that setting, which no policy can exceed, or another policy. Where
+// there are several seeds, the figure is their mean, and the goal is met by it.
+// All runs are the same on every machine; the times of item 8 are not.
+//
+//	1  known rates: polling, push and age beside their bounds
+//	2  rates learned from nothing
+//	3  manifests, and that they never do harm
+//	4  beside the policy of the thesis; and how few requests suffice
+//	5  sites that lie
+//	6  what really happened to 1,500 pages (-data)
+//	7  feeds (real ones: -data)
+//	8  speed and size
+//
+// The exit code is 1 if a goal is missed.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/sim"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "fresh:", err)
+		os.Exit(1)
+	}
+}
+
+// A bench is one run of the program.
+type bench struct {
+	seeds, pages int
+	data         string
+	quick        bool
+	out          io.Writer
+	missed       int
+}
+
+var items = []struct {
+	n    int
+	name string
+	run  func(*bench, context.Context) error
+}{
+	{1, "known rates", (*bench).known},
+	{2, "learned from nothing", (*bench).learned},
+	{3, "manifests", (*bench).manifests},
+	{4, "beside the thesis", (*bench).thesis},
+	{5, "sites that lie", (*bench).liars},
+	{6, "what really happened", (*bench).traces},
+	{7, "feeds", (*bench).feeds},
+	{8, "speed and size", (*bench).speed},
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	b := &bench{out: out}
+	flags := flag.NewFlagSet("fresh", flag.ContinueOnError)
+	only := flags.String("only", "", "measure only the `ITEMS`, such as 1,2,8")
+	flags.IntVar(&b.seeds, "seeds", 3, "run with `N` seeds, from 1 on")
+	flags.IntVar(&b.pages, "pages", 2000, "pages of a web")
+	flags.StringVar(&b.data, "data", os.Getenv("PARLEY_DATA"), "`DIR` of recorded data, with the folders changes and feeds")
+	flags.BoolVar(&b.quick, "quick", false, "little of everything: to see whether it runs")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if b.seeds < 1 || b.pages < 100 {
+		return errors.New("want at least one seed and 100 pages")
+	}
+	if b.quick {
+		b.seeds, b.pages = 1, 300
+	}
+	var wanted []int
+	for _, s := range strings.FieldsFunc(*only, func(r rune) bool { return r == ',' }) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > len(items) {
+			return fmt.Errorf("-only %s: want numbers from 1 to %d", *only, len(items))
+		}
+		wanted = append(wanted, n)
+	}
+	for _, it := range items {
+		if wanted != nil && !slices.Contains(wanted, it.n) {
+			continue
+		}
+		fmt.Fprintf(b.out, "%d. %s\n", it.n, it.name)
+		if err := it.run(b, ctx); err != nil {
+			return err
+		}
+		fmt.Fprintln(b.out)
+	}
+	if b.missed > 0 {
+		return fmt.Errorf("%d goals are missed", b.missed)
+	}
+	return nil
+}
+
+// atLeast prints a figure that is to be no less than a goal.
+func (b *bench) atLeast(goal, got float64, format string, args ...any) {
+	b.judge(got >= goal, fmt.Sprintf(">= %g", goal), got, format, args...)
+}
+
+// atMost prints one that is to be no more.
+func (b *bench) atMost(goal, got float64, format string, args ...any) {
+	b.judge(got <= goal, fmt.Sprintf("<= %g", goal), got, format, args...)
+}
+
+func (b *bench) judge(ok bool, goal string, got float64, format string, args ...any) {
+	word := "ok"
+	if !ok { // and where there is no number
+		word = "MISSED"
+		b.missed++
+	}
+	fmt.Fprintf(b.out, "   %-6s  %8.4f  %-9s %s\n", word, got, goal, fmt.Sprintf(format, args...))
+}
+
+// note prints a figure that no goal is set for.
+func (b *bench) note(format string, args ...any) {
+	fmt.Fprintf(b.out, "                             %s\n", fmt.Sprintf(format, args...))
+}
+
+// long is a number of days, or fewer for a quick look.
+func (b *bench) long(days float64) float64 {
+	if b.quick {
+		return days / 4
+	}
+	return days
+}
+
+// web draws a web for a seed.
+func (b *bench) web(rates string, rho float64, sites int, seed uint64) *sim.World {
+	return sim.Web{Rates: rates, Rho: rho, Pages: b.pages, Sites: min(sites, b.pages/4), Seed: seed}.World()
+}
+
+// A score is what one policy comes to, each the mean over the seeds.
+type score struct {
+	fresh, bound, age, ageBound float64
+	early, late                 float64 // days 30 to 90, and the second half
+	spend                       float64
+}
+
+// A task is a run for each seed.
+type task struct {
+	world      func(seed uint64) *sim.World
+	policy     string
+	budget     float64
+	days, from float64
+	heeds      sim.Listening
+	score      score
+}
+
+// all runs the tasks side by side, each for every seed, and sets their scores.
+func (b *bench) all(ctx context.Context, tasks []*task) error {
+	results := make([]*sim.Result, len(tasks)*b.seeds)
+	bounds := make([]sim.Bound, len(results))
+	err := each(ctx, len(results), func(ctx context.Context, i int) (err error) {
+		t, seed := tasks[i/b.seeds], uint64(1+i%b.seeds)
+		w := t.world(seed)
+		p, err := sim.NamedPolicy(t.policy)
+		if err != nil {
+			return err
+		}
+		bounds[i] = sim.WebBound(w, p.Objective, sim.Costs{}, t.budget, t.heeds)
+		results[i], err = sim.Simulate(ctx, sim.Run{World: w, Policy: p, Budget: t.budget, Days: b.long(t.days), From: b.long(t.from), Seed: seed})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		s := &tasks[i/b.seeds].score
+		n := float64(b.seeds)
+		s.fresh += r.Fresh / n
+		s.age += r.Age / n
+		s.spend += r.Spend / n
+		s.bound += bounds[i].Fresh / n
+		s.ageBound += bounds[i].Age / n
+		early, _ := r.Between(int(b.long(30)), int(b.long(90)))
+		late, _ := r.Between(len(r.Daily)/2, len(r.Daily))
+		s.early += early / n
+		s.late += late / n
+	}
+	return nil
+}
+
+// each calls f for 0 to n-1, as many at once as there are processors.
+func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	turns := make(chan int)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := range turns {
+				if err := f(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		turns <- i
+	}
+	close(turns)
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+var (
+	heedsManifest = sim.Listening{Manifest: true}
+	heedsPush     = sim.Listening{Push: true}
+	freshness     = fresh.Objective{Fresh: 1}
+)

@@ -1,0 +1,379 @@
+package sim
+
+import (
+	"math"
+
+	"github.com/parleyweb/parley/client/fresh"
+)
+
+// A Bound is the best that any policy can do that spends a budget on average, if it
+// knows the true rates and the changes are Poisson's: the budget of every day
+// may be spent as on no other, which is more than a real one can.
+type Bound struct {
+	Price float64 // at which a unit of cost is worth spending
+	Spend float64 // of each page a day: the budget, or less if that buys nothing more
+	Fresh float64
+	Age   float64 // in days, of what is best by the objective
+}
+
+// Starved is the interval at which ages in a Bound count a page as visited that is visited less often
+// or never, in days: else its age would be without end.
+const Starved = 365.
+
+// A Listening says of which of the ways in which a site speaks a bound makes use.
+type Listening struct{ Manifest, Push bool }
+
+// PollBound is the bound of those who only visit pages: the KKT conditions of Cho and
+// Garcia-Molina (TODS 2003), weighted, for any objective.
+func PollBound(w *World, o fresh.Objective, c Costs, budget float64) Bound {
+	return WebBound(w, o, c, budget, Listening{})
+}
+
+// ManifestBound is the bound of polled manifests: every site's at the interval that its
+// gain is worth, and a visit to each page that it names and that is worth one. A
+// site whose pages are better polled one by one is.
+func ManifestBound(w *World, c Costs, budget float64) Bound {
+	return WebBound(w, fresh.Objective{Fresh: 1}, c, budget, Listening{Manifest: true})
+}
+
+// PushBound is the bound of those who are told of every change at once, by all
+// sites: freshness is linear in what is spent on a page, so it is a fractional knapsack.
+func PushBound(w *World, o fresh.Objective, c Costs, budget float64) Bound {
+	return WebBound(w.All(Site{Push: true}), o, c, budget, Listening{Push: true})
+}
+
+// WebBound is the bound of a web with sites of any kind: one price over all. Sites
+// that push noisily are bounded by the threshold of the noisy index (Busa-Fekete et al., WWW
+// 2025). Lag is not reckoned with, manifests are taken for true, and what is had
+// of either is for the objective Fresh alone: for others those sites are polled.
+func WebBound(w *World, o fresh.Objective, c Costs, budget float64, l Listening) Bound {
+	parts, _ := webParts(w, plain(o), priced(c), l)
+	n := float64(len(w.Pages))
+	price, sum := solve(parts, budget*n)
+	return Bound{Price: price, Spend: sum.spend / n, Fresh: sum.fresh, Age: sum.age}
+}
+
+// webParts are the parts of a web, and those that are sites with manifests by site.
+func webParts(w *World, o fresh.Objective, c Costs, l Listening) (parts []part, lists []*listed) {
+	lists = make([]*listed, len(w.Sites))
+	known := shapes{}
+	for s, pages := range w.bySite() {
+		site := &w.Sites[s]
+		freshness := o.Harmonic == 0 && o.Age == 0
+		if l.Manifest && site.Manifest && !(l.Push && site.Push) && freshness {
+			lists[s] = newListed(w, site, pages, c)
+			parts = append(parts, lists[s])
+			continue
+		}
+		for _, i := range pages {
+			p := &w.Pages[i]
+			poll := newPolled(p, o, c)
+			switch {
+			case p.Rate == 0 || p.Weight == 0: // there is nothing to gain
+				parts = append(parts, poll)
+			case l.Push && site.Push && site.perfect() && o.Harmonic == 0:
+				parts = append(parts, &pushed{polled: *poll})
+			case l.Push && site.Push && freshness:
+				parts = append(parts, known.newNoisy(poll, site))
+			default:
+				parts = append(parts, poll)
+			}
+		}
+	}
+	return parts, lists
+}
+
+// plain returns an objective with the defaults of package fresh.
+func plain(o fresh.Objective) fresh.Objective {
+	o.Fresh, o.Harmonic, o.Age = max(0, o.Fresh), max(0, o.Harmonic), max(0, o.Age)
+	if o == (fresh.Objective{}) {
+		o.Harmonic = 1
+	}
+	return o
+}
+
+// An outcome is what a day costs, and what comes of it, weighted.
+type outcome struct{ spend, fresh, age float64 }
+
+func (o *outcome) add(by float64, p outcome) {
+	o.spend += by * p.spend
+	o.fresh += by * p.fresh
+	o.age += by * p.age
+}
+
+// A part of a web says what is best for it at a price.
+type part interface{ at(price float64) outcome }
+
+func total(parts []part, price float64) (sum outcome) {
+	for _, p := range parts {
+		sum.add(1, p.at(price))
+	}
+	return sum
+}
+
+// solve finds the price at which all parts together spend a budget. Where the spending
+// leaps, part of the leap is made: what is between two outcomes can be had by
+// taking each for part of the time.
+func solve(parts []part, budget float64) (price float64, sum outcome) {
+	const highest, lowest, near = 1e9, 1e-15, 1e-6
+	low, high := math.Log(lowest), math.Log(highest)
+	dear, cheap := total(parts, highest), total(parts, lowest)
+	if cheap.spend <= budget {
+		return 0, cheap
+	}
+	for i := range 100 {
+		// Between two prices the spending is about a power of the price; every other step halves.
+		mid := (low + high) / 2
+		if i%2 == 1 && dear.spend > 0 {
+			by := math.Log(cheap.spend/budget) / math.Log(cheap.spend/dear.spend)
+			mid = low + (high-low)*min(max(by, .02), .98)
+		}
+		if o := total(parts, math.Exp(mid)); o.spend > budget {
+			low, cheap = mid, o
+		} else {
+			high, dear = mid, o
+		}
+		if cheap.spend-dear.spend < near*budget || high-low < 1e-9 {
+			break
+		}
+	}
+	by := 1.
+	if cheap.spend > dear.spend {
+		by = (budget - dear.spend) / (cheap.spend - dear.spend)
+	}
+	by = min(max(by, 0), 1)
+	sum.add(1-by, dear)
+	sum.add(by, cheap)
+	return math.Exp(high), sum
+}
+
+// A polled page is visited at equal intervals.
+type polled struct {
+	*Page
+	o            fresh.Objective
+	header, body float64 // cost of every visit, and of one that finds another content
+}
+
+func newPolled(p *Page, o fresh.Objective, c Costs) *polled {
+	return &polled{Page: p, o: o, header: c.Header, body: c.Body * p.units()}
+}
+
+// units is the length of the page in pages of the usual size.
+func (p *Page) units() float64 {
+	if p.Bytes > 0 {
+		return p.Bytes / PageSize
+	}
+	return 1
+}
+
+func (p *polled) at(price float64) outcome {
+	return p.every(p.interval(price))
+}
+
+// interval is the best time between two visits at a price, +Inf if none is worth it.
+func (p *polled) interval(price float64) float64 {
+	if p.Rate == 0 || p.Weight == 0 {
+		return math.Inf(1)
+	}
+	unit := p.Weight / p.Rate
+	need := price * p.header
+	x := math.Inf(1)
+	switch f, h, a := unit*p.o.Fresh-price*p.body, unit*p.o.Harmonic, unit/p.Rate*p.o.Age; {
+	case h == 0 && a == 0:
+		if f > need {
+			x = freshInverse(need / f)
+		}
+	case f == 0 && a == 0:
+		x = staleInverse(need / h)
+	case f == 0 && h == 0:
+		x = ageInverse(need / a)
+	default:
+		x = mixedInverse(f, h, a, need)
+	}
+	return x / p.Rate
+}
+
+// every is the outcome of visits at an interval.
+func (p *polled) every(interval float64) outcome {
+	x := p.Rate * interval
+	switch {
+	case p.Rate == 0:
+		return outcome{fresh: p.Weight}
+	case math.IsInf(interval, 1):
+		return p.never()
+	}
+	changed := -math.Expm1(-x)
+	return outcome{
+		spend: (p.header + p.body*changed) / interval,
+		fresh: p.Weight * fresh.MeanFresh(p.Rate, interval),
+		age:   p.age(interval),
+	}
+}
+
+// age is the weighted age of visits at an interval.
+func (p *Page) age(interval float64) float64 {
+	return p.Weight * fresh.MeanAge(p.Rate, min(interval, Starved))
+}
+
+// never is the outcome of no visits.
+func (p *Page) never() outcome { return outcome{age: p.age(Starved)} }
+
+// A pushed page tells of all its changes at once. It is fetched some time later, if at all.
+type pushed struct{ polled }
+
+func (p *pushed) at(price float64) outcome {
+	cost := price * (p.header + p.body)
+	unit := p.Weight / p.Rate
+	if p.o.Age == 0 {
+		if unit*p.o.Fresh < cost {
+			return p.never()
+		}
+		return outcome{spend: p.Rate * (p.header + p.body), fresh: p.Weight}
+	}
+	wait := p.wait(price)
+	cycle := 1/p.Rate + wait
+	return outcome{
+		spend: (p.header + p.body) / cycle,
+		fresh: p.Weight * (1 - wait/cycle),
+		age:   min(p.Weight*wait*wait/2/cycle, p.never().age),
+	}
+}
+
+// wait is for how long the page is left wrong, +Inf if for ever:
+// mu (f/D + a (d^2/2 + d/D)) = price x cost.
+func (p *pushed) wait(price float64) float64 {
+	rest := price*(p.header+p.body)/p.Weight - (p.o.Fresh+p.o.Harmonic)/p.Rate
+	switch {
+	case rest <= 0:
+		return 0
+	case p.o.Age == 0:
+		return math.Inf(1)
+	}
+	return math.Sqrt(1/(p.Rate*p.Rate)+2*rest/p.o.Age) - 1/p.Rate
+}
+
+// A listed site has a manifest.
+type listed struct {
+	pages    []polled
+	timer    float64 // the interval of its polls, 0 if the price decides
+	always   bool    // its pages are not polled one by one, even if that is better
+	manifest float64 // cost of a poll
+	entry    float64 // of one entry that a delta manifest has for every change
+}
+
+func newListed(w *World, site *Site, pages []int32, c Costs) *listed {
+	l := &listed{manifest: c.Manifest}
+	switch n := float64(len(pages)); site.Format {
+	case Delta:
+		l.entry = c.Entry
+	case Plain:
+		l.manifest += n * c.Entry * (PlainEntry / GzipEntry)
+	default:
+		l.manifest += n * c.Entry
+	}
+	for _, i := range pages {
+		l.pages = append(l.pages, *newPolled(&w.Pages[i], fresh.Objective{Fresh: 1}, c))
+	}
+	return l
+}
+
+func (l *listed) at(price float64) outcome {
+	if l.timer > 0 {
+		with, _ := l.every(l.timer, price)
+		return with
+	}
+	o, _, _ := l.best(price)
+	return o
+}
+
+// choice is the interval of the polls; false if the pages are better polled one by one.
+func (l *listed) choice(price float64) (interval float64, ok bool) {
+	_, interval, ok = l.best(price)
+	return interval, ok
+}
+
+func (l *listed) best(price float64) (o outcome, interval float64, ok bool) {
+	var alone outcome
+	for i := range l.pages {
+		if l.always {
+			alone.add(1, l.pages[i].never())
+		} else {
+			alone.add(1, l.pages[i].at(price))
+		}
+	}
+	interval = l.interval(price)
+	if with, ok := l.every(interval, price); ok && (l.always || with.fresh-price*with.spend > alone.fresh-price*alone.spend) {
+		return with, interval, true
+	}
+	return alone, interval, false
+}
+
+// gain is what a poll of the manifest gains after an interval, beside one a
+// moment later: sum (mu/D - price c)^+ R1(D t), less what the entries cost.
+func (l *listed) gain(interval, price float64) (gain, slope float64) {
+	for i := range l.pages {
+		p := &l.pages[i]
+		if p.Rate == 0 {
+			continue
+		}
+		unit := max(0, p.Weight/p.Rate-price*(p.header+p.body)) - price*l.entry
+		if unit == 0 {
+			continue
+		}
+		x := p.Rate * interval
+		e := math.Exp(-x)
+		gain += unit * (1 - e*(1+x))
+		slope += unit * x * e * p.Rate
+	}
+	return gain, slope
+}
+
+// interval is when the gain is worth a poll, +Inf if it never is.
+func (l *listed) interval(price float64) float64 {
+	const longest = 1e5
+	need := price * l.manifest
+	if most, _ := l.gain(longest, price); most <= need {
+		return math.Inf(1)
+	}
+	low, high, t := 0., longest, 1.
+	for range 100 {
+		gain, slope := l.gain(t, price)
+		if gain >= need {
+			high = t
+		} else {
+			low = t
+		}
+		if high-low < 1e-9*high || math.Abs(gain-need) < 1e-12*need {
+			break
+		}
+		// Newton's step in logarithms; the gain is about t^2 while t is short.
+		next := t * math.Exp((math.Log(need)-math.Log(gain))/(slope*t/gain))
+		if !(next > low && next < high) {
+			next = math.Sqrt(max(low, 1e-9) * high)
+		}
+		t = next
+	}
+	return t
+}
+
+// every is the outcome of polls at an interval; false if it is infinite.
+func (l *listed) every(interval, price float64) (sum outcome, ok bool) {
+	if math.IsInf(interval, 1) {
+		return sum, false
+	}
+	sum.spend = l.manifest / interval
+	for i := range l.pages {
+		p := &l.pages[i]
+		x := p.Rate * interval
+		changed := -math.Expm1(-x)
+		sum.spend += l.entry * changed / interval
+		if cost := p.header + p.body; p.Rate == 0 || p.Weight > p.Rate*price*cost {
+			sum.spend += changed / interval * cost
+			sum.fresh += p.Weight * fresh.MeanFresh(p.Rate, interval)
+			sum.age += p.age(interval)
+		} else {
+			sum.age += p.age(Starved)
+		}
+	}
+	return sum, true
+}

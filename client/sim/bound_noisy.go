@@ -1,0 +1,106 @@
+package sim
+
+import "math"
+
+// A noisy page tells of a share of its changes, and of some that never were.
+type noisy struct {
+	polled
+	alpha, nu, told float64 // rates of changes that are not told, of false notices, of all notices
+	beta            float64 // by how many days a notice ages the copy
+
+	below, above *shape
+	part         float64 // of the way from one to the other
+}
+
+// newNoisy returns a part for a page of a site that pushes.
+func (s shapes) newNoisy(p *polled, site *Site) part {
+	r, nu := site.recall(), site.falsely(p.Rate)
+	n := &noisy{polled: *p, alpha: max(1-r, 1e-9) * p.Rate, nu: nu, told: r*p.Rate + nu}
+	if !(r > 1e-9) || nu > shapeLouder*p.Rate { // notices say nothing
+		return p
+	}
+	n.beta = math.Inf(1)
+	if nu > 0 {
+		n.beta = math.Log(n.told/nu) / n.alpha
+	}
+	n.below, n.above, n.part = s.of(r, nu/p.Rate, !(site.Flood > 0))
+	return n
+}
+
+// at takes the threshold on the copy's age, in days and notices, whose index is the price:
+// freshness is w/psi and the rate of visits 1/psi.
+func (n *noisy) at(price float64) outcome {
+	value := n.value(price)
+	if value >= 1 {
+		return n.never()
+	}
+	_, a, right := n.below.at(value)
+	_, b, too := n.above.at(value)
+	visits := (1-n.part)/a + n.part/b // for each change
+	return outcome{
+		spend: (n.header + n.body) * visits * n.Rate,
+		fresh: n.Weight * min(1, (1-n.part)*right/a+n.part*too/b),
+		age:   n.never().age,
+	}
+}
+
+// value is the index that is worth a price, in parts of the most that it can be.
+func (n *noisy) value(price float64) float64 {
+	return price * (n.header + n.body) * n.Rate / n.Weight
+}
+
+// level is the age at which a visit is worth a price, +Inf if it never is.
+func (n *noisy) level(price float64) float64 {
+	value := n.value(price)
+	if value >= 1 {
+		return math.Inf(1)
+	}
+	a, _, _ := n.below.at(value)
+	b, _, _ := n.above.at(value)
+	return ((1-n.part)*a + n.part*b) / n.Rate
+}
+
+// threshold is how long a copy stays right and how long it is kept, in days, if it
+// is fetched as soon as its age with beta for every notice is age, and the index there.
+func (n *noisy) threshold(age float64) (w, psi, index float64) {
+	const terms = 4000
+	all := n.Rate + n.nu
+	part := 1 / all // nu^k / (D+nu)^(k+1)
+	for k := 0; k < terms; k++ {
+		rest := age
+		if k > 0 {
+			rest -= float64(k) * n.beta
+		}
+		if !(rest > 0) {
+			break
+		}
+		a, b := erlang(k+1, all*rest), erlang(k+1, n.told*rest)
+		w += part * a
+		psi += b / n.told
+		part *= n.nu / all
+		if b < 1e-14 {
+			break
+		}
+	}
+	return w, psi, w - math.Exp(-n.alpha*age)*psi
+}
+
+// erlang is the probability that k events of rate 1 have happened by x: the
+// regularised lower incomplete gamma function.
+func erlang(k int, x float64) float64 {
+	if x > float64(k)+12*math.Sqrt(float64(k))+40 {
+		return 1
+	}
+	term := math.Exp(-x + float64(k)*math.Log(x) - lnFactorial(k))
+	sum := 0.
+	for j := k + 1; term > 1e-17*(sum+1e-300) && j < k+100_000; j++ { // the upper tail of Poisson's distribution
+		sum += term
+		term *= x / float64(j)
+	}
+	return min(1, sum)
+}
+
+func lnFactorial(k int) float64 {
+	l, _ := math.Lgamma(float64(k) + 1)
+	return l
+}

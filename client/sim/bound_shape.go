@@ -1,0 +1,75 @@
+package sim
+
+import (
+	"math"
+	"sort"
+)
+
+// A shape has what a threshold on a noisy page comes to, for a rate of 1: of all
+// pages that are told of as well, beside how often they change, it is the same but
+// for the unit of time. Levels are ages, with what notices add to them.
+type shape struct{ level, value, kept, right []float64 } // value grows with the level
+
+const (
+	shapeLevels = 700
+	shapeStep   = .2  // of the logarithm of the share of false notices, from one shape to the next
+	shapeLouder = 100 // false notices for each change, from which on they tell nothing that could be measured
+)
+
+func newShape(recall, nu float64) *shape {
+	n := noisy{alpha: max(1-recall, 1e-9), nu: nu, told: recall + nu}
+	n.polled.Page = &Page{Rate: 1}
+	n.beta = math.Inf(1)
+	if nu > 0 {
+		n.beta = math.Log(n.told/nu) / n.alpha
+	}
+	s := &shape{}
+	low, high := math.Log(1e-4/(1+n.told)), math.Log(25/n.alpha)
+	for i := range shapeLevels {
+		level := math.Exp(low + (high-low)*float64(i)/(shapeLevels-1))
+		w, psi, value := n.threshold(level)
+		if last := len(s.value) - 1; last >= 0 && !(value > s.value[last]) {
+			continue // beyond what numbers can tell apart
+		}
+		s.level, s.value = append(s.level, level), append(s.value, value)
+		s.kept, s.right = append(s.kept, psi), append(s.right, w)
+	}
+	return s
+}
+
+// at returns the level at which the index is value, and what it comes to there.
+func (s *shape) at(value float64) (level, kept, right float64) {
+	i := sort.SearchFloat64s(s.value, value)
+	switch last := len(s.value) - 1; {
+	case i == 0: // the index goes with the square of the level
+		by := math.Sqrt(max(value, 0) / s.value[0])
+		return by * s.level[0], by * s.kept[0], by * s.right[0]
+	case i > last:
+		return s.level[last], s.kept[last], s.right[last]
+	}
+	part := (value - s.value[i-1]) / (s.value[i] - s.value[i-1])
+	between := func(x []float64) float64 { return x[i-1] + part*(x[i]-x[i-1]) }
+	return between(s.level), between(s.kept), between(s.right)
+}
+
+// shapes are those that were needed so far.
+type shapes map[[2]float64]*shape
+
+// of returns the shapes around a recall and so many false notices for each change,
+// and how far it is from the one to the other.
+func (s shapes) of(recall, nu float64, steady bool) (a, b *shape, part float64) {
+	get := func(nu float64) *shape {
+		key := [2]float64{recall, nu}
+		if s[key] == nil {
+			s[key] = newShape(recall, nu)
+		}
+		return s[key]
+	}
+	if steady || nu <= 0 {
+		a = get(nu)
+		return a, a, 0
+	}
+	step := max(-20/shapeStep, math.Log(nu)/shapeStep)
+	below := math.Floor(step)
+	return get(math.Exp(below * shapeStep)), get(math.Exp((below + 1) * shapeStep)), step - below
+}

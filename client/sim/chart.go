@@ -1,0 +1,165 @@
+package sim
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+//go:embed chart.html.tmpl
+var chartPage string
+
+// A Chart shows how scores depend on one quantity, such as freshness on the budget.
+type Chart struct {
+	Title string
+	X, Y  string // what the axes show, with units
+	LogX  bool   // for X that spans decades; points with X <= 0 are left out then
+	LogY  bool   // the same for Y
+	Lines []Line // at most 100 are drawn
+}
+
+// A Line is what one policy scores, or a bound of that.
+type Line struct {
+	Name   string // such as "priced", or "polling" of a bound
+	Bound  bool   // nothing can be better: drawn dashed and in grey
+	Points []Point
+}
+
+// A Point is one setting's score. One whose X or Y is no finite number is left out.
+type Point struct {
+	X, Y   float64
+	Spread float64 // standard deviation over the seeds, drawn as a bar; 0: none is known
+}
+
+// A ChartPage is one page of HTML that needs nothing else, no scripts, styles or
+// images from elsewhere. It follows the reader's light or dark mode, prints on
+// paper, can be told apart without colours, and has every number in a table too.
+type ChartPage struct {
+	Title  string
+	About  string   // one paragraph: what was simulated
+	Made   string   // the command that makes the same page again
+	Notes  []string // what else a reader must know
+	Charts []Chart
+}
+
+// WriteHTML writes the page.
+func (p *ChartPage) WriteHTML(w io.Writer) error {
+	type shown struct {
+		Chart
+		Drawing template.HTML
+		Columns []string
+		Rows    []chartRow
+	}
+	var charts []shown
+	for i, c := range p.Charts {
+		c.Lines = slices.Clone(c.Lines[:min(chartLines, len(c.Lines))])
+		for j := range c.Lines {
+			c.Lines[j].Points = c.drawable(c.Lines[j].Points)
+		}
+		columns, rows := c.table()
+		charts = append(charts, shown{c, c.svg(fmt.Sprintf("chart-%d", i+1)), columns, rows})
+	}
+	t, err := template.New("chart").Parse(chartPage)
+	if err != nil {
+		return fmt.Errorf("write chart: %w", err) // the template is wrong
+	}
+	return t.Execute(w, struct {
+		*ChartPage
+		Shown []shown
+	}{p, charts})
+}
+
+// drawable returns the points that have a place, from left to right.
+func (c *Chart) drawable(points []Point) (list []Point) {
+	for _, p := range points {
+		if math.Abs(p.X) <= 1e300 && math.Abs(p.Y) <= 1e300 && !(c.LogX && p.X <= 0) && !(c.LogY && p.Y <= 0) {
+			list = append(list, p)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Point) int {
+		switch {
+		case a.X < b.X:
+			return -1
+		case a.X > b.X:
+			return 1
+		}
+		return 0
+	})
+	return list
+}
+
+type chartRow struct {
+	Name  string
+	Bound bool
+	Key   template.HTML
+	Cells []string
+}
+
+// table has all numbers of the chart: a row for each line, a column for each X.
+func (c *Chart) table() (columns []string, rows []chartRow) {
+	xs := c.xs()
+	for _, x := range xs {
+		columns = append(columns, number(x))
+	}
+	looks := c.looks()
+	write := number
+	if c.shares() { // all with as many digits
+		write = func(x float64) string { return strconv.FormatFloat(x, 'f', 4, 64) }
+	}
+	for i, l := range c.Lines {
+		r := chartRow{Name: l.Name, Bound: l.Bound, Key: looks[i].key()}
+		for _, x := range xs {
+			cell := ""
+			if j := slices.IndexFunc(l.Points, func(p Point) bool { return p.X == x }); j >= 0 {
+				cell = write(l.Points[j].Y)
+				if s := l.Points[j].Spread; s > 0 {
+					cell += " ± " + write(s)
+				}
+			}
+			r.Cells = append(r.Cells, cell)
+		}
+		rows = append(rows, r)
+	}
+	return columns, rows
+}
+
+// shares reports whether every Y is a share of 1.
+func (c *Chart) shares() bool {
+	for _, l := range c.Lines {
+		for _, p := range l.Points {
+			if !(p.Y >= 0 && p.Y <= 1) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// xs returns all X there are, each once.
+func (c *Chart) xs() (xs []float64) {
+	for _, l := range c.Lines {
+		for _, p := range l.Points {
+			xs = append(xs, p.X)
+		}
+	}
+	slices.Sort(xs)
+	return slices.Compact(xs)
+}
+
+// number writes a number with as many digits as matter.
+func number(x float64) string {
+	switch a := math.Abs(x); {
+	case a >= 1000:
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	case a == 0 || a >= 0.001:
+		return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(x, 'f', 4, 64), "0"), ".")
+	}
+	return strconv.FormatFloat(x, 'g', 2, 64)
+}

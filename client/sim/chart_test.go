@@ -1,0 +1,156 @@
+package sim_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/parleyweb/parley/client/sim"
+)
+
+// chartOf is a page with two charts, the second with every kind of line there is.
+func chartOf() *sim.ChartPage {
+	budgets := []float64{.05, .1, .2, .5}
+	line := func(name string, bound bool, spread float64, ys ...float64) sim.Line {
+		l := sim.Line{Name: name, Bound: bound}
+		for i, y := range ys {
+			l.Points = append(l.Points, sim.Point{X: budgets[i], Y: y, Spread: spread})
+		}
+		return l
+	}
+	fresh := sim.Chart{Title: "Freshness", X: "requests a page and day", Y: "share of time fresh", LogX: true, Lines: []sim.Line{
+		line("uniform", false, .01, .574, .705, .815, .912), line("thesis", false, 0, .768, .834, .901, .946),
+		line("priced", false, .004, .861, .908, .946, .976), line("polling", true, 0, .862, .909, .946, .976),
+		line("push", true, 0, .974, 1, 1, 1),
+	}}
+	many := sim.Chart{Title: "All at once", X: "polls", Y: "delay", LogY: true}
+	for i := range 30 {
+		many.Lines = append(many.Lines, line(fmt.Sprint("policy ", i), false, 0, float64(1+i), float64(2+2*i), 5, 5))
+	}
+	return &sim.ChartPage{Title: "Freshness on the gamma web", About: "10,000 pages.", Made: "crawler simulate freshness", Notes: []string{"a note"}, Charts: []sim.Chart{fresh, many}}
+}
+
+// The page needs nothing but itself, does nothing, and says in words and
+// numbers what the drawing shows.
+func TestChartPage(t *testing.T) {
+	var out bytes.Buffer
+	if err := chartOf().WriteHTML(&out); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := html.Parse(bytes.NewReader(out.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, refs, charts, cells := map[string]bool{}, []string{}, 0, 0
+	names := 0
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		attr := map[string]string{}
+		for _, a := range n.Attr {
+			attr[a.Key] = a.Val
+		}
+		switch n.Data {
+		case "script", "link", "iframe", "img", "object", "a", "image", "use":
+			t.Errorf("there is a %s", n.Data)
+		case "svg":
+			if attr["role"] == "img" {
+				charts++
+				refs = append(refs, strings.Fields(attr["aria-labelledby"])...)
+			} else if attr["aria-hidden"] != "true" {
+				t.Error("a drawing is neither named nor hidden")
+			}
+		case "td":
+			cells++
+		case "text":
+			if attr["class"] == "name" {
+				names++
+			}
+		case "th":
+			if attr["scope"] != "col" && attr["scope"] != "row" {
+				t.Error("a heading of nothing")
+			}
+		}
+		if attr["style"] != "" {
+			t.Errorf("%s has a style, which the page's own policy forbids", n.Data)
+		}
+		if id := attr["id"]; id != "" {
+			if ids[id] {
+				t.Errorf("two of id %s", id)
+			}
+			ids[id] = true
+		}
+	}
+	for _, r := range refs {
+		if !ids[r] {
+			t.Errorf("there is no %s", r)
+		}
+	}
+	if charts != 2 || len(refs) != 4 || cells != 5*4+30*4 || names != 35 {
+		t.Errorf("%d charts with %d names, %d numbers in tables, %d names of lines", charts, len(refs), cells, names)
+	}
+	for _, want := range []string{">0.5740 ± 0.0100<", "push (bound)", "requests a page and day", "crawler simulate freshness", "a note", "stroke-dasharray"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+	if regexp.MustCompile(`https?://`).Match(out.Bytes()) {
+		t.Error("there is an address")
+	}
+}
+
+// Of thirty lines no two look alike, and no name stands on another.
+func TestChartTellsLinesApart(t *testing.T) {
+	var out bytes.Buffer
+	if err := chartOf().WriteHTML(&out); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	keys := regexp.MustCompile(`<svg class="key".*?</svg>`).FindAllString(out.String(), -1)
+	for _, k := range keys[5:] {
+		if seen[k] {
+			t.Errorf("two lines look like %s", k)
+		}
+		seen[k] = true
+	}
+	last := math.Inf(-1)
+	second := out.String()[strings.Index(out.String(), `id="chart-2-title"`):]
+	for _, m := range regexp.MustCompile(`<text class="name" x="[^"]*" y="([^"]*)">`).FindAllStringSubmatch(second, -1) {
+		var y float64
+		fmt.Sscan(m[1], &y)
+		if y-last < 10 || y > 380 {
+			t.Errorf("a name at %g, after one at %g", y, last)
+		}
+		last = y
+	}
+}
+
+// Whatever numbers and names it is given, the page is whole and has no number that is none.
+func FuzzChart(f *testing.F) {
+	f.Add("a\x00b<script>", .1, .5, 1e-320, true)
+	f.Add("", math.Inf(1), math.NaN(), -1., false)
+	f.Add("x", 1e300, -1e300, 0., true)
+	f.Fuzz(func(t *testing.T, name string, a, b, c float64, log bool) {
+		p := sim.ChartPage{Title: name, Charts: []sim.Chart{{Title: name, X: name, Y: name, LogX: log, LogY: a < b, Lines: []sim.Line{
+			{Name: name, Points: []sim.Point{{a, b, c}, {b, c, a}, {c, a, b}}}, {Name: name, Bound: true, Points: []sim.Point{{a, a, a}}}, {},
+		}}}}
+		var out bytes.Buffer
+		if err := p.WriteHTML(&out); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(out.String(), "</html>\n") || strings.Contains(out.String(), "<script>") {
+			t.Fatal("the page is not whole")
+		}
+		for _, m := range regexp.MustCompile(` (?:x|y|x1|x2|y1|y2|cx|cy|points)="([^"]*)"`).FindAllStringSubmatch(out.String(), -1) {
+			if strings.Contains(m[1], "N") || strings.Contains(m[1], "Inf") {
+				t.Fatalf("a place that is none: %s", m[0])
+			}
+		}
+	})
+}

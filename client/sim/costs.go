@@ -1,0 +1,14 @@
+package sim
+
+import "github.com/parleyweb/parley/client/fresh"
+
+// Costs are what a crawler pays, see package fresh.
+type Costs = fresh.Costs
+
+// priced returns costs with their default.
+func priced(c Costs) Costs {
+	if c == (Costs{}) {
+		return Costs{Header: 1, Manifest: 1}
+	}
+	return c
+}

@@ -1,0 +1,330 @@
+package sim
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// start is when every run begins: the packages of the crawler want times, the simulator counts days.
+var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const (
+	day      = 24 * time.Hour
+	msPerDay = 24 * 3600 * 1000.
+	never    = 36_500. // days
+)
+
+// clock is the time at a number of days.
+func clock(days float64) time.Time { return start.Add(time.Duration(min(days, never) * float64(day))) }
+
+// daysAt is the number of days at a time.
+func daysAt(t time.Time) float64 { return float64(t.Sub(start)) / float64(day) }
+
+// millis is the frontier's time at a number of days, the first millisecond that is not before it.
+func millis(days float64) int64 {
+	return start.UnixMilli() + int64(math.Ceil(min(days, never)*msPerDay-1e-4))
+}
+
+func daysOf(ms int64) float64 { return float64(ms-start.UnixMilli()) / msPerDay }
+
+// A page is what the crawler knows of one, and what is true of it.
+type page struct {
+	fresh.Page
+	truth    copied
+	keyed    float64 // the price at which its place in the queue was found
+	told     bool    // by a push or a manifest, since the last visit
+	listened float64 // until when it is reckoned with what manifests did not say
+}
+
+// A site is what the crawler knows of one.
+type site struct {
+	*Site
+	known        fresh.Site
+	pages        []int32
+	hasManifest  bool          // that is listened to
+	polled, last float64       // when its manifest was asked for last, and when before that
+	said         []saying      // what the next manifest has
+	named        map[int32]int // where in said a page is
+	unsure       []int32       // pages that were found to have changed, and that the next manifest may have
+}
+
+// A store is the frontier's in memory. What is ready is taken from it in small bites: the
+// frontier asks for thousands, of which two or three are there.
+type store struct{ frontier.MemoryStore }
+
+// Promote implements frontier.Store.
+func (s *store) Promote(now int64, n int) (ready []frontier.Entry, err error) {
+	const bite = 8
+	for len(ready) < n {
+		if next, _ := s.Next(); next == 0 || next > now {
+			break
+		}
+		list, err := s.MemoryStore.Promote(now, bite)
+		ready = append(ready, list...)
+		if err != nil || len(list) < bite {
+			return ready, err
+		}
+	}
+	return ready, nil
+}
+
+// An engine is a run that is under way. It goes from event to event; what is due
+// stands in one queue, the frontier's, by the time at which it pays.
+type engine struct {
+	*Run
+	costs    Costs
+	pages    []page
+	sites    []site
+	speech   speech
+	rule     rule
+	store    store
+	queue    *frontier.Frontier
+	ledger   *ledger
+	purse    fresh.Bucket
+	paid     float64 // until when the purse has what came in
+	unit     float64 // what one thing to do costs
+	complete float64 // share of all changes that manifests have told of, as far as was found out
+	replan   float64 // when the next plan is made
+	now      float64
+	done     []frontier.PageID
+
+	r                              Result
+	visits, wasted, polls, notices int // from day From on
+	bytes                          float64
+}
+
+func newEngine(r *Run) (*engine, error) {
+	w := r.World
+	e := &engine{Run: r, costs: priced(r.Costs), ledger: newLedger(r.Days), replan: math.Inf(1)}
+	e.pages, e.sites = make([]page, len(w.Pages)), make([]site, len(w.Sites))
+	e.speech.rng.Seed(r.Seed, 0)
+	e.purse.Rate, e.unit = r.Budget*float64(len(w.Pages)), e.costs.Header+e.costs.Body
+	e.purse.Burst = max(3*e.purse.Rate, 32*e.unit)
+	e.purse.Balance = e.purse.Burst / 2 // with which the price is what was planned
+	for s, pages := range w.bySite() {
+		is := &w.Sites[s]
+		e.sites[s] = site{Site: is, pages: pages, hasManifest: is.Manifest && !is.Push && !r.Policy.Deaf, named: map[int32]int{}}
+		e.sites[s].known.Tells = is.Push && !r.Policy.Deaf
+	}
+	for i := range e.pages {
+		p, is := &e.pages[i], &w.Pages[i]
+		p.truth = copied{changer: newChanger(r.Seed, i, is), wrong: math.Inf(1)}
+		p.History = fresh.History{}.Visit(start, false, time.Time{})
+		p.Importance, p.Length = is.Weight, int64(is.Bytes)
+		s := &e.sites[is.Site]
+		p.Site = &s.known
+		if s.hasManifest || s.known.Tells {
+			e.speech.begin(i, &p.truth, s.Site)
+		}
+	}
+	var err error
+	if e.queue, err = frontier.New(frontier.Profit{}, &e.store, nil); err != nil {
+		return nil, err
+	}
+	e.rule, err = newRule(e)
+	return e, err
+}
+
+func (e *engine) run(ctx context.Context) error {
+	e.plan()
+	for i := 0; e.now < e.Days; i++ {
+		if i%1024 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		e.hear()
+		if e.now >= e.replan {
+			e.plan()
+		}
+		if err := e.serve(); err != nil {
+			return err
+		}
+		next := min(e.speech.next(), e.replan)
+		if e.queue.Len() > 0 { // what it waits for is money
+			next = min(next, e.enough())
+		} else if ms := e.queue.Wake(millis(e.now)); ms > 0 {
+			next = min(next, max(daysOf(ms), e.enough()))
+		}
+		e.now = max(e.now, min(next, e.Days))
+	}
+	for i := range e.pages {
+		p := &e.pages[i]
+		p.truth.until(e.Days)
+		e.ledger.wrong(e.World.Pages[i].Weight, p.truth.wrong, e.Days)
+	}
+	return nil
+}
+
+// serve does what is due, as far as the purse goes.
+func (e *engine) serve() error {
+	const most = 64 // at once, so that what is learned of one counts for the next
+	for {
+		n := min(e.allows(), most)
+		if n == 0 {
+			return nil
+		}
+		list, err := e.queue.Batch(millis(e.now), frontier.BatchOptions{Size: n, SameSite: n, Round: n})
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for _, s := range list {
+			for _, x := range s.Entries {
+				e.done = append(e.done[:0], x.Page)
+				e.queue.Done(e.done)
+				if i := int(x.Page) - 1; i < len(e.pages) {
+					e.turn(i)
+				} else {
+					e.poll(i - len(e.pages))
+				}
+			}
+		}
+	}
+}
+
+// allows is how many things may be done now.
+func (e *engine) allows() int {
+	e.purse.Earn(e.now - e.paid)
+	e.paid = e.now
+	return int(max(0, min(e.purse.Balance/e.unit+1e-9, 1e6)))
+}
+
+// enough is when one more may be done.
+func (e *engine) enough() float64 { return e.now + e.purse.Wait(e.unit) }
+
+// put gives a page or a manifest its place in the queue.
+func (e *engine) put(id frontier.PageID, at float64, rank float64) {
+	x := frontier.Entry{Page: id, Site: 1, Rank: float32(rank)} // no host has a limit: there is one line
+	if at > e.now {
+		x.At = millis(at)
+	}
+	old, ok := e.store.Entry(id)
+	if ok && old.At == 0 && x.At != 0 {
+		e.queue.Drop([]frontier.Entry{old})
+	}
+	e.store.Put(x)
+	if x.At == 0 {
+		e.queue.Add([]frontier.Entry{x})
+	}
+}
+
+// place finds a page's place in the queue: the time at which a visit pays.
+func (e *engine) place(i int) {
+	at, rank := e.due(i)
+	e.put(frontier.PageID(i)+1, e.look(i, at, false), rank)
+}
+
+// due is when a visit to a page pays, and how it ranks then.
+func (e *engine) due(i int) (at, rank float64) {
+	p := &e.pages[i]
+	e.listen(p, e.sites[e.World.Pages[i].Site].polled)
+	policy := e.rule.policy(i)
+	p.keyed = e.rule.price()
+	next := policy.Next(&p.Page, clock(e.now))
+	if next.IsZero() {
+		return e.now, policy.Profit(&p.Page, clock(e.now))
+	}
+	if at = daysAt(next); at <= e.now {
+		return e.now, policy.Profit(&p.Page, clock(e.now))
+	}
+	// It will gain the price, as all do: who waits longer is first.
+	return at, p.keyed * (1 - .01*at/never)
+}
+
+// turn visits a page, unless what was learned since it got its place says that it is too soon.
+func (e *engine) turn(i int) {
+	p := &e.pages[i]
+	s := &e.sites[e.World.Pages[i].Site]
+	if e.looks() || s.hasManifest || e.rule.price() > 1.02*p.keyed {
+		if at, rank := e.due(i); at > e.now+1e-3 {
+			e.put(frontier.PageID(i)+1, e.look(i, at, true), rank)
+			return
+		}
+	}
+	e.visit(i, p, s)
+	e.place(i)
+}
+
+func (e *engine) visit(i int, p *page, s *site) {
+	is := &e.World.Pages[i]
+	p.truth.until(e.now)
+	changed := p.truth.wrong <= e.now
+	cost, bytes := e.costs.Header, HeaderSize
+	if changed {
+		cost += e.costs.Body * is.units()
+		bytes += is.units() * PageSize
+		e.ledger.wrong(is.Weight, p.truth.wrong, e.now)
+		p.truth.wrong = math.Inf(1)
+	}
+	e.pay(cost, bytes)
+	if e.now >= e.From {
+		e.visits++
+		if !changed {
+			e.wasted++
+		}
+	}
+	var modified time.Time
+	if s.Dated {
+		modified = clock(p.truth.newest)
+	}
+	at := clock(e.now)
+	if e.Policy.Known {
+		p.History = fresh.History{First: at, Last: at, Visits: 1}
+	} else {
+		e.judge(int32(i), s, changed)
+		p.History = p.History.Visit(at, changed, modified)
+	}
+	p.told, p.listened = false, e.now
+	if e.Watch != nil {
+		e.Watch(Event{At: e.now, Kind: Visited, Page: i, Site: is.Site, Changed: changed, Cost: cost})
+	}
+}
+
+func (e *engine) pay(cost, bytes float64) {
+	e.purse.Spend(cost)
+	e.ledger.spent(e.now, cost)
+	if e.now >= e.From {
+		e.bytes += bytes
+	}
+}
+
+// plan makes a plan, and finds all places anew, unless they will be looked at in time.
+func (e *engine) plan() {
+	e.r.Replans++
+	next := e.rule.plan()
+	e.replan = e.now + next
+	for i := range e.pages {
+		if e.now < 3 || !e.looks() {
+			e.place(i)
+		}
+	}
+	for s := range e.sites {
+		if e.sites[s].hasManifest {
+			e.placeManifest(s)
+		}
+	}
+	if e.Watch != nil {
+		e.Watch(Event{At: e.now, Kind: Planned, Page: -1, Site: -1})
+	}
+}
+
+func (e *engine) result() *Result {
+	r, n := &e.r, float64(len(e.pages))
+	r.World, r.Policy, r.Pages = e.World.Name, e.Policy.Name, len(e.pages)
+	r.Budget, r.Days, r.From, r.Seed = e.Budget, e.Days, e.From, e.Seed
+	e.ledger.score(r)
+	part := n * (e.Days - e.From)
+	r.Visits, r.Wasted, r.Polls = float64(e.visits)/part, float64(e.wasted)/part, float64(e.polls)/part
+	r.Requests, r.Notices, r.Bytes = r.Visits+r.Polls, float64(e.notices)/part, e.bytes/part
+	r.Price = e.rule.price()
+	r.Expected.Fresh, r.Expected.Age = e.rule.expected()
+	if e.Run.Bound {
+		l := Listening{Manifest: !e.Policy.Deaf, Push: !e.Policy.Deaf}
+		r.Bound = WebBound(e.World, e.Policy.Objective, e.Costs, e.Budget, l)
+	}
+	return r
+}

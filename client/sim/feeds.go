@@ -1,0 +1,440 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/parleyweb/parley/client/poll"
+)
+
+// A FeedWorld is a set of feeds, and when their items come. It is not changed by
+// a run, and many may share it.
+type FeedWorld struct {
+	Name  string
+	Start time.Time
+	Days  float64
+	Feeds []Feed
+}
+
+// A Feed is one of them.
+type Feed struct {
+	Name   string
+	Window int         // how many items it lists, the newest; 0: all that ever came
+	Weight float64     // of an item; 0 means 1
+	Rates  *poll.Rates // by which its items come; nil: nobody knows
+	Items  []float64   // when they came, in order, in days from the start
+}
+
+func (f *Feed) weight() float64 {
+	if f.Weight > 0 {
+		return f.Weight
+	}
+	return 1
+}
+
+// A FeedWeb is a synthetic set of feeds: rates lognormal, with peaks at some hours of the day. The zero
+// value is the 460 feeds of advaRSS's experiment as freshness.md has them.
+type FeedWeb struct {
+	Feeds  int     // 0 means 460
+	Mean   float64 // items a day, of each feed; 0 means 11.6
+	Sigma  float64 // of the rates' logarithm; 0 means 1.5
+	Window int     // 0 means 15 items, negative all
+	Days   float64 // 0 means 56
+	Weekly bool    // working days and weekends differ
+	Seed   uint64
+}
+
+func (w FeedWeb) withDefaults() FeedWeb {
+	if w.Feeds <= 0 {
+		w.Feeds = 460
+	}
+	if !(w.Mean > 0) {
+		w.Mean = 11.6
+	}
+	if !(w.Sigma > 0) {
+		w.Sigma = 1.5
+	}
+	if w.Window == 0 {
+		w.Window = 15
+	}
+	w.Window = max(w.Window, 0)
+	if !(w.Days > 0) {
+		w.Days = 56
+	}
+	return w
+}
+
+// feedStart is a Monday.
+var feedStart = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// World makes the feeds. Their rates together are what the web says, exactly.
+func (w FeedWeb) World() *FeedWorld {
+	w = w.withDefaults()
+	rng := rand.New(rand.NewPCG(w.Seed, 0xfeed))
+	world := &FeedWorld{Name: "feeds", Start: feedStart, Days: w.Days, Feeds: make([]Feed, w.Feeds)}
+	if w.Weekly {
+		world.Name = "feeds-weekly"
+	}
+	mean, sum := make([]float64, w.Feeds), 0.
+	for i := range mean {
+		mean[i] = math.Exp(w.Sigma * rng.NormFloat64())
+		sum += mean[i]
+	}
+	for i := range world.Feeds {
+		rate := feedPattern(rng, w.Weekly)
+		all := 0.
+		for _, x := range rate {
+			all += x
+		}
+		for h := range rate {
+			rate[h] *= mean[i] / sum * w.Mean * float64(w.Feeds) * poll.Hours / all
+		}
+		world.Feeds[i] = Feed{Name: fmt.Sprint(i), Window: w.Window, Rates: poll.NewRates(&rate)}
+	}
+	for i := range world.Feeds {
+		world.Feeds[i].Items = arrivals(rng, world.Feeds[i].Rates, w.Days)
+	}
+	return world
+}
+
+// feedPattern is the shape of a feed's week: one or two peaks a day upon a low
+// ground, as in figure 2 of advaRSS: 30 % of a day's items between 11 and 14 h, 2 % from 1 to 6 h.
+func feedPattern(rng *rand.Rand, weekly bool) (rate [poll.Hours]float64) {
+	type peak struct{ at, width, height float64 }
+	peaks := []peak{{24 * rng.Float64(), 1.5 + 2.5*rng.Float64(), 1}}
+	if rng.Float64() < .5 {
+		peaks = append(peaks, peak{24 * rng.Float64(), 1.5 + 2.5*rng.Float64(), .3 + .7*rng.Float64()})
+	}
+	ground := .02 + .13*rng.Float64()
+	weekend := 1.
+	if weekly {
+		weekend = .1 + .6*rng.Float64()
+	}
+	for h := range rate {
+		x := ground
+		for _, p := range peaks {
+			d := math.Abs(float64(h%24) + .5 - p.at)
+			d = min(d, 24-d) / p.width
+			x += p.height * math.Exp(-d*d/2)
+		}
+		if h/24 >= 5 {
+			x *= weekend
+		}
+		rate[h] = x
+	}
+	return rate
+}
+
+// arrivals draws the items of a feed: a Poisson process, hour by hour.
+func arrivals(rng *rand.Rand, r *poll.Rates, days float64) (items []float64) {
+	mass, t := rng.ExpFloat64(), 0.
+	for h := 0; t < days; h++ {
+		end := min(float64(h+1)/24, days)
+		rate := r.Hour(h % poll.Hours)
+		for rate*(end-t) >= mass {
+			t += mass / rate
+			items = append(items, t)
+			mass = rng.ExpFloat64()
+		}
+		mass -= rate * (end - t)
+		t = end
+	}
+	return items
+}
+
+// A FeedRun is a policy in a world of feeds. In every slot it may poll, at the end of it.
+type FeedRun struct {
+	*FeedWorld
+	Policy poll.Policy
+
+	// Polls of all feeds in a slot. 0: the policy takes what it wants.
+	Polls float64
+
+	// Priced: a source is asked when the policy says at a price that is such that
+	// it comes to Polls on average. Otherwise those that rank highest are
+	// asked, Polls of them in each slot.
+	Priced bool
+
+	Known bool // the policy is told the true rates
+	Even  bool // it is told the true rates, but not how they change by the hour
+	Dated bool // items have a credible date
+
+	Slot time.Duration // 0 means 10 minutes
+	From float64       // the day from which on is scored; before, it learns
+	Seed uint64
+}
+
+// A FeedResult is what came of it. Delay is from publication to the poll after
+// it, also of items that were lost, weighted as the feeds are; by Little's law it is Total pending by items a minute.
+type FeedResult struct {
+	World, Policy string
+	Polls         float64 // in a slot
+	PerDay        float64 // of each feed
+	Fruitful      float64 // share of polls that brought anything
+	Items         int
+	Delay         float64 // minutes, mean of all items
+	WorstDelay    float64 // minutes, mean over feeds of the longest
+	Pending       float64 // in the feed with most, mean over slots
+	Total         float64 // pending in all feeds, mean over slots
+	Lost          float64 // share of items
+	Bound         float64 // minutes: the least Delay at these Polls for whoever knows the rates: LeastFeedDelay
+	Foreseen      float64 // minutes: and, where no rates are known, for whoever knows when every item comes: LeastSeenDelay; else NaN
+}
+
+// feedState is one feed in a run.
+type feedState struct {
+	*Feed
+	rec       poll.Record
+	src       poll.Source
+	published int // items by now
+	fetched   int // of them known
+	next      time.Time
+	worst     float64
+	rank      float64
+}
+
+// SimulateFeeds lets a run happen.
+func SimulateFeeds(ctx context.Context, run FeedRun) (*FeedResult, error) {
+	if run.Slot <= 0 {
+		run.Slot = 10 * time.Minute
+	}
+	if run.FeedWorld == nil || len(run.Feeds) == 0 || !(run.Days > run.From) || run.Policy == nil || !(run.Polls >= 0) {
+		return nil, fmt.Errorf("simulate feeds: no feeds, no policy or no time to score")
+	}
+	s := newFeedSim(&run)
+	for slot := 1; slot <= s.slots; slot++ {
+		if slot%s.perDay == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("simulate feeds: %w", err)
+			}
+		}
+		s.step(slot)
+	}
+	return s.result(), nil
+}
+
+type feedSim struct {
+	*FeedRun
+	feeds         []feedState
+	order         []*feedState
+	slots, perDay int
+	slot          float64 // in days
+	keep          poll.Schedule
+	credit        float64
+	price         feedPrice
+	out           FeedResult
+	asked, scored int
+	delay, fruit  float64 // item-days, polls
+}
+
+func newFeedSim(run *FeedRun) *feedSim {
+	s := &feedSim{FeedRun: run, feeds: make([]feedState, len(run.Feeds)), slot: run.Slot.Hours() / 24,
+		keep: poll.Schedule{Policy: run.Policy, Shortest: run.Slot}}
+	s.slots = int(run.Days/s.slot + 1e-6)
+	s.perDay = max(1, int(1/s.slot))
+	s.out = FeedResult{World: run.Name, Policy: run.Policy.Name()}
+	rng := rand.New(rand.NewPCG(run.Seed, 0xfeed))
+	for i := range s.feeds {
+		f := &s.feeds[i]
+		f.Feed = &run.Feeds[i]
+		f.rec.Training = poll.NewTraining(int(rng.Uint32() & 3))
+		f.next = run.Start.Add(time.Duration(f.rec.Training.ToE+1) * run.Slot)
+		f.src = poll.Source{Record: &f.rec, Weight: f.Weight, Rates: run.rates(f)}
+	}
+	s.order = make([]*feedState, 0, len(s.feeds))
+	s.replan()
+	return s
+}
+
+// rates are what the policy goes by.
+func (run *FeedRun) rates(f *feedState) *poll.Rates {
+	switch {
+	case f.Rates != nil && run.Even:
+		return poll.Flat(f.Rates.Mean())
+	case f.Rates != nil && run.Known:
+		return f.Rates
+	}
+	r := f.rec.Rates()
+	if run.Even {
+		r = poll.Flat(r.Mean())
+	}
+	return r
+}
+
+// step is one slot, at whose end polls take place.
+func (s *feedSim) step(slot int) {
+	day := float64(slot) * s.slot
+	now := s.Start.Add(time.Duration(slot) * s.Slot)
+	most, total := 0, 0
+	for i := range s.feeds {
+		f := &s.feeds[i]
+		for f.published < len(f.Items) && f.Items[f.published] <= day {
+			f.published++
+		}
+		n := f.published - f.fetched
+		most, total = max(most, n), total+n
+	}
+	if day > s.From {
+		s.scored++
+		s.out.Pending += float64(most)
+		s.out.Total += float64(total)
+	}
+	for _, f := range s.choose(now) {
+		s.ask(f, day, now)
+	}
+	if slot%s.perDay == 0 {
+		s.price.trim(s.Polls * float64(s.perDay))
+		s.replan()
+	}
+}
+
+// choose returns the feeds that are asked at the end of a slot.
+func (s *feedSim) choose(now time.Time) []*feedState {
+	s.order = s.order[:0]
+	if s.Polls == 0 || s.Priced {
+		for i := range s.feeds {
+			if f := &s.feeds[i]; !f.next.After(now) {
+				s.order = append(s.order, f)
+			}
+		}
+		return s.order
+	}
+	s.credit += s.Polls
+	k := min(int(s.credit+1e-9), len(s.feeds))
+	s.credit -= float64(k)
+	for i := range s.feeds {
+		f := &s.feeds[i]
+		if f.rank = s.keep.Rank(&f.src, now); f.rank > 0 {
+			s.order = append(s.order, f)
+		}
+	}
+	slices.SortStableFunc(s.order, func(a, b *feedState) int {
+		switch {
+		case a.rank > b.rank:
+			return -1
+		case a.rank < b.rank:
+			return 1
+		}
+		return 0
+	})
+	return s.order[:min(k, len(s.order))]
+}
+
+// ask polls a feed.
+func (s *feedSim) ask(f *feedState, day float64, now time.Time) {
+	fresh := f.Items[f.fetched:f.published]
+	p := poll.Poll{At: now, New: len(fresh), Window: f.Window}
+	if f.rec.Polls == 0 { // whatever it listed before the run is unknown
+		p.New = 0
+	}
+	lost := 0
+	if f.Window > 0 && len(fresh) > f.Window {
+		lost = len(fresh) - f.Window
+		p.New = f.Window
+	}
+	if s.Dated && f.rec.Polls > 0 {
+		for _, t := range fresh[lost:] {
+			p.Dates = append(p.Dates, s.Start.Add(time.Duration(t*24*float64(time.Hour))))
+		}
+	}
+	s.price.polls++
+	if day > s.From {
+		s.asked++
+		if len(fresh) > 0 {
+			s.fruit++
+		}
+		s.out.Lost += float64(lost)
+	}
+	s.score(f, fresh, day)
+	f.fetched = f.published
+	f.rec = f.rec.Poll(p)
+	f.src.Rates = s.rates(f)
+	f.next = s.keep.Next(&f.src, s.price.now(), now)
+}
+
+// score adds the delay of items, as far as it lies in the time that is scored.
+func (s *feedSim) score(f *feedState, items []float64, day float64) {
+	for _, t := range items {
+		if day <= s.From {
+			return
+		}
+		s.delay += (day - max(t, s.From)) * f.weight()
+		if t > s.From {
+			f.worst = max(f.worst, day-t)
+		}
+	}
+}
+
+func (s *feedSim) result() *FeedResult {
+	r := &s.out
+	end := float64(s.slots) * s.slot
+	feeds, items := 0., 0.
+	for i := range s.feeds {
+		f := &s.feeds[i]
+		s.score(f, f.Items[f.fetched:f.published], end)
+		for _, t := range f.Items[:f.published] {
+			if t > s.From {
+				r.Items++
+				items += f.weight()
+			}
+		}
+		if f.worst > 0 {
+			r.WorstDelay += f.worst
+			feeds++
+		}
+	}
+	n := float64(s.scored)
+	r.WorstDelay *= 24 * 60 / max(1, feeds)
+	if items > 0 {
+		r.Delay = s.delay * 24 * 60 / items
+	}
+	r.Pending, r.Total, r.Lost = r.Pending/n, r.Total/n, r.Lost/max(1, float64(r.Items))
+	r.Polls = float64(s.asked) / n
+	r.PerDay = r.Polls / s.slot / float64(len(s.feeds))
+	r.Fruitful = s.fruit / max(1, float64(s.asked))
+	r.Bound = s.LeastFeedDelay(s.From, s.slot, r.Polls).Delay
+	r.Foreseen = math.NaN()
+	if slices.ContainsFunc(s.Feeds, func(f Feed) bool { return f.Rates == nil }) {
+		r.Foreseen = s.LeastSeenDelay(s.From, s.slot, r.Polls).Delay
+	}
+	return r
+}
+
+// A feedPrice is the price of a poll: as planned from the rates, and trimmed by what was really asked.
+type feedPrice struct {
+	planned, factor float64
+	polls           int // since the last trim
+}
+
+func (p *feedPrice) now() float64 { return p.planned * p.factor }
+
+// trim corrects the price after a day. The polls that it buys go by its square root; and a
+// week must be known before it is corrected by much.
+func (p *feedPrice) trim(target float64) {
+	if target > 0 {
+		p.factor *= math.Pow(min(max(float64(p.polls)/target, .5), 2), .5)
+		p.factor = min(max(p.factor, .01), 100)
+	}
+	p.polls = 0
+}
+
+// replan sets the price: of a constant rate r, polls are worth it every sqrt(2 price / r).
+func (s *feedSim) replan() {
+	if s.price.factor == 0 {
+		s.price.factor = 1
+	}
+	if s.Polls == 0 {
+		return
+	}
+	sum := 0.
+	for i := range s.feeds {
+		f := &s.feeds[i]
+		sum += math.Sqrt(f.src.Rates.Mean() * f.weight() / 2)
+	}
+	rate := s.Polls / s.slot
+	s.price.planned = sum * sum / (rate * rate)
+}

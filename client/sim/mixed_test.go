@@ -1,0 +1,56 @@
+package sim_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/parleyweb/parley/client/sim"
+)
+
+// The more sites cooperate the better, the more important ones the better, and push is better
+// than manifests; with everybody it is what the bound for that says.
+func TestMixedWebs(t *testing.T) {
+	w := sim.Web{Pages: 600, Sites: 100}.World()
+	const budget = .1
+	table := sim.MixedTable(w, []float64{budget}, 1)
+	if len(table) != 16 {
+		t.Fatalf("%d lines, want 16", len(table))
+	}
+	at := map[string]sim.Mixed{}
+	for i, m := range table {
+		if m.Fresh[0] < m.Poll[0]-1e-9 || m.Needs[0] > 1+1e-9 || m.Needs[0] <= 0 {
+			t.Errorf("%+v: worse than polling", m)
+		}
+		if i%4 > 0 { // a larger share of the same kind
+			if less := table[i-1]; m.Fresh[0] < less.Fresh[0]-1e-9 || m.Needs[0] > less.Needs[0]+.004 || m.Under < less.Under {
+				t.Errorf("%+v is worse than fewer sites: %+v", m, less)
+			}
+		}
+		if m.Most {
+			at[m.How+" most"] = m
+			if any := table[i-4]; m.Under < any.Under-1e-9 || m.Fresh[0] < any.Fresh[0]-1e-9 {
+				t.Errorf("the most important sites %+v, any %+v", m, any)
+			}
+		}
+	}
+	for i := range 8 {
+		if push, manifest := table[i], table[i+8]; push.Fresh[0] < manifest.Fresh[0]-1e-9 {
+			t.Errorf("push %+v, manifest %+v", push, manifest)
+		}
+	}
+	if want := sim.PushBound(w, freshness, sim.Costs{}, budget).Fresh; math.Abs(table[3].Fresh[0]-want) > 1e-9 {
+		t.Errorf("all sites push: %v, want %v", table[3].Fresh[0], want)
+	}
+}
+
+// A policy that learns has nearly all that the few sites that speak are worth.
+func TestMixedWebLearned(t *testing.T) {
+	w := sim.Web{Pages: 500, Sites: 40}.World().Some(.1, true, sim.Site{Push: true}, 1)
+	best := sim.WebBound(w, freshness, sim.Costs{}, .1, sim.Listening{Push: true}).Fresh
+	poll := sim.PollBound(w, freshness, sim.Costs{}, .1).Fresh
+	got := simulated(t, w, "freshness", .1, 150, 60).Fresh
+	t.Logf("a tenth of the sites pushes: %.4f of %.4f at most; polling %.4f at most", got, best, poll)
+	if got < .985*best || got < poll {
+		t.Errorf("freshness %.4f, want 98.5 %% of %.4f and more than polling's %.4f", got, best, poll)
+	}
+}

@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/parleyweb/parley/client/fresh"
+)
+
+// A Rule is how a policy chooses.
+type Rule string
+
+// The rules that there are.
+const (
+	Uniform      Rule = "uniform"      // every page in turn
+	Proportional Rule = "proportional" // as often as it changes, times a constant
+	Importance   Rule = "importance"   // in proportion to its weight
+	Thesis       Rule = "thesis"       // fresh.Thesis: profit above a threshold
+	Priced       Rule = "priced"       // fresh.Priced: the index above a price
+	Plugged      Rule = "plugged"      // the index at the thesis's estimate of the rate, as if that were true
+
+	// What is told is fetched, in one of three orders, and nothing else.
+	Trusting       Rule = "trusting"        // first told, first fetched
+	TrustingWeight Rule = "trusting-weight" // the most important first
+	TrustingGain   Rule = "trusting-gain"   // by mu/D: importance by rate of change
+)
+
+// A Policy is what a run does, and how much it may know.
+type Policy struct {
+	Name      string
+	Rule      Rule
+	Objective fresh.Objective // of Priced and Plugged
+
+	Known bool // it is told the true rates, and how well the sites tell; the rules before Thesis always are
+	Deaf  bool // it ignores manifests and pushes
+	Daily bool // Thesis: no page more than once a day (V13)
+
+	// Timer is the interval at which manifests are polled, in days. 0 means that the price decides.
+	Timer float64
+}
+
+// Policies returns all that have a name, in the order of the tables.
+func Policies() []Policy {
+	freshness, harmonic, age := fresh.Objective{Fresh: 1}, fresh.Objective{Harmonic: 1}, fresh.Objective{Age: 1}
+	list := []Policy{
+		{Name: "uniform", Rule: Uniform, Deaf: true},
+		{Name: "proportional", Rule: Proportional, Deaf: true},
+		{Name: "importance", Rule: Importance, Deaf: true},
+		{Name: "thesis", Rule: Thesis, Known: true, Deaf: true},
+		{Name: "thesis-daily", Rule: Thesis, Known: true, Deaf: true, Daily: true},
+		{Name: "thesis-learned", Rule: Thesis, Deaf: true, Daily: true},
+		{Name: "thesis-rate", Rule: Plugged, Objective: freshness, Deaf: true},
+	}
+	for _, o := range []struct {
+		name string
+		fresh.Objective
+	}{{"freshness", freshness}, {"harmonic", harmonic}, {"age", age}} {
+		list = append(list,
+			Policy{Name: o.name, Rule: Priced, Objective: o.Objective},
+			Policy{Name: o.name + "-known", Rule: Priced, Objective: o.Objective, Known: true},
+			Policy{Name: o.name + "-deaf", Rule: Priced, Objective: o.Objective, Deaf: true},
+			Policy{Name: o.name + "-known-deaf", Rule: Priced, Objective: o.Objective, Known: true, Deaf: true})
+	}
+	return append(list,
+		Policy{Name: "manifest-daily", Rule: Priced, Objective: freshness, Known: true, Timer: 1},
+		Policy{Name: "manifest-6h", Rule: Priced, Objective: freshness, Known: true, Timer: .25},
+		Policy{Name: "fifo", Rule: Trusting, Known: true},
+		Policy{Name: "trust-importance", Rule: TrustingWeight, Known: true},
+		Policy{Name: "trust-gain", Rule: TrustingGain, Known: true})
+}
+
+// NamedPolicy returns the policy with a name.
+func NamedPolicy(name string) (Policy, error) {
+	var names []string
+	for _, p := range Policies() {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return Policy{}, fmt.Errorf("policy %q: there is none, but %s", name, strings.Join(names, ", "))
+}
+
+// MustPolicy is NamedPolicy for names that are constants; it panics for others.
+func MustPolicy(name string) Policy {
+	p, err := NamedPolicy(name)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}

@@ -1,0 +1,253 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"github.com/parleyweb/parley/client/fresh"
+)
+
+// again is in how many days a plan is made anew: to learn as much more of pages takes
+// as long as it took before.
+func again(now float64) float64 { return max(1, now/8) }
+
+// profit is the thesis's own policy, with the threshold that its budget allows.
+type profit struct {
+	plainRule
+	*engine
+	thesis    fresh.Thesis
+	threshold float64
+}
+
+func (r *profit) price() float64 { return r.threshold }
+
+func (r *profit) plan() float64 {
+	r.thesis = fresh.Thesis{Periods: fresh.Periods{Page: -1}, MaxPeriod: -1}
+	shortest := 0.
+	if r.Policy.Daily {
+		r.thesis.Periods.Page, shortest = day, 1
+	}
+	if r.Policy.Known {
+		r.threshold = priceOf(len(r.pages), r.Budget, func(i int, price float64) float64 {
+			return profitInterval(&r.World.Pages[i], price, shortest)
+		})
+		return math.Inf(1)
+	}
+	r.thesis.MaxPeriod = 0 // what was never seen to change would not be seen again
+	r.threshold = priceOf(len(r.pages), r.Budget, func(i int, price float64) float64 {
+		p, t := &r.pages[i].Page, r.thesis
+		t.Threshold = price
+		return float64(t.Next(p, start).Sub(p.Last)) / float64(day)
+	})
+	return again(r.now)
+}
+
+func (r *profit) policy(i int) fresh.Policy {
+	r.thesis.Threshold = r.threshold * r.purse.Factor()
+	if r.Policy.Known {
+		r.thesis.Prior = r.World.Pages[i].Rate
+	}
+	return &r.thesis
+}
+
+// oracle is the index at the true rates, told or not.
+type oracle struct {
+	*engine
+	base   float64   // the price
+	every  []float64 // of manifests, in days
+	alone  []bool    // sites whose pages are polled in spite of their manifest
+	shapes shapes
+	at     int
+	bounds outcome
+}
+
+func newOracle(e *engine) *oracle { return &oracle{engine: e, shapes: shapes{}} }
+
+func (r *oracle) plan() float64 {
+	parts, lists := webParts(r.World, plain(r.Policy.Objective), r.costs, Listening{Manifest: !r.Policy.Deaf, Push: !r.Policy.Deaf})
+	budget := r.Budget * float64(len(r.pages))
+	r.every, r.alone = make([]float64, len(r.sites)), make([]bool, len(r.sites))
+	if r.Policy.Timer > 0 {
+		for s, l := range lists {
+			if r.every[s] = math.Inf(1); l != nil {
+				r.every[s] = r.Policy.Timer
+				l.timer = r.Policy.Timer
+			}
+		}
+	}
+	r.base, r.bounds = solve(parts, budget)
+	if r.Policy.Timer > 0 {
+		return math.Inf(1)
+	}
+	for s, l := range lists {
+		r.every[s] = math.Inf(1)
+		if l != nil {
+			if every, ok := l.choice(r.base); ok {
+				r.every[s] = every
+			} else {
+				r.alone[s] = true
+			}
+		}
+	}
+	return math.Inf(1)
+}
+
+func (r *oracle) price() float64                     { return r.base * r.purse.Factor() }
+func (r *oracle) interval(s int) float64             { return r.every[s] }
+func (r *oracle) expected() (freshness, age float64) { return r.bounds.fresh, r.bounds.age }
+func (r *oracle) policy(i int) fresh.Policy          { r.at = i; return r }
+func (r *oracle) Name() string                       { return "known" }
+func (r *oracle) page() (*Page, *site)               { p := &r.World.Pages[r.at]; return p, &r.sites[p.Site] }
+func (r *oracle) Profit(p *fresh.Page, _ time.Time) float64 {
+	is, _ := r.page()
+	if is.Rate == 0 {
+		return 0
+	}
+	if p.Notices > 0 {
+		return is.Weight / is.Rate
+	}
+	return r.price()
+}
+
+// Next implements fresh.Policy.
+func (r *oracle) Next(p *fresh.Page, _ time.Time) time.Time {
+	is, s := r.page()
+	if is.Rate == 0 || is.Weight == 0 {
+		return clock(never)
+	}
+	o := plain(r.Policy.Objective)
+	polled := newPolled(is, o, r.costs)
+	switch {
+	case s.known.Tells && !s.perfect():
+		if n, ok := r.shapes.newNoisy(polled, s.Site).(*noisy); ok {
+			return clock(daysAt(p.Last) + max(0, n.level(r.price())-n.beta*float64(p.Notices)))
+		}
+	case s.known.Tells, s.hasManifest && !r.alone[is.Site]:
+		told := pushed{*polled}
+		if p.Notices == 0 {
+			return clock(never)
+		}
+		return clock(daysAt(p.Noticed) + told.wait(r.price()))
+	}
+	return clock(daysAt(p.Last) + r.due(is, polled))
+}
+
+// due is the age at which a page is visited that nobody tells of, by the crawler's own formula where it has one.
+func (r *oracle) due(is *Page, p *polled) float64 {
+	if p.body > 0 {
+		return p.interval(r.price())
+	}
+	return r.Policy.Objective.AgeAtRate(is.Rate, r.price()*p.header/is.Weight)
+}
+
+// plugged is the index at an estimate of the rate, as if that were the truth.
+type plugged struct {
+	*engine
+	base   float64
+	bounds outcome
+	at     int
+}
+
+func (r *plugged) plan() float64 {
+	parts := make([]part, len(r.pages))
+	for i := range parts {
+		parts[i] = r.polled(i)
+	}
+	r.base, r.bounds = solve(parts, r.Budget*float64(len(parts)))
+	return again(r.now)
+}
+
+// polled is a page with the rate that the thesis estimates. One that was never seen to change
+// has that of half a change in all the time that it was looked at, or it would never be looked at again.
+func (r *plugged) polled(i int) *polled {
+	is := r.World.Pages[i]
+	h := &r.pages[i].History
+	if is.Rate = fresh.Rate(*h); is.Rate == 0 {
+		is.Rate = .5 / max(1, daysAt(h.Last)-daysAt(h.First))
+	}
+	return newPolled(&is, plain(r.Policy.Objective), r.costs)
+}
+
+func (r *plugged) price() float64                        { return r.base * r.purse.Factor() }
+func (r *plugged) interval(int) float64                  { return math.Inf(1) }
+func (r *plugged) expected() (freshness, age float64)    { return r.bounds.fresh, r.bounds.age }
+func (r *plugged) policy(i int) fresh.Policy             { r.at = i; return r }
+func (r *plugged) Name() string                          { return "plugged" }
+func (r *plugged) Profit(*fresh.Page, time.Time) float64 { return r.price() }
+
+// Next implements fresh.Policy.
+func (r *plugged) Next(p *fresh.Page, _ time.Time) time.Time {
+	return clock(daysAt(p.Last) + min(r.polled(r.at).interval(r.price()), longest))
+}
+
+// longest is after how many days a policy that learns looks at a page in any case. A visit a
+// year would be most of a small budget, and what is not known makes a page worth one by itself.
+const longest = never
+
+// learning is the crawler's own policy: nothing is known at the start.
+type learning struct {
+	*engine
+	priced fresh.Priced
+	made   fresh.Plan
+	pools  []fresh.Pool // of the sites, anew in each plan
+	every  []float64    // of manifests, in days
+}
+
+func newLearning(e *engine) *learning {
+	return &learning{engine: e, every: make([]float64, len(e.sites)),
+		priced: fresh.Priced{Objective: e.Policy.Objective, Costs: e.costs, Longest: longest * day}}
+}
+
+// plan looks at every page once, and learns on the way what pages are like.
+func (r *learning) plan() float64 {
+	planner := fresh.Planner{Objective: r.Policy.Objective, Costs: r.costs, Budget: r.Budget * float64(len(r.pages)), Longest: r.priced.Longest}
+	curves := make([]fresh.SiteCurve, len(r.sites))
+	r.pools = make([]fresh.Pool, len(r.sites))
+	r.learnManifests()
+	for i := range r.sites {
+		s := &r.sites[i]
+		planner.Pool = &r.pools[i]
+		if !s.hasManifest {
+			for _, p := range s.pages {
+				planner.Add(&r.pages[p].Page)
+			}
+			continue
+		}
+		demand := planner.Site(fresh.SiteTerms{Manifest: true, Precision: s.known.Signal.Precision(), Recall: r.manifestRecall(&s.known.Signal)})
+		for _, p := range s.pages {
+			r.listen(&r.pages[p], s.polled)
+			demand.Add(&r.pages[p].Page)
+		}
+		curves[i] = demand.Close()
+	}
+	r.made = planner.Plan()
+	for i := range r.every {
+		if r.every[i] = curves[i].Every(r.made.Price); r.Policy.Timer > 0 {
+			r.every[i] = r.Policy.Timer
+		}
+	}
+	r.learn()
+	return again(r.now)
+}
+
+// learn sets the priors: that of a site is what its pages are like, beside what all are
+// like as far as it has few.
+func (r *learning) learn() {
+	const web, site = 10, 50 // pages that what was believed before counts for
+	var all fresh.Pool
+	for i := range r.pools {
+		all.Merge(&r.pools[i])
+	}
+	base := all.Prior(fresh.Prior{}, web)
+	for i := range r.sites {
+		r.sites[i].known.Prior = r.pools[i].Prior(base, site)
+	}
+}
+
+func (r *learning) price() float64                     { return r.made.Price * r.purse.Factor() }
+func (r *learning) interval(s int) float64             { return r.every[s] }
+func (r *learning) expected() (freshness, age float64) { return r.made.Freshness, r.made.Age }
+func (r *learning) policy(int) fresh.Policy {
+	r.priced.Price = r.price()
+	return &r.priced
+}

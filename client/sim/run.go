@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// A Run is a policy with a budget in a world, for a time. It has a copy of
+// every page at the start, of which nothing is known but that it is right.
+type Run struct {
+	World  *World
+	Policy Policy
+	Budget float64 // units of cost, of each page a day
+	Days   float64 // how long; 0 means 120
+	From   float64 // the day from which on it counts, a whole number; what comes before is for learning
+	Seed   uint64  // of what happens; the same for all policies that are compared
+	Costs  Costs   // what a unit buys; the zero value counts requests
+
+	// Bound asks for the bound beside the score, which may take longer than the run.
+	Bound bool
+
+	// Watch, if not nil, is called for everything that happens, in order.
+	Watch func(Event)
+}
+
+// An Event is something that happened in a run.
+type Event struct {
+	At      float64 // days
+	Kind    EventKind
+	Page    int  // index in World.Pages; -1 of a manifest
+	Site    int  // index in World.Sites
+	Changed bool // a visit found another content
+	Cost    float64
+}
+
+// An EventKind says what happened.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	Visited EventKind = iota
+	Polled            // a manifest
+	Told              // a notice came, or a manifest named the page
+	Planned           // a new price
+)
+
+func (r *Run) check() error {
+	if r.World == nil {
+		return fmt.Errorf("no world")
+	}
+	if err := r.World.Check(); err != nil {
+		return err
+	}
+	if r.Days == 0 {
+		r.Days = 120
+	}
+	switch {
+	case !(r.Budget > 0) || r.Budget > fastest:
+		return fmt.Errorf("budget %v: not between 0 and %d a page and day", r.Budget, fastest)
+	case !(r.Days > 0) || r.Days > 36_500:
+		return fmt.Errorf("%v days: not between 0 and 100 years", r.Days)
+	case !(r.From >= 0) || r.From >= r.Days:
+		return fmt.Errorf("from day %v: not within %v days", r.From, r.Days)
+	}
+	r.From = math.Floor(r.From)
+	return nil
+}
+
+// Simulate runs r. It fails if r makes no sense, or with what the context says.
+func Simulate(ctx context.Context, r Run) (*Result, error) {
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("simulate %s: %w", r.Policy.Name, err)
+	}
+	e, err := newEngine(&r)
+	if err == nil {
+		err = e.run(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("simulate %s: %w", r.Policy.Name, err)
+	}
+	return e.result(), nil
+}

@@ -1,0 +1,179 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+)
+
+// A World is a set of sites and of their pages. It says what is true; a policy
+// learns of it only by visits and by what the sites say. It is not changed by a
+// run, and many may share it.
+type World struct {
+	Name  string
+	Sites []Site
+	Pages []Page
+}
+
+// A Site is how a site speaks of its changes. The zero value says nothing.
+type Site struct {
+	Push     bool // tells of every change as it happens
+	Manifest bool // has a list of pages and their dates to poll
+	Format   Format
+	Dated    bool // answers with the true time of the last change
+
+	// Recall is the share of changes that it tells of, by whichever way, and
+	// Precision the share of what it tells, floods aside, that is true. 0 means 1, and
+	// a negative one means 0. A false notice names a page at random, in
+	// proportion to how often the pages change.
+	Recall, Precision float64
+
+	Lag   float64 // from a change to the time at which it is told, in days
+	Flood float64 // false notices of each page, a day
+}
+
+// Silent reports whether a site says nothing.
+func (s *Site) Silent() bool { return !s.Push && !s.Manifest }
+
+func (s *Site) recall() float64    { return share(s.Recall) }
+func (s *Site) precision() float64 { return share(s.Precision) }
+
+// perfect reports whether the site tells of all its changes, and nothing else.
+func (s *Site) perfect() bool { return s.recall() == 1 && s.precision() == 1 && !(s.Flood > 0) }
+
+// share reads a share of which 0 means all and a negative one none.
+func share(x float64) float64 {
+	switch {
+	case x == 0 || x != x:
+		return 1
+	case x < 0:
+		return 0
+	}
+	return min(x, 1)
+}
+
+// falsely is how many false notices a site tells of a page with a rate, a day.
+func (s *Site) falsely(rate float64) float64 {
+	nu := max(0, s.Flood)
+	if p := s.precision(); p < 1 {
+		nu += s.recall() * rate * (1 - p) / max(p, 1e-3)
+	}
+	return nu
+}
+
+// Format is how a manifest is sent, which matters if bytes are what is paid.
+type Format uint8
+
+// The formats of a manifest. A delta has only what has changed since it was asked for last.
+const (
+	Gzip Format = iota
+	Plain
+	Delta
+)
+
+// The sizes that were measured of manifests, of visits that find nothing new, and
+// of the page that is one unit of cost in bytes.
+const (
+	PlainEntry = 247. // bytes (thesis, 6.5.3)
+	GzipEntry  = 28.
+	HeaderSize = 434.
+	PageSize   = 20_000.
+)
+
+// A Page is one page.
+type Page struct {
+	Site   int     // index into World.Sites
+	Weight float64 // importance
+	Rate   float64 // true changes a day; with a Trace the mean of it
+
+	// Trace has the times of all changes, in order, in days from the start. Nil means that
+	// they are drawn: a Poisson process at Rate.
+	Trace []float64
+
+	Bytes float64 // length; 0 means PageSize
+}
+
+// Normalize makes the weights of all pages sum to 1; with no weight at all they are equal.
+func (w *World) Normalize() {
+	sum := 0.
+	for i := range w.Pages {
+		p := &w.Pages[i]
+		if !(p.Weight >= 0) || math.IsInf(p.Weight, 1) {
+			p.Weight = 0
+		}
+		sum += p.Weight
+	}
+	for i := range w.Pages {
+		if sum > 0 {
+			w.Pages[i].Weight /= sum
+		} else {
+			w.Pages[i].Weight = 1 / float64(len(w.Pages))
+		}
+	}
+}
+
+// Check says what is wrong with a world, if anything is.
+func (w *World) Check() error {
+	if len(w.Pages) == 0 {
+		return fmt.Errorf("world %s: no pages", w.Name)
+	}
+	sum := 0.
+	for i := range w.Pages {
+		p := &w.Pages[i]
+		switch {
+		case p.Site < 0 || p.Site >= len(w.Sites):
+			return fmt.Errorf("world %s: page %d: no site %d", w.Name, i, p.Site)
+		case !(p.Weight >= 0):
+			return fmt.Errorf("world %s: page %d: weight %v", w.Name, i, p.Weight)
+		case !(p.Rate >= 0) || p.Rate > fastest:
+			return fmt.Errorf("world %s: page %d: rate %v", w.Name, i, p.Rate)
+		}
+		last := math.Inf(-1)
+		for _, t := range p.Trace {
+			if !(t >= last) {
+				return fmt.Errorf("world %s: page %d: trace out of order at %v", w.Name, i, t)
+			}
+			last = t
+		}
+		sum += p.Weight
+	}
+	if math.Abs(sum-1) > 1e-6 {
+		return fmt.Errorf("world %s: weights sum to %v, not 1", w.Name, sum)
+	}
+	return nil
+}
+
+// fastest bounds what a world may do: a change in a minute and a half, of every page.
+const fastest = 1000
+
+// Changes is how many changes there are a day, of all pages.
+func (w *World) Changes() (rate float64) {
+	for i := range w.Pages {
+		rate += w.Pages[i].Rate
+	}
+	return rate
+}
+
+// All returns the same world with every site speaking in one way. The pages are shared.
+func (w *World) All(s Site) *World {
+	return w.Speaking(func(int) Site { return s })
+}
+
+// Speaking returns the same world with every site speaking as say says of its index.
+// The pages are shared.
+func (w *World) Speaking(say func(site int) Site) *World {
+	v := &World{Name: w.Name, Pages: w.Pages, Sites: make([]Site, len(w.Sites))}
+	for i := range v.Sites {
+		v.Sites[i] = say(i)
+	}
+	return v
+}
+
+// bySite returns the indices of every site's pages.
+func (w *World) bySite() [][]int32 {
+	of := make([][]int32, len(w.Sites))
+	for i := range w.Pages {
+		s := w.Pages[i].Site
+		of[s] = append(of[s], int32(i))
+	}
+	return of
+}

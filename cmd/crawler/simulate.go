@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/atomicfile"
+	"github.com/parleyweb/parley/internal/command"
+)
+
+func simulate() *command.Command {
+	return &command.Command{
+		Name:    "simulate",
+		Summary: "show how fresh copies can be, and how fresh policies keep them",
+		Usage:   "freshness|feeds|paper [options]",
+		Help: `
+The crawler's own policies, on webs that exist only in numbers. Beside each score
+stands the bound of that setting: what no policy can exceed.
+
+    crawler simulate freshness --world gamma --policy thesis,priced
+    crawler simulate feeds
+    crawler simulate paper
+
+The same options and seed give the same numbers on every machine.`,
+		Sub: []*command.Command{simulateFreshness(), simulateFeeds(), simulatePaper()},
+	}
+}
+
+// trial are the options that all simulations have.
+type trial struct {
+	seed, seeds int
+	data        string
+	asJSON      bool
+	chart       string
+}
+
+func (t *trial) define(fs *flag.FlagSet) {
+	fs.IntVar(&t.seed, "seed", 1, "draw everything from the number `N`")
+	fs.IntVar(&t.seeds, "seeds", 1, "run with `N` seeds, from that one on, and print mean and standard deviation")
+	fs.BoolVar(&t.asJSON, "json", false, "print it as JSON")
+	fs.StringVar(&t.chart, "chart", "", "write a page with charts to `FILE`, such as freshness.html")
+	t.defineData(fs)
+}
+
+func (t *trial) defineData(fs *flag.FlagSet) {
+	fs.StringVar(&t.data, "data", "", "`DIR` of recorded data, with the folders changes and feeds, for what really happened")
+}
+
+func (t *trial) check() error {
+	switch {
+	case t.seed < 0:
+		return command.Misusef("--seed %d: want 0 or more", t.seed)
+	case t.seeds < 1 || t.seeds > 1000:
+		return command.Misusef("--seeds %d: want 1 to 1000", t.seeds)
+	}
+	return nil
+}
+
+// folder is where recorded data of a kind are; "" if nobody said where.
+func (t *trial) folder(kind string) string {
+	if t.data == "" {
+		return ""
+	}
+	dir := filepath.Join(t.data, kind)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return ""
+	}
+	return dir
+}
+
+// made is the command that prints the same again.
+func made(name string, fs *flag.FlagSet) string {
+	var b strings.Builder
+	b.WriteString("crawler simulate " + name)
+	fs.VisitAll(func(f *flag.Flag) {
+		if v := f.Value.String(); v != f.DefValue && f.Name != "chart" && f.Name != "json" && f.Name != "config" && f.Name != "data" {
+			fmt.Fprintf(&b, " --%s %s", f.Name, v)
+		}
+	})
+	return b.String()
+}
+
+// writeChart writes a page, whole or not at all.
+func writeChart(name string, p *sim.ChartPage) error {
+	var b strings.Builder
+	if err := p.WriteHTML(&b); err != nil {
+		return err
+	}
+	return atomicfile.Write(name, b.String(), 0o644)
+}
+
+// each calls f for 0 to n-1, as many at once as there are processors. The error
+// is that of the lowest number, and whatever runs is waited for.
+func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, n)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n || ctx.Err() != nil {
+					return
+				}
+				if errs[i] = f(ctx, i); errs[i] != nil {
+					cancel()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// A spread is what several seeds gave.
+type spread struct {
+	Mean      float64 `json:"mean"`
+	Deviation float64 `json:"deviation"` // 0 with a single seed
+}
+
+func spreadOf(xs []float64) (s spread) {
+	for _, x := range xs {
+		s.Mean += x / float64(len(xs))
+	}
+	if len(xs) > 1 {
+		sum := 0.
+		for _, x := range xs {
+			sum += (x - s.Mean) * (x - s.Mean)
+		}
+		s.Deviation = math.Sqrt(sum / float64(len(xs)-1))
+	}
+	return s
+}
+
+// text writes it with so many digits.
+func (s spread) text(digits int) string {
+	t := strconv.FormatFloat(s.Mean, 'f', digits, 64)
+	if s.Deviation > 0 {
+		t += " ± " + strconv.FormatFloat(s.Deviation, 'f', digits, 64)
+	}
+	return t
+}
+
+// numbers is an option that is a list of numbers.
+type numbers []float64
+
+func (n *numbers) String() string {
+	list := make([]string, len(*n))
+	for i, x := range *n {
+		list[i] = strconv.FormatFloat(x, 'g', -1, 64)
+	}
+	return strings.Join(list, ",")
+}
+
+// Set reads a list, which replaces what was there.
+func (n *numbers) Set(v string) error {
+	var list numbers
+	for _, s := range strings.Split(v, ",") {
+		x, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(s), "/page"), 64) // as the budget of a crawler is written
+		if err != nil || !(x > 0) || x > 1e9 || len(list) == 100 {
+			return fmt.Errorf("want numbers above 0, such as .05,.1,.2")
+		}
+		list = append(list, x)
+	}
+	*n = list
+	return nil
+}
+
+// words is an option that is a list of names.
+type words []string
+
+func (w *words) String() string { return strings.Join(*w, ",") }
+
+// Set reads a list, which replaces what was there.
+func (w *words) Set(v string) error {
+	var list words
+	for _, s := range strings.Split(v, ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			list = append(list, s)
+		}
+	}
+	if len(list) == 0 || len(list) > 100 {
+		return fmt.Errorf("want names, such as thesis,priced")
+	}
+	*w = list
+	return nil
+}
+
+// A sheet is a table for people: names to the left, numbers to the right.
+type sheet struct {
+	names int // columns that are words
+	rows  [][]string
+}
+
+func (s *sheet) row(cells ...string) { s.rows = append(s.rows, cells) }
+
+func (s *sheet) write(w io.Writer) error {
+	var width []int
+	for _, r := range s.rows {
+		for i, c := range r {
+			if i == len(width) {
+				width = append(width, 0)
+			}
+			width[i] = max(width[i], utf8.RuneCountInString(c))
+		}
+	}
+	var b strings.Builder
+	for _, r := range s.rows {
+		line := ""
+		for i, c := range r {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(c))
+			if i > 0 {
+				line += "  "
+			}
+			if i < s.names {
+				line += c + pad
+			} else {
+				line += pad + c
+			}
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/sim"
+)
+
+// analyticTables are those that follow from the true rates alone: no run is needed.
+func analyticTables() []paperTable {
+	return []paperTable{
+		{name: "webs", build: (*paper).webs,
+			heading: "freshness/age in days of visits at intervals, the rates being known, by requests a page and day; six webs. Last four rows of each: bounds, of freshness and of age."},
+		{name: "manifests", build: (*paper).manifests,
+			heading: "freshness with manifests, by requests a page and day. Bounds: polling, the priced interval, push. A dash: polling the manifests alone costs more."},
+		{name: "bytes", build: (*paper).bytes,
+			heading: "share of time stale where bytes are paid, by pages of 20 kB a page and day; lognormal/zipf/0.5, 100 sites. All are bounds, of the ways to be told."},
+		{name: "mixed", build: (*paper).mixed,
+			heading: "stale share at B=.05 / .2, and the requests that give the freshness of polling alone, where a share of the sites tells; gamma/zipf/0, 400 sites. All are bounds."},
+	}
+}
+
+// web draws one of the webs of the tables.
+func (p *paper) web(name string, pages, sites int) *sim.World {
+	w, err := sim.ParseWeb(name)
+	if err != nil {
+		panic(err) // our own name
+	}
+	w.Pages, w.Sites, w.Seed = p.scaled(pages), sites, uint64(p.seed)
+	if p.quick {
+		w.Sites = max(4, sites/10)
+	}
+	return w.World()
+}
+
+// tableBudgets are the budgets of most tables, in requests a page and day.
+var tableBudgets = sim.PaperBudgets()
+
+// budgetNames are the columns of a table by budget.
+func budgetNames(first ...string) (names []string) {
+	names = first
+	for _, b := range tableBudgets {
+		names = append(names, fmt.Sprintf("B=%g", b))
+	}
+	return names
+}
+
+// stacked builds parts of a table side by side, and puts them one below the other.
+func stacked(ctx context.Context, s *sheet, n int, part func(ctx context.Context, i int) ([][]string, error)) (*sheet, error) {
+	parts := make([][][]string, n)
+	err := each(ctx, n, func(ctx context.Context, i int) (err error) {
+		parts[i], err = part(ctx, i)
+		return err
+	})
+	for _, rows := range parts {
+		s.rows = append(s.rows, rows...)
+	}
+	return s, err
+}
+
+func (p *paper) webs(ctx context.Context) (*sheet, error) {
+	webs := sim.Webs()
+	s := &sheet{names: 2}
+	s.row(budgetNames("web", "policy")...)
+	return stacked(ctx, s, len(webs), func(_ context.Context, i int) (rows [][]string, _ error) {
+		for _, r := range sim.Paper(p.web(webs[i].String(), 10_000, 100)) {
+			row := []string{webs[i].String(), r.Policy}
+			for _, c := range r.Cells {
+				row = append(row, share(c.Fresh)+"/"+days(c.Age))
+			}
+			rows = append(rows, row)
+		}
+		return rows, nil
+	})
+}
+
+func (p *paper) manifests(ctx context.Context) (*sheet, error) {
+	webs := []struct {
+		name  string
+		sites int
+	}{{"gamma/zipf/0", 100}, {"lognormal/zipf/0.5", 100}, {"lognormal/zipf/0.5", 1000}}
+	s := &sheet{names: 2}
+	s.row(budgetNames("web", "policy")...)
+	return stacked(ctx, s, len(webs), func(_ context.Context, i int) (rows [][]string, _ error) {
+		for _, r := range sim.PaperManifests(p.web(webs[i].name, 10_000, webs[i].sites)) {
+			row := []string{fmt.Sprintf("%s, %d sites", webs[i].name, webs[i].sites), r.Policy}
+			for _, c := range r.Cells {
+				row = append(row, share(c.Fresh))
+			}
+			rows = append(rows, row)
+		}
+		return rows, nil
+	})
+}
+
+func (p *paper) bytes(ctx context.Context) (*sheet, error) {
+	w := p.web("lognormal/zipf/0.5", 10_000, 100)
+	paid := sim.Costs(fresh.Bytes())
+	blind := paid
+	blind.Header, blind.Body = paid.Header+paid.Body, 0
+	told := func(f sim.Format) func(b float64) sim.Bound {
+		v := w.All(sim.Site{Manifest: true, Format: f})
+		return func(b float64) sim.Bound { return sim.ManifestBound(v, paid, b) }
+	}
+	freshness := fresh.Objective{Fresh: 1}
+	ways := []struct {
+		name  string
+		bound func(budget float64) sim.Bound
+	}{
+		{"blind GET", func(b float64) sim.Bound { return sim.PollBound(w, freshness, blind, b) }},
+		{"conditional GET", func(b float64) sim.Bound { return sim.PollBound(w, freshness, paid, b) }},
+		{"manifest, plain", told(sim.Plain)}, {"manifest, gzip", told(sim.Gzip)}, {"manifest, delta", told(sim.Delta)},
+		{"push", func(b float64) sim.Bound { return sim.PushBound(w, freshness, paid, b) }},
+	}
+	s := &sheet{names: 1}
+	s.row(budgetNames("way")...)
+	return stacked(ctx, s, len(ways), func(_ context.Context, i int) ([][]string, error) {
+		row := []string{ways[i].name}
+		for _, b := range tableBudgets {
+			row = append(row, fmt.Sprintf("%.4f", max(0, 1-ways[i].bound(b).Fresh)))
+		}
+		return [][]string{row}, nil
+	})
+}
+
+func (p *paper) mixed(context.Context) (*sheet, error) {
+	w := p.web("gamma/zipf/0", 10_000, 400)
+	s := &sheet{names: 2}
+	s.row("told by", "of the sites", "stale", "requests", "importance that tells")
+	for _, m := range sim.MixedTable(w, []float64{.05, .2}, uint64(p.seed)) {
+		which := "at random"
+		if m.Most {
+			which = "the most important"
+		}
+		s.row(m.How, fmt.Sprintf("%g%%, %s", 100*m.Share, which), fmt.Sprintf("%.3f/%.3f", max(0, 1-m.Fresh[0]), max(0, 1-m.Fresh[1])),
+			fmt.Sprintf("%.2fx/%.2fx", m.Needs[0], m.Needs[1]), fmt.Sprintf("%.0f%%", 100*m.Under))
+	}
+	return s, nil
+}
+
+// share writes a share of 1; there may be none.
+func share(x float64) string {
+	if x != x {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", x)
+}
+
+// days writes a time in days with as many digits as matter.
+func days(d float64) string {
+	switch {
+	case math.IsInf(d, 0) || d != d:
+		return "-"
+	case d >= 10:
+		return fmt.Sprintf("%.0f", d)
+	case d >= 1:
+		return fmt.Sprintf("%.1f", d)
+	}
+	return fmt.Sprintf("%.2f", d)
+}

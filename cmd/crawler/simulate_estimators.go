@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/parleyweb/parley/client/fresh"
+)
+
+// visits are what a crawler has seen of a page: n visits after the first, of which
+// x found a change, in so many days.
+type visits struct {
+	n, x   int
+	span   float64 // from the first to the last
+	quiet  float64 // known to be without a change, if changes are dated: T of (2.2)
+	checks []fresh.Check
+	belief fresh.Belief // of changes that are not dated
+}
+
+// drawVisits draws n visits, at equal intervals of a day or at lognormal ones of that mean.
+func drawVisits(rng *rand.Rand, n int, rate float64, irregular bool) *visits {
+	v := &visits{n: n}
+	for range n {
+		gap := 1.
+		if irregular {
+			gap = math.Exp(rng.NormFloat64() - .5)
+		}
+		since := rng.ExpFloat64() / rate // the last change, if it is not before the visit before
+		changed := since < gap
+		if changed {
+			v.x++
+			v.belief.Changed(gap)
+		} else {
+			v.belief.Unchanged(gap)
+		}
+		v.span += gap
+		v.quiet += min(since, gap)
+		v.checks = append(v.checks, fresh.Check{Days: gap, Changed: changed})
+	}
+	return v
+}
+
+// An estimator makes a rate of visits; NaN or infinite if it has no value.
+type estimator struct {
+	name string
+	rate func(*visits) float64
+}
+
+func estimators() []estimator {
+	N := func(v *visits) float64 { return float64(v.n) }
+	X := func(v *visits) float64 { return float64(v.x) }
+	toDuration := func(days float64) time.Duration { return time.Duration(days * 24 * float64(time.Hour)) }
+	return []estimator{
+		{"changes / time", func(v *visits) float64 { return X(v) / v.span }},
+		{"(2.3)", func(v *visits) float64 { return orNone(fresh.Raw(v.n, v.x, toDuration(v.span))) }},
+		{"bias-reduced", func(v *visits) float64 { return fresh.Compared(v.n, v.x, toDuration(v.span)) }},
+		{"likeliest", func(v *visits) float64 { return orNone(fresh.Likeliest(v.checks)) }},
+		{"less its bias", func(v *visits) float64 { return orNone(fresh.LikeliestReduced(v.checks)) }},
+		{"belief's mean", func(v *visits) float64 {
+			post := new(fresh.Prior).Under(&v.belief)
+			return post.Mean()
+		}},
+		{"(2.2) as printed", func(v *visits) float64 {
+			return (X(v) - 1 - X(v)/(N(v)*math.Log(1-X(v)/N(v)))) / (v.span * v.quiet)
+		}},
+		{"(2.2) corrected", func(v *visits) float64 { return fresh.Dated(v.n, v.x, toDuration(v.quiet)) }},
+	}
+}
+
+// orNone is a rate, NaN if there is none.
+func orNone(rate float64, ok bool) float64 {
+	if !ok {
+		return math.NaN()
+	}
+	return rate
+}
+
+func (p *paper) estimators(ctx context.Context) (*sheet, error) {
+	list := estimators()
+	s := &sheet{names: 1}
+	head := []string{"visits, rate"}
+	for _, e := range list {
+		head = append(head, e.name)
+	}
+	s.row(head...)
+	settings := []struct {
+		n         int
+		rate      float64
+		irregular bool
+	}{{10, .2, false}, {10, 1, false}, {10, 2, false}, {10, 4, false}, {50, 1, false}, {50, 4, false}, {50, 1, true}, {50, 4, true}}
+	return stacked(ctx, s, len(settings), func(_ context.Context, i int) ([][]string, error) {
+		set := settings[i]
+		rng := rand.New(rand.NewPCG(uint64(p.seed), uint64(i)))
+		name := fmt.Sprintf("%d, %g", set.n, set.rate)
+		if set.irregular {
+			name += " irregular"
+		}
+		tries := p.scaled(20_000)
+		sums := make([]struct{ n, bias, square float64 }, len(list))
+		for range tries {
+			v := drawVisits(rng, set.n, set.rate, set.irregular)
+			for j, e := range list {
+				rate := e.rate(v)
+				if v.x == 0 || math.IsNaN(rate) || math.IsInf(rate, 0) { // nothing seen is nothing known
+					continue
+				}
+				d := rate/set.rate - 1
+				sums[j].n++
+				sums[j].bias += d
+				sums[j].square += d * d
+			}
+		}
+		row := []string{name}
+		for _, sum := range sums {
+			row = append(row, fmt.Sprintf("%+.2f/%.2f/%.2f", sum.bias/sum.n, math.Sqrt(sum.square/sum.n), 1-sum.n/float64(tries)))
+		}
+		return [][]string{row}, nil
+	})
+}

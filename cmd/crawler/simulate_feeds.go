@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// feeds is "crawler simulate feeds".
+type feeds struct {
+	trial
+	world         string
+	policies      words
+	polls         numbers
+	days, from    int
+	feeds, window int
+	slot          command.Duration
+	flags         *flag.FlagSet
+}
+
+func simulateFeeds() *command.Command {
+	f := &feeds{policies: words{"round-robin", "training", "posting-rate", "square-root", "index", "index-known", "ahead"}, polls: numbers{5, 15, 45}, slot: command.Duration(10 * time.Minute)}
+	var names []string
+	for _, r := range feedRules() {
+		names = append(names, r.name)
+	}
+	return &command.Command{
+		Name:    "feeds",
+		Summary: "how late policies hear of what feeds publish, by polls",
+		Usage:   "[options]",
+		Help: `
+For each policy and number of polls: the delay from when an item comes to the next
+poll of its feed, and the least delay that so many polls allow; how many items
+wait in the feed that has most; and the share of items that were gone before
+anybody asked.
+
+    crawler simulate feeds --per-slot 5,15,45
+    crawler simulate feeds --policy training,index,ahead --seeds 5
+    crawler simulate feeds --world real --data /srv/parley-data --days 120
+    crawler simulate feeds --chart feeds.html
+
+Worlds: synthetic, 460 feeds with daily patterns; weekly, whose working days and weekends
+differ; real, what --data has recorded: the bound is then of whoever knows in
+advance when each item comes.
+
+Policies: ` + wrapped(names, 10) + `.
+
+"-known" is told the true rates. training asks as often as it
+wants, whatever --per-slot says; all others ask what ranks highest in each slot,
+ahead what its price says.`,
+		LogLevel:  slog.LevelWarn,
+		Elsewhere: []string{"*"},
+		Flags: func(fs *flag.FlagSet) {
+			f.flags = fs
+			fs.StringVar(&f.world, "world", "synthetic", "in the world `NAME`: synthetic, weekly or real")
+			fs.Var(&f.policies, "policy", "with the policies `NAME,...`")
+			fs.Var(&f.polls, "per-slot", "poll `N,...` feeds in a slot")
+			fs.Var(&f.slot, "slot", "length `TIME` of a slot")
+			fs.IntVar(&f.days, "days", 56, "end after `N` days")
+			fs.IntVar(&f.from, "from", 28, "count from day `N` on; what comes before is for learning")
+			fs.IntVar(&f.feeds, "feeds", 460, "draw `N` feeds")
+			fs.IntVar(&f.window, "window", 15, "a feed lists its newest `N` items")
+			f.define(fs)
+		},
+		Run: f.run,
+	}
+}
+
+// A feedRow is the score of a policy with a number of polls.
+type feedRow struct {
+	World   string  `json:"world"`
+	Policy  string  `json:"policy"`
+	Asked   float64 `json:"polls_wanted,omitempty"` // in a slot; 0: as many as the policy takes
+	Polls   spread  `json:"polls_per_slot"`
+	PerDay  spread  `json:"polls_per_feed_day"`
+	Delay   spread  `json:"delay_minutes"`
+	Bound   spread  `json:"delay_bound_minutes"`
+	Pending spread  `json:"max_pending"`
+	Lost    spread  `json:"lost_share"`
+	Fruit   spread  `json:"fruitful_share"`
+}
+
+func (f *feeds) check() ([]feedRule, error) {
+	if err := f.trial.check(); err != nil {
+		return nil, err
+	}
+	var rules []feedRule
+	for _, name := range f.policies {
+		r, ok := feedRuleNamed(name)
+		if !ok {
+			return nil, command.Misusef("--policy %s: there is none: -h names them", name)
+		}
+		rules = append(rules, r)
+	}
+	switch {
+	case f.from < 0 || f.from >= f.days || f.days > 3650:
+		return nil, command.Misusef("--from %d --days %d: want days before the last, 3650 at most", f.from, f.days)
+	case f.feeds < 1 || f.feeds > 1_000_000:
+		return nil, command.Misusef("--feeds %d: want 1 to 1000000", f.feeds)
+	case f.window < 0:
+		return nil, command.Misusef("--window %d: want 0, for all, or more", f.window)
+	case time.Duration(f.slot) < time.Minute || time.Duration(f.slot) > 24*time.Hour:
+		return nil, command.Misusef("--slot %s: want a minute to a day", &f.slot)
+	}
+	return rules, nil
+}
+
+// draw returns the world of a seed.
+func (f *feeds) draw(seed uint64) (*sim.FeedWorld, error) {
+	switch f.world {
+	case "synthetic", "weekly":
+		window := f.window
+		if window == 0 {
+			window = -1
+		}
+		return sim.FeedWeb{Feeds: f.feeds, Window: window, Days: float64(f.days), Weekly: f.world == "weekly", Seed: seed}.World(), nil
+	case "real":
+		dir := f.folder("feeds")
+		if dir == "" {
+			return nil, command.Misusef("--world real: it needs --data DIR, with a folder \"feeds\" in it")
+		}
+		w, err := sim.OpenFeeds(dir, f.window)
+		if err != nil {
+			return nil, err
+		}
+		return w.Cut(0, float64(f.days)), nil
+	}
+	return nil, command.Misusef("--world %s: want synthetic, weekly or real", f.world)
+}
+
+func (f *feeds) run(ctx context.Context, env *command.Env) error {
+	rules, err := f.check()
+	if err != nil {
+		return err
+	}
+	var worlds []*sim.FeedWorld
+	for i := range f.seeds {
+		w, err := f.draw(uint64(f.seed + i))
+		if err != nil {
+			return err
+		}
+		worlds = append(worlds, w)
+	}
+	var tasks []feedTask
+	for _, r := range rules {
+		for _, n := range f.polls {
+			if r.free {
+				n = 0
+			}
+			tasks = append(tasks, feedTask{r, n})
+			if r.free {
+				break
+			}
+		}
+	}
+	progress := env.Progress("simulating", int64(len(tasks)*len(worlds)))
+	rows, err := feedRows(ctx, worlds, tasks, f.trial, float64(f.from), f.slot, progress)
+	progress.Done()
+	if err != nil {
+		return err
+	}
+	if f.chart != "" {
+		if err := writeChart(f.chart, f.page(rows)); err != nil {
+			return err
+		}
+	}
+	if f.asJSON {
+		return env.PrintJSON(rows)
+	}
+	fmt.Fprintf(env.Stdout, "%d feeds, %s; days %d to %d; slots of %s; seed %d\n\n", len(worlds[0].Feeds), worlds[0].Name, f.from, f.days, &f.slot, f.seed)
+	if err := feedSheet(rows).write(env.Stdout); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(env.Stdout, "\ndelay and bound: minutes, mean of all items; pending: items, in the feed that has most\n")
+	return err
+}
+
+// A feedTask is a policy with a number of polls in a slot, 0 for as many as it wants.
+type feedTask struct {
+	rule  feedRule
+	polls float64
+}
+
+// feedRows runs all tasks, once for each world.
+func feedRows(ctx context.Context, worlds []*sim.FeedWorld, tasks []feedTask, t trial, from float64, slot command.Duration, progress *command.Progress) ([]feedRow, error) {
+	n := len(worlds)
+	results := make([]*sim.FeedResult, n*len(tasks))
+	err := each(ctx, len(results), func(ctx context.Context, i int) error {
+		task, w := tasks[i/n], worlds[i%n]
+		run := task.rule.run
+		run.FeedWorld, run.Polls, run.From, run.Slot, run.Seed = w, task.polls, from, time.Duration(slot), uint64(t.seed+i%n)
+		r, err := sim.SimulateFeeds(ctx, run)
+		if err != nil {
+			return err
+		}
+		if b := w.LeastFeedDelay(from, time.Duration(slot).Hours()/24, r.Polls).Delay; b == b {
+			r.Bound = b
+		} else {
+			r.Bound = w.LeastSeenDelay(from, time.Duration(slot).Hours()/24, r.Polls).Delay
+		}
+		results[i] = r
+		progress.Add(1)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var rows []feedRow
+	for i, task := range tasks {
+		of := func(get func(*sim.FeedResult) float64) spread {
+			var xs []float64
+			for _, r := range results[i*n : (i+1)*n] {
+				xs = append(xs, get(r))
+			}
+			return spreadOf(xs)
+		}
+		rows = append(rows, feedRow{World: worlds[0].Name, Policy: task.rule.name, Asked: task.polls,
+			Polls:   of(func(r *sim.FeedResult) float64 { return r.Polls }),
+			PerDay:  of(func(r *sim.FeedResult) float64 { return r.PerDay }),
+			Delay:   of(func(r *sim.FeedResult) float64 { return r.Delay }),
+			Bound:   of(func(r *sim.FeedResult) float64 { return r.Bound }),
+			Pending: of(func(r *sim.FeedResult) float64 { return r.Pending }),
+			Lost:    of(func(r *sim.FeedResult) float64 { return r.Lost }),
+			Fruit:   of(func(r *sim.FeedResult) float64 { return r.Fruitful })})
+	}
+	return rows, nil
+}
+
+func feedSheet(rows []feedRow) *sheet {
+	s := &sheet{names: 1}
+	s.row("policy", "polls a slot", "a feed and day", "delay", "bound", "times it", "pending", "lost", "polls with news")
+	for _, r := range rows {
+		times := "-"
+		if r.Bound.Mean > 0 {
+			times = fmt.Sprintf("%.3f", r.Delay.Mean/r.Bound.Mean)
+		}
+		s.row(r.Policy, r.Polls.text(1), spread{Mean: r.PerDay.Mean}.text(1), r.Delay.text(1), spread{Mean: r.Bound.Mean}.text(1), times,
+			r.Pending.text(1), fmt.Sprintf("%.2f%%", 100*r.Lost.Mean), fmt.Sprintf("%.0f%%", 100*r.Fruit.Mean))
+	}
+	return s
+}
+
+// page is what --chart writes.
+func (f *feeds) page(rows []feedRow) *sim.ChartPage {
+	delay := sim.Chart{Title: "Delay", X: "polls of each feed a day", Y: "delay in minutes", LogX: true, LogY: true}
+	times := sim.Chart{Title: "Delay through its bound", X: delay.X, Y: "delay / least delay", LogX: true}
+	bound := sim.Line{Name: "least delay", Bound: true}
+	one := sim.Line{Name: "least delay", Bound: true}
+	at := map[string]int{}
+	seen := map[float64]bool{}
+	for _, r := range rows {
+		i, ok := at[r.Policy]
+		if !ok {
+			i = len(delay.Lines)
+			at[r.Policy] = i
+			delay.Lines, times.Lines = append(delay.Lines, sim.Line{Name: r.Policy}), append(times.Lines, sim.Line{Name: r.Policy})
+		}
+		delay.Lines[i].Points = append(delay.Lines[i].Points, sim.Point{X: r.PerDay.Mean, Y: r.Delay.Mean, Spread: r.Delay.Deviation})
+		times.Lines[i].Points = append(times.Lines[i].Points, sim.Point{X: r.PerDay.Mean, Y: r.Delay.Mean / r.Bound.Mean})
+		if x := math.Round(100 * r.PerDay.Mean); !seen[x] {
+			seen[x] = true
+			bound.Points = append(bound.Points, sim.Point{X: r.PerDay.Mean, Y: r.Bound.Mean})
+			one.Points = append(one.Points, sim.Point{X: r.PerDay.Mean, Y: 1})
+		}
+	}
+	delay.Lines, times.Lines = append(delay.Lines, bound), append(times.Lines, one)
+	return &sim.ChartPage{Title: "Feeds: delay by polls", Made: made("feeds", f.flags),
+		About:  fmt.Sprintf("%s; days %d to %d, from seed %d.", rows[0].World, f.from, f.days, f.seed),
+		Charts: []sim.Chart{delay, times}}
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// freshness is "crawler simulate freshness".
+type freshness struct {
+	trial
+	worlds, policies words
+	budgets          numbers
+	days, from       int
+	sites, pages     int
+	tell, costs      string
+	flags            *flag.FlagSet
+	size             []string // of the worlds, in words
+}
+
+func simulateFreshness() *command.Command {
+	f := &freshness{worlds: words{"gamma"}, policies: words{"thesis-daily", "thesis-learned", "freshness-known", "freshness", "harmonic"}, budgets: tableBudgets}
+	return &command.Command{
+		Name:    "freshness",
+		Summary: "how fresh policies keep pages, by budget",
+		Usage:   "[options]",
+		Help: `
+For each policy and budget: freshness, the share of time in which copies are
+right, and age, the days for which they have been wrong, both weighted by
+importance; what was asked; and the bound, which no policy can exceed.
+
+    crawler simulate freshness --world lognormal/zipf/0.5 --budget .05,.1,.2
+    crawler simulate freshness --tell manifest --seeds 5
+    crawler simulate freshness --world liars --policy freshness,freshness-deaf
+    crawler simulate freshness --world traces --data /srv/parley-data --days 900 --from 300
+    crawler simulate freshness --chart freshness.html
+
+` + worldHelp() + `
+
+Policies: ` + wrapped(policyNames(), 10) + `.
+
+priced is what the crawler does by itself: harmonic. "-known" is told the true
+rates, and "-deaf" heeds nothing that sites tell.`,
+		LogLevel:  slog.LevelWarn,
+		Elsewhere: []string{"*"},
+		Flags: func(fs *flag.FlagSet) {
+			f.flags = fs
+			fs.Var(&f.worlds, "world", "in the worlds `NAME,...`")
+			fs.Var(&f.policies, "policy", "with the policies `NAME,...`")
+			fs.Var(&f.budgets, "budget", "spend `B,...` requests a page and day")
+			fs.StringVar(&f.tell, "tell", "nothing", "sites tell of their changes by `WAY`: nothing, manifest, delta, push, mixed or lies")
+			fs.StringVar(&f.costs, "costs", "requests", "a budget is of `UNIT`: requests, or bytes (a page of 20 kB being one)")
+			fs.IntVar(&f.days, "days", 90, "end after `N` days")
+			fs.IntVar(&f.from, "from", 30, "count from day `N` on; what comes before is for learning")
+			fs.IntVar(&f.sites, "sites", 100, "draw `N` sites")
+			fs.IntVar(&f.pages, "pages", 2000, "draw `N` pages")
+			f.define(fs)
+		},
+		Run: f.run,
+	}
+}
+
+// policyNamed knows the crawler's own too, as its options call it.
+func policyNamed(name string) (sim.Policy, error) {
+	if name == "priced" {
+		return sim.Policy{Name: name, Rule: sim.Priced}, nil
+	}
+	return sim.NamedPolicy(name)
+}
+
+func policyNames() (names []string) {
+	names = append(names, "priced")
+	for _, p := range sim.Policies() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// wrapped lists names on lines of a help text, the first of which begins further right.
+func wrapped(names []string, begin int) string {
+	var b strings.Builder
+	for i, n := range names {
+		if i > 0 {
+			b.WriteString(", ")
+			if begin += 2 + len(n); begin > 76 {
+				b.WriteString("\n")
+				begin = len(n)
+			}
+		} else {
+			begin += len(n)
+		}
+		b.WriteString(n)
+	}
+	return strings.ReplaceAll(b.String(), ", \n", ",\n")
+}
+
+// check refuses what makes no sense before anything is run.
+func (f *freshness) check() ([]sim.Policy, sim.Costs, error) {
+	var costs sim.Costs
+	var policies []sim.Policy
+	if err := f.trial.check(); err != nil {
+		return nil, costs, err
+	}
+	for _, name := range f.policies {
+		p, err := policyNamed(name)
+		if err != nil {
+			return nil, costs, command.Misusef("--policy %s: there is none: -h names them", name)
+		}
+		policies = append(policies, p)
+	}
+	for _, n := range []struct {
+		name        string
+		value, most int
+	}{{"days", f.days, 36_500}, {"sites", f.sites, 1_000_000}, {"pages", f.pages, 10_000_000}} {
+		if n.value < 1 || n.value > n.most {
+			return nil, costs, command.Misusef("--%s %d: want 1 to %d", n.name, n.value, n.most)
+		}
+	}
+	if f.from < 0 || f.from >= f.days {
+		return nil, costs, command.Misusef("--from %d: want 0 to %d, a day before the last", f.from, f.days-1)
+	}
+	for _, b := range f.budgets {
+		if b > 1000 {
+			return nil, costs, command.Misusef("--budget %g: want at most 1000 requests a page and day", b)
+		}
+	}
+	switch f.costs {
+	case "requests":
+	case "bytes":
+		costs = sim.Costs(fresh.Bytes())
+	default:
+		return nil, costs, command.Misusef("--costs %s: want requests or bytes", f.costs)
+	}
+	if inWords(f.tell) == "" {
+		return nil, costs, command.Misusef("--tell %s: want nothing, manifest, delta, push, mixed or lies", f.tell)
+	}
+	return policies, costs, nil
+}
+
+// A freshnessRow is the score of a policy in a world, with a budget.
+type freshnessRow struct {
+	World    string   `json:"world"`
+	Policy   string   `json:"policy"`
+	Told     string   `json:"told_by"` // what the policy listens to: --tell
+	Budget   float64  `json:"budget"`
+	Seeds    []uint64 `json:"seeds"`
+	Fresh    spread   `json:"fresh"`
+	Bound    spread   `json:"fresh_bound"`
+	Age      spread   `json:"age_days"`
+	AgeBound *spread  `json:"age_bound_days,omitempty"` // nil: nobody knows one
+	Requests spread   `json:"requests_per_page_day"`
+	Spend    spread   `json:"spend_per_page_day"`
+	Bytes    spread   `json:"bytes_per_page_day"`
+	Wasted   spread   `json:"wasted_share_of_visits"`
+}
+
+func (f *freshness) run(ctx context.Context, env *command.Env) error {
+	policies, costs, err := f.check()
+	if err != nil {
+		return err
+	}
+	worlds, err := f.drawn()
+	if err != nil {
+		return err
+	}
+	runs := make([]sim.Run, 0, len(worlds)*len(policies)*len(f.budgets))
+	for _, seeds := range worlds {
+		for _, p := range policies {
+			for _, b := range f.budgets {
+				for i, w := range seeds {
+					runs = append(runs, sim.Run{World: w, Policy: p, Budget: b, Days: float64(f.days), From: float64(f.from), Seed: uint64(f.seed + i), Costs: costs})
+				}
+			}
+		}
+	}
+	outcomes, err := f.outcomes(ctx, env, runs)
+	if err != nil {
+		return err
+	}
+	var rows []freshnessRow
+	for n := f.seeds; len(outcomes) > 0; outcomes = outcomes[n:] {
+		rows = append(rows, freshnessRowOf(outcomes[:n]))
+	}
+	if f.chart != "" {
+		if err := writeChart(f.chart, f.page(rows)); err != nil {
+			return err
+		}
+	}
+	if f.asJSON {
+		return env.PrintJSON(rows)
+	}
+	return f.print(env, rows)
+}
+
+// An outcome is the result of a run, and the bounds beside it.
+type outcome struct {
+	*sim.Result
+	told            string
+	bound, ageBound float64 // of freshness, and of age: NaN where nobody knows one
+}
+
+// outcomes runs everything, as much at once as there are processors.
+func (f *freshness) outcomes(ctx context.Context, env *command.Env, runs []sim.Run) ([]outcome, error) {
+	list := make([]outcome, len(runs))
+	progress := env.Progress("simulating", int64(len(runs)))
+	defer progress.Done()
+	return list, each(ctx, len(runs), func(ctx context.Context, i int) error {
+		r, err := sim.Simulate(ctx, runs[i])
+		if err != nil {
+			return err
+		}
+		list[i] = outcome{Result: r, told: "nothing"}
+		if !runs[i].Policy.Deaf {
+			list[i].told = f.toldIn(r.World)
+		}
+		list[i].bound, list[i].ageBound = bounds(&runs[i])
+		progress.Add(1)
+		return nil
+	})
+}
+
+// bounds are what no policy can exceed that listens as the run's does: whatever its
+// own objective is. Of age none is known where sites have manifests, or tell what is not so.
+func bounds(r *sim.Run) (share, age float64) {
+	heeds := sim.Listening{Manifest: !r.Policy.Deaf, Push: !r.Policy.Deaf}
+	share = sim.WebBound(r.World, fresh.Objective{Fresh: 1}, r.Costs, r.Budget, heeds).Fresh
+	if !r.Policy.Deaf {
+		for _, s := range r.World.Sites {
+			if perfect := (sim.Site{Push: true, Dated: s.Dated}); !s.Silent() && s != perfect {
+				return share, math.NaN()
+			}
+		}
+	}
+	return share, sim.WebBound(r.World, fresh.Objective{Age: 1}, r.Costs, r.Budget, heeds).Age
+}
+
+// rowOf is what several seeds of the same came to.
+func freshnessRowOf(outcomes []outcome) freshnessRow {
+	of := func(get func(outcome) float64) spread {
+		xs := make([]float64, len(outcomes))
+		for i, o := range outcomes {
+			xs[i] = get(o)
+		}
+		return spreadOf(xs)
+	}
+	row := freshnessRow{World: outcomes[0].World, Policy: outcomes[0].Policy, Told: outcomes[0].told, Budget: outcomes[0].Budget}
+	for _, o := range outcomes {
+		row.Seeds = append(row.Seeds, o.Seed)
+	}
+	row.Fresh = of(func(r outcome) float64 { return r.Fresh })
+	row.Age = of(func(r outcome) float64 { return r.Age })
+	row.Bound = of(func(r outcome) float64 { return r.bound })
+	if s := of(func(r outcome) float64 { return r.ageBound }); s.Mean == s.Mean {
+		row.AgeBound = &s
+	}
+	row.Requests = of(func(r outcome) float64 { return r.Requests })
+	row.Spend = of(func(r outcome) float64 { return r.Spend })
+	row.Bytes = of(func(r outcome) float64 { return r.Bytes })
+	row.Wasted = of(func(r outcome) float64 {
+		if r.Visits > 0 {
+			return r.Wasted / r.Visits
+		}
+		return 0
+	})
+	return row
+}
+
+func (f *freshness) print(env *command.Env, rows []freshnessRow) error {
+	fmt.Fprintf(env.Stdout, "%s\n\n", f.about())
+	s := &sheet{names: 2}
+	s.row("world", "policy", "budget", "freshness", "bound", "% of it", "age", "bound", "requests", "MB/1000", "wasted")
+	for _, r := range rows {
+		least := "-"
+		if r.AgeBound != nil {
+			least = spread{Mean: r.AgeBound.Mean}.text(2)
+		}
+		s.row(r.World, r.Policy, fmt.Sprintf("%g", r.Budget), r.Fresh.text(4), r.Bound.text(4), ratio(r.Fresh.Mean, r.Bound.Mean), r.Age.text(2), least,
+			r.Requests.text(4), spread{Mean: r.Bytes.Mean / 1e3}.text(2), fmt.Sprintf("%.0f%%", 100*r.Wasted.Mean))
+	}
+	if err := s.write(env.Stdout); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(env.Stdout, "\nage: in days; requests: of each page a day; MB/1000: megabytes a day for 1000 pages; wasted: visits that found nothing new\n")
+	return err
+}
+
+// ratio is a score in per cent of its bound.
+func ratio(score, bound float64) string {
+	if !(bound > 0) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", 100*score/bound)
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/sim"
+)
+
+// measuredTables are those that runs of the engine make.
+func measuredTables() []paperTable {
+	return []paperTable{
+		{name: "queue", build: (*paper).queue,
+			heading: "freshness/age in days with perfect push and too small a budget, by the order in which notices are answered; days 30 to 180. Last row of each: bounds, of freshness and of age."},
+		{name: "noisy", build: (*paper).noisy,
+			heading: "freshness where notices are lost or false, by the sites' recall and precision; gamma/zipf/0, 400 pages, days 60 to 150. Bounds: the best use of such notices, and of none, by whoever knows the rates and both shares."},
+		{name: "trust", build: (*paper).trust,
+			heading: "freshness where a fifth of the sites each are honest, lossy, sloppy, liars and silent; 1000 pages, days 90 to 240. Bounds: the best use of their notices, and of none."},
+		{name: "learned", build: (*paper).learned,
+			heading: "freshness in days 30 to 90 / 180 to 360 of policies that begin knowing nothing, beside those that are told the rates; gamma/zipf/0, 2000 pages, 40 sites. Bounds: of each way to be told."},
+		{name: "estimators", build: (*paper).estimators,
+			heading: "relative bias / root mean square error / share of cases without a value, of estimates of a rate of change, by visits and changes between two visits. No bounds."},
+	}
+}
+
+// A measure is a run that a table has a cell of.
+type measure struct {
+	row, column int
+	run         sim.Run
+	text        func(*sim.Result) string
+}
+
+// measured runs everything side by side, and writes what came of each into its cell.
+func (p *paper) measured(ctx context.Context, rows [][]string, list []measure) error {
+	return each(ctx, len(list), func(ctx context.Context, i int) error {
+		m := list[i]
+		m.run.Seed = uint64(p.seed)
+		r, err := sim.Simulate(ctx, m.run)
+		if err != nil {
+			return err
+		}
+		rows[m.row][m.column] = m.text(r)
+		return nil
+	})
+}
+
+// short is a number of days, or fewer for a quick look.
+func (p *paper) short(days float64) float64 {
+	if p.quick {
+		return days / 3
+	}
+	return days
+}
+
+func freshText(r *sim.Result) string { return share(r.Fresh) }
+
+func bothText(r *sim.Result) string { return share(r.Fresh) + "/" + days(r.Age) }
+
+func (p *paper) queue(ctx context.Context) (*sheet, error) {
+	budgets := []float64{.02, .05}
+	s := &sheet{names: 2}
+	s.row("web", "first answered", "B=0.02", "B=0.05")
+	var list []measure
+	for _, name := range []string{"gamma/zipf/0", "power/pagerank/0.5"} {
+		w := p.web(name, 3000, 100).All(sim.Site{Push: true})
+		for _, order := range []struct{ policy, words string }{
+			{"fifo", "first told"}, {"trust-importance", "the most important"}, {"trust-gain", "importance / rate"}, {"age-known", "the index of age"},
+		} {
+			for i, b := range budgets {
+				list = append(list, measure{len(s.rows), 2 + i, sim.Run{World: w, Policy: sim.MustPolicy(order.policy), Budget: b, Days: p.short(180), From: p.short(30)}, bothText})
+			}
+			s.row(name, order.words, "", "")
+		}
+		bound := []string{name, "bound"}
+		for _, b := range budgets {
+			bound = append(bound, share(sim.PushBound(w, fresh.Objective{Fresh: 1}, sim.Costs{}, b).Fresh)+"/"+days(sim.PushBound(w, fresh.Objective{Age: 1}, sim.Costs{}, b).Age))
+		}
+		s.row(bound...)
+	}
+	return s, p.measured(ctx, s.rows, list)
+}
+
+func (p *paper) noisy(ctx context.Context) (*sheet, error) {
+	s := &sheet{names: 2}
+	s.row(budgetNames("recall, precision", "policy")...)
+	w := p.web("gamma/zipf/0", 400, 10)
+	freshness := fresh.Objective{Fresh: 1}
+	bounds := func(name string, bound func(b float64) sim.Bound) {
+		row := []string{name, "bound"}
+		for _, b := range tableBudgets {
+			row = append(row, share(bound(b).Fresh))
+		}
+		s.row(row...)
+	}
+	bounds("no notices", func(b float64) sim.Bound { return sim.PollBound(w, freshness, sim.Costs{}, b) })
+	var list []measure
+	for _, q := range []struct{ recall, precision float64 }{{.99, 1}, {.9, 1}, {.5, 1}, {.99, .95}, {.99, .8}, {.99, .5}, {.9, .5}, {.9, .1}} {
+		name := fmt.Sprintf("%g, %g", q.recall, q.precision)
+		v := w.All(sim.Site{Push: true, Recall: q.recall, Precision: q.precision})
+		bounds(name, func(b float64) sim.Bound {
+			return sim.WebBound(v, freshness, sim.Costs{}, b, sim.Listening{Push: true})
+		})
+		for _, rule := range []struct{ policy, words string }{{"freshness", "learned"}, {"trust-gain", "all trusted, no polling"}} {
+			for i, b := range tableBudgets {
+				list = append(list, measure{len(s.rows), 2 + i, sim.Run{World: v, Policy: sim.MustPolicy(rule.policy), Budget: b, Days: p.short(150), From: p.short(60)}, freshText})
+			}
+			s.row(append([]string{name, rule.words}, make([]string, len(tableBudgets))...)...)
+		}
+	}
+	return s, p.measured(ctx, s.rows, list)
+}
+
+func (p *paper) trust(ctx context.Context) (*sheet, error) {
+	s := &sheet{names: 2}
+	s.row(budgetNames("web", "policy")...)
+	freshness := fresh.Objective{Fresh: 1}
+	var list []measure
+	for _, web := range []struct {
+		rates string
+		rho   float64
+	}{{"gamma", 0}, {"lognormal", .5}} {
+		t := sim.TrustWeb(web.rates, web.rho)
+		t.Pages, t.Seed = p.scaled(t.Pages/3), uint64(p.seed)
+		w, _ := t.World().MixedTrust(uint64(p.seed))
+		for _, l := range []struct {
+			words string
+			heeds sim.Listening
+		}{{"bound with notices", sim.Listening{Push: true}}, {"bound of polling", sim.Listening{}}} {
+			row := []string{t.String(), l.words}
+			for _, b := range tableBudgets {
+				row = append(row, share(sim.WebBound(w, freshness, sim.Costs{}, b, l.heeds).Fresh))
+			}
+			s.row(row...)
+		}
+		for _, rule := range []struct{ policy, words string }{
+			{"trust-importance", "all trusted, by importance"}, {"freshness-deaf", "polling, learned"},
+			{"freshness-known", "all known"}, {"freshness", "all learned"},
+		} {
+			for i, b := range tableBudgets {
+				list = append(list, measure{len(s.rows), 2 + i, sim.Run{World: w, Policy: sim.MustPolicy(rule.policy), Budget: b, Days: p.short(240), From: p.short(90)}, freshText})
+			}
+			s.row(append([]string{t.String(), rule.words}, make([]string, len(tableBudgets))...)...)
+		}
+	}
+	return s, p.measured(ctx, s.rows, list)
+}
+
+func (p *paper) learned(ctx context.Context) (*sheet, error) {
+	s := &sheet{names: 2}
+	budgets := []float64{.05, .1, .2}
+	s.row("told by", "policy", "B=0.05", "B=0.1", "B=0.2")
+	silent := p.web("gamma/zipf/0", 2000, 40)
+	freshness := fresh.Objective{Fresh: 1}
+	text := func(r *sim.Result) string {
+		early, _ := r.Between(30, 90)
+		late, _ := r.Between(min(180, len(r.Daily)/2), len(r.Daily))
+		return share(early) + "/" + share(late)
+	}
+	var list []measure
+	for _, way := range []struct {
+		words string
+		site  sim.Site
+		heeds sim.Listening
+		rules []string
+	}{
+		{"nothing", sim.Site{}, sim.Listening{}, []string{"thesis-learned", "thesis-rate", "freshness", "harmonic", "freshness-known"}},
+		{"manifest", sim.Site{Manifest: true}, sim.Listening{Manifest: true}, []string{"freshness", "freshness-known"}},
+		{"push", sim.Site{Push: true}, sim.Listening{Push: true}, []string{"freshness", "freshness-known"}},
+	} {
+		w := silent.All(way.site)
+		for _, rule := range way.rules {
+			for i, b := range budgets {
+				list = append(list, measure{len(s.rows), 2 + i, sim.Run{World: w, Policy: sim.MustPolicy(rule), Budget: b, Days: p.short(360)}, text})
+			}
+			s.row(way.words, rule, "", "", "")
+		}
+		row := []string{way.words, "bound"}
+		for _, b := range budgets {
+			row = append(row, share(sim.WebBound(w, freshness, sim.Costs{}, b, way.heeds).Fresh))
+		}
+		s.row(row...)
+	}
+	return s, p.measured(ctx, s.rows, list)
+}

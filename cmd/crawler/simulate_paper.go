@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// A paperTable is one that "crawler simulate paper" prints.
+type paperTable struct {
+	name    string
+	heading string // what it is, and which of its figures are bounds
+	data    string // the folder of recorded data that it needs; "": none
+	build   func(*paper, context.Context) (*sheet, error)
+}
+
+// paper is what all tables are made with.
+type paper struct {
+	trial
+	quick bool
+	only  words
+}
+
+// scaled is n pages, or far fewer for a quick look.
+func (p *paper) scaled(n int) int {
+	if p.quick {
+		return max(200, n/10)
+	}
+	return n
+}
+
+func paperTables() []paperTable {
+	return slices.Concat(analyticTables(), measuredTables(), recordedTables())
+}
+
+func simulatePaper() *command.Command {
+	p := &paper{}
+	var names []string
+	for _, t := range paperTables() {
+		names = append(names, t.name)
+	}
+	return &command.Command{
+		Name:    "paper",
+		Summary: "print all tables that say what the policies are worth",
+		Usage:   "[options]",
+		Help: `
+Every table is computed anew: in a few minutes, on two cores. Its first line
+says what it is, and which figures are bounds.
+
+    crawler simulate paper
+    crawler simulate paper --only webs,manifests
+    crawler simulate paper --data /srv/parley-data > tables.txt
+
+Tables: ` + wrapped(names, 8) + `.
+
+Those of what really happened need recorded data; without them they are left out.`,
+		LogLevel:  slog.LevelWarn,
+		Elsewhere: []string{"*"},
+		Flags: func(fs *flag.FlagSet) {
+			p.seeds = 1
+			fs.IntVar(&p.seed, "seed", 1, "draw everything from the number `N`")
+			fs.Var(&p.only, "only", "print the tables `NAME,...` and no others")
+			fs.BoolVar(&p.quick, "quick", false, "webs a tenth as large: numbers that show the shape of things, and no more")
+			fs.BoolVar(&p.asJSON, "json", false, "print them as JSON")
+			p.defineData(fs)
+		},
+		Run: p.run,
+	}
+}
+
+// A printedTable is a table as JSON.
+type printedTable struct {
+	Name    string     `json:"name"`
+	Heading string     `json:"heading"`
+	Skipped string     `json:"skipped,omitempty"`
+	Rows    [][]string `json:"rows,omitempty"` // the first has the names of the columns
+	names   int
+}
+
+func (p *paper) run(ctx context.Context, env *command.Env) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	tables := paperTables()
+	for _, name := range p.only {
+		if !slices.ContainsFunc(tables, func(t paperTable) bool { return t.name == name }) {
+			return command.Misusef("--only %s: there is no such table: crawler simulate paper -h names them", name)
+		}
+	}
+	tables = slices.DeleteFunc(tables, func(t paperTable) bool { return len(p.only) > 0 && !slices.Contains(p.only, t.name) })
+	printed := make([]printedTable, len(tables))
+	made := make([]chan struct{}, len(tables))
+	for i := range made {
+		made[i] = make(chan struct{})
+	}
+	// Some tables keep one processor busy and others all of them: they are made side by side, and told in order.
+	failed := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		failed <- each(ctx, len(tables), func(ctx context.Context, i int) (err error) {
+			began := time.Now()
+			if printed[i], err = p.table(ctx, tables[i]); err == nil {
+				env.Log.Info("table", "name", tables[i].name, "took", time.Since(began).Round(time.Millisecond))
+				close(made[i])
+			}
+			return err
+		})
+	}()
+	for i := range tables {
+		select {
+		case err := <-failed:
+			if err != nil {
+				return err
+			}
+			failed <- nil
+		case <-made[i]:
+		}
+		if !p.asJSON {
+			if err := printed[i].write(env.Stdout); err != nil {
+				cancel()
+				<-failed
+				return err
+			}
+		}
+	}
+	if err := <-failed; err != nil {
+		return err
+	}
+	if p.asJSON {
+		return env.PrintJSON(printed)
+	}
+	return nil
+}
+
+// table makes one of them.
+func (p *paper) table(ctx context.Context, t paperTable) (printedTable, error) {
+	out := printedTable{Name: t.name, Heading: t.heading}
+	if t.data != "" && p.folder(t.data) == "" {
+		out.Skipped = fmt.Sprintf("left out: --data names no folder with a folder %q in it", t.data)
+		return out, nil
+	}
+	s, err := t.build(p, ctx)
+	if err != nil {
+		return out, fmt.Errorf("table %s: %w", t.name, err)
+	}
+	out.Rows, out.names = s.rows, s.names
+	return out, nil
+}
+
+func (t *printedTable) write(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %s\n\n", t.Name, t.Heading)
+	if t.Skipped != "" {
+		fmt.Fprintln(w, t.Skipped)
+	}
+	s := sheet{t.names, t.Rows}
+	if err := s.write(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/poll"
+	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// recordedTables are those of what really happened, and of feeds.
+func recordedTables() []paperTable {
+	return []paperTable{
+		{name: "traces", build: (*paper).traces, data: "changes",
+			heading: "freshness/age in days of what happened to real pages, days 300 to 900, by requests a day; Zipf importance. Bound: of push, as if changes were Poisson's."},
+		{name: "feeds", build: (*paper).feeds,
+			heading: "460 synthetic feeds, days 28 to 56 after as many of learning, slots of 10 minutes. Bound: the least delay at as many polls."},
+		{name: "real-feeds", build: (*paper).realFeeds, data: "feeds",
+			heading: "real feeds, days 28 to 56. Bound: the least delay at as many polls, for whoever knows in advance when each item comes."},
+	}
+}
+
+func (p *paper) traces(ctx context.Context) (*sheet, error) {
+	length := 900.
+	w, err := sim.TraceWeb{Dir: p.folder("changes"), Names: recorded(), Days: length, Seed: uint64(p.seed)}.World()
+	if err != nil {
+		return nil, err
+	}
+	requests := []float64{3, 7.5, 15, 30, 75}
+	s := &sheet{names: 1}
+	b := w.Bursts(length)
+	s.row(fmt.Sprintf("%d pages, %d changes", b.Pages, b.Changes), "3 a day", "7.5", "15", "30", "75")
+	var list []measure
+	for _, rule := range []struct {
+		words, policy string
+		site          sim.Site
+	}{
+		{"uniform", "uniform", sim.Site{}},
+		{"thesis", "thesis-learned", sim.Site{}},
+		{"index, true mean rates", "freshness-known-deaf", sim.Site{}},
+		{"index, learned", "freshness-deaf", sim.Site{}},
+		{"harmonic index, learned", "harmonic-deaf", sim.Site{}},
+		{"manifest every day", "manifest-daily", sim.Site{Manifest: true}},
+		{"manifest, priced, learned", "freshness", sim.Site{Manifest: true}},
+		{"push, importance / rate", "trust-gain", sim.Site{Push: true}},
+		{"push, learned", "freshness", sim.Site{Push: true}},
+	} {
+		for i, n := range requests {
+			list = append(list, measure{len(s.rows), 1 + i, sim.Run{World: w.All(rule.site), Policy: sim.MustPolicy(rule.policy), Budget: n / float64(len(w.Pages)), Days: length, From: 300}, bothText})
+		}
+		s.row(append([]string{rule.words}, make([]string, len(requests))...)...)
+	}
+	bound := []string{"push bound"}
+	for _, n := range requests {
+		bound = append(bound, share(sim.PushBound(w, fresh.Objective{Fresh: 1}, sim.Costs{}, n/float64(len(w.Pages))).Fresh))
+	}
+	s.row(bound...)
+	return s, p.measured(ctx, s.rows, list)
+}
+
+// feedTasks are the policies of the tables of feeds, at as many polls.
+func feedTasks(polls []float64, names ...string) (tasks []feedTask) {
+	for _, name := range names {
+		r, _ := feedRuleNamed(name)
+		for _, n := range polls {
+			if r.free {
+				tasks = append(tasks, feedTask{r, 0})
+				break
+			}
+			tasks = append(tasks, feedTask{r, n})
+		}
+	}
+	return tasks
+}
+
+func (p *paper) feeds(ctx context.Context) (*sheet, error) {
+	w := sim.FeedWeb{Feeds: p.scaled(4600) / 10, Seed: uint64(p.seed)}.World()
+	part := float64(len(w.Feeds)) / 460
+	tasks := feedTasks([]float64{5 * part, 15 * part, 45 * part, 60.7 * part}, "round-robin", "training", "posting-rate-known", "square-root", "index-known", "index", "ahead-known", "ahead")
+	rows, err := feedRows(ctx, []*sim.FeedWorld{w}, tasks, p.trial, 28, command.Duration(10*time.Minute), &command.Progress{})
+	return feedSheet(rows), err
+}
+
+func (p *paper) realFeeds(ctx context.Context) (*sheet, error) {
+	w, err := sim.OpenFeeds(p.folder("feeds"), 15)
+	if err != nil {
+		return nil, err
+	}
+	w = w.Cut(0, 56)
+	rows, err := feedRows(ctx, []*sim.FeedWorld{w}, feedTasks([]float64{3, 9, 27}, "round-robin", "training", "posting-rate", "index", "index-dated", "ahead"), p.trial, 28, command.Duration(10*time.Minute), &command.Progress{})
+	return feedSheet(rows), err
+}
+
+// A feedRule is a policy of asking feeds, by its name. What it has of a FeedRun is the
+// policy, and what that is told.
+type feedRule struct {
+	name string
+	run  sim.FeedRun
+	free bool // it takes as many polls as it wants
+}
+
+// feedRules are all that have a name. Those that are "known" are told the true rates; "ahead"
+// is asked by its price, all others compete for the polls of a slot.
+func feedRules() []feedRule {
+	index := poll.Index{Loss: -1} // by delay alone
+	ahead := poll.Ahead{Index: index}
+	return []feedRule{
+		{"round-robin", sim.FeedRun{Policy: poll.RoundRobin{}}, false},
+		{"training", sim.FeedRun{Policy: poll.Trained{}}, true},
+		{"posting-rate", sim.FeedRun{Policy: poll.PostingRate{}}, false},
+		{"posting-rate-known", sim.FeedRun{Policy: poll.PostingRate{}, Known: true}, false},
+		{"advarss", sim.FeedRun{Policy: poll.AdvaRSS{}}, false},
+		{"minimum-delay", sim.FeedRun{Policy: poll.MinimumDelay{}}, false},
+		{"minimum-delay-known", sim.FeedRun{Policy: poll.MinimumDelay{}, Known: true}, false},
+		{"square-root", sim.FeedRun{Policy: index, Even: true}, false},
+		{"index", sim.FeedRun{Policy: index}, false},
+		{"index-known", sim.FeedRun{Policy: index, Known: true}, false},
+		{"index-dated", sim.FeedRun{Policy: index, Dated: true}, false},
+		{"index-careful", sim.FeedRun{Policy: poll.Index{}}, false},
+		{"ahead", sim.FeedRun{Policy: ahead, Priced: true}, false},
+		{"ahead-known", sim.FeedRun{Policy: ahead, Priced: true, Known: true}, false},
+	}
+}
+
+func feedRuleNamed(name string) (feedRule, bool) {
+	for _, r := range feedRules() {
+		if r.name == name {
+			return r, true
+		}
+	}
+	return feedRule{}, false
+}

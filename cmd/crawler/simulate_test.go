@@ -1,0 +1,155 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// tiny is a web in which a run takes no time.
+var tiny = []string{"simulate", "freshness", "--pages", "60", "--sites", "4", "--days", "24", "--from", "8", "--budget", ".1,.3", "--policy", "uniform,freshness"}
+
+// The table has a row for each policy and budget, with the bound beside the
+// score, and is the same however many processors there are.
+func TestSimulateFreshness(t *testing.T) {
+	code, table, said := program(t.Context(), tiny...)
+	if code != 0 || said != "" {
+		t.Fatalf("exit code %d: %s", code, said)
+	}
+	row := regexp.MustCompile(`(?m)^gamma/zipf/0  (uniform|freshness) +(0\.1|0\.3) +0\.\d{4} +0\.\d{4} +\d+\.\d +\d+\.\d\d +\d+\.\d\d +0\.\d{4} `)
+	if n := len(row.FindAllString(table, -1)); n != 4 || !strings.HasPrefix(table, "60 pages on 4 sites that tell nothing of their changes; days 8 to 24; seed 1\n") {
+		t.Errorf("%d rows of 4 in\n%s", n, table)
+	}
+	before := runtime.GOMAXPROCS(1)
+	_, again, _ := program(t.Context(), tiny...)
+	runtime.GOMAXPROCS(before)
+	if again != table {
+		t.Errorf("the same on one processor is not the same:\n%s\n%s", table, again)
+	}
+}
+
+func TestSimulateFreshnessJSON(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "f.html")
+	code, out, said := program(t.Context(), append(tiny, "--json", "--seeds", "2", "--budget", ".2", "--world", "gamma,liars", "--chart", page)...)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, said)
+	}
+	var rows []freshnessRow
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 4 {
+		t.Fatalf("%d rows: %v\n%s", len(rows), err, out)
+	}
+	for _, r := range rows {
+		switch {
+		case len(r.Seeds) != 2 || r.Seeds[1] != 2, r.Fresh.Deviation <= 0:
+			t.Errorf("two seeds are not seen in %+v", r)
+		case !(r.Fresh.Mean > 0 && r.Fresh.Mean <= 1 && r.Bound.Mean > .5 && r.Bound.Mean <= 1):
+			t.Errorf("freshness %v of %v", r.Fresh, r.Bound)
+		case r.Spend.Mean > 1.3*r.Budget || // a short run: uniform begins with all pages at the same phase
+			r.Spend.Mean < r.Budget/2 || r.Requests.Mean <= 0 || r.Bytes.Mean <= 0:
+			t.Errorf("%v was spent of %v: %+v", r.Spend, r.Budget, r)
+		}
+	}
+	if rows[0].World != "gamma/zipf/0" || rows[3].World != "liars" {
+		t.Errorf("worlds %s and %s", rows[0].World, rows[3].World)
+	}
+	b, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"liars: age", "gamma/zipf/0: freshness", "polling (bound)", "mixed (bound)", "crawler simulate freshness --budget 0.2", "--seeds 2"} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+}
+
+// What is not given is taken from the environment and the file, where options of other
+// commands may stand too.
+func TestSimulateSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "parley.conf")
+	if err := os.WriteFile(file, []byte("into /somewhere\nbudget 0.2/page\npolicy uniform\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PARLEY_PAGES", "50")
+	code, out, said := program(t.Context(), "simulate", "freshness", "--config", file, "--days", "10", "--from", "2", "--json")
+	var rows []freshnessRow
+	if err := json.Unmarshal([]byte(out), &rows); code != 0 || err != nil || len(rows) != 1 || rows[0].Policy != "uniform" || rows[0].Budget != .2 {
+		t.Errorf("exit code %d, %v: %s%s", code, err, out, said)
+	}
+}
+
+func TestSimulateFeeds(t *testing.T) {
+	args := []string{"simulate", "feeds", "--feeds", "20", "--days", "6", "--from", "3", "--per-slot", "1,2", "--policy", "training,round-robin,index-known"}
+	code, out, said := program(t.Context(), append(args, "--json")...)
+	var rows []feedRow
+	if err := json.Unmarshal([]byte(out), &rows); code != 0 || err != nil || len(rows) != 5 { // training takes what it wants
+		t.Fatalf("exit code %d, %v: %s%s", code, err, out, said)
+	}
+	for _, r := range rows {
+		if !(r.Bound.Mean > 0 && r.Delay.Mean > .9*r.Bound.Mean) {
+			t.Errorf("%s: a delay of %v minutes beside a bound of %v", r.Policy, r.Delay, r.Bound)
+		}
+	}
+	if code, out, _ := program(t.Context(), args...); code != 0 || strings.Count(out, "\nround-robin ") != 2 {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+// Every table can be had alone, and those that need what is not there say so.
+func TestSimulatePaper(t *testing.T) {
+	t.Setenv("PARLEY_DATA", "")
+	code, out, said := program(t.Context(), "simulate", "paper", "--quick", "--only", "manifests,traces")
+	if code != 0 || !strings.HasPrefix(out, "manifests: ") || !strings.Contains(out, "\ntraces: ") || !strings.Contains(out, "left out: --data") || !strings.Contains(out, "manifest, priced") {
+		t.Errorf("exit code %d: %s%s", code, out, said)
+	}
+	var tables []printedTable
+	code, out, _ = program(t.Context(), "simulate", "paper", "--quick", "--only", "queue", "--json")
+	if err := json.Unmarshal([]byte(out), &tables); code != 0 || err != nil || len(tables) != 1 || len(tables[0].Rows) != 11 {
+		t.Fatalf("exit code %d, %v: %s", code, err, out)
+	}
+	for _, row := range tables[0].Rows {
+		for _, cell := range row {
+			if cell == "" || strings.Contains(cell, "NaN") {
+				t.Errorf("a cell is empty: %q", row)
+			}
+		}
+	}
+}
+
+func TestSimulateMisuse(t *testing.T) {
+	t.Setenv("PARLEY_DATA", "")
+	for _, c := range []struct{ args, want string }{
+		{"", "which of freshness, feeds, paper?"},
+		{"freshness --world mars", "--world mars: there is none: -h names them"},
+		{"freshness --world traces", "--world traces: it needs --data DIR"},
+		{"freshness --policy hope", "--policy hope: there is none: -h names them"},
+		{"freshness --budget .1,-2", "want numbers above 0"},
+		{"freshness --budget 1e7", "want at most 1000 requests"},
+		{"freshness --days 30", "--from 30: want 0 to 29"},
+		{"freshness --pages 0", "--pages 0: want 1 to 10000000"},
+		{"freshness --tell tales", "--tell tales: want nothing, manifest"},
+		{"freshness --costs gold", "--costs gold: want requests or bytes"},
+		{"freshness --seeds 0", "--seeds 0: want 1 to 1000"},
+		{"freshness stray", `unexpected argument "stray"`},
+		{"feeds --policy hope", "--policy hope: there is none: -h names them"},
+		{"feeds --world real", "--world real: it needs --data DIR"},
+		{"feeds --world mars", "--world mars: want synthetic, weekly or real"},
+		{"feeds --slot 1s", "--slot 1s: want a minute to a day"},
+		{"feeds --from 60", "want days before the last"},
+		{"paper --only table", "--only table: there is no such table"},
+	} {
+		code, out, said := program(t.Context(), append([]string{"simulate"}, strings.Fields(c.args)...)...)
+		if code != 2 || out != "" || !strings.Contains(said, c.want) {
+			t.Errorf("simulate %s: exit code %d: %s%s", c.args, code, out, said)
+		}
+	}
+	for _, part := range []string{"freshness", "feeds", "paper"} {
+		if code, out, _ := program(t.Context(), "simulate", part, "-h"); code != 0 || !strings.Contains(out, "    crawler simulate "+part) {
+			t.Errorf("help of %s: exit code %d: %s", part, code, out)
+		}
+	}
+}

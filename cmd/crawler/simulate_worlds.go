@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/command"
+)
+
+func worldHelp() string {
+	return `Worlds: gamma, lognormal and power, by how the rates of change are distributed, or
+RATES/IMPORTANCE/RHO such as lognormal/zipf/0.5 or power/pagerank/0: importance by
+Zipf's law or like Pagerank, in correlation RHO with the rates. liars: gamma, with
+--tell mixed. What really happened, with --data: ` + wrapped(sim.TraceNames(), 50) + `,
+a part such as astro-docs:src/content/docs/en/, or traces: two of them together.
+
+--tell: nothing; manifest, or delta, a manifest of what has changed; push; mixed: one
+site in five each is honest, loses notices, tells much that is not so, lies, or is
+silent; lies: all lie.`
+}
+
+// recorded are the traces that the tables are about.
+func recorded() []string { return []string{"python-peps", "astro-docs:src/content/docs/en/"} }
+
+// ways are what --tell may say, and in words.
+var ways = []struct{ name, words string }{
+	{"nothing", "nothing"}, {"manifest", "by manifests"}, {"delta", "by manifests of what changed"}, {"push", "by push"},
+	{"mixed", "well, badly or not at all"}, {"lies", "lies"},
+}
+
+func inWords(tell string) string {
+	for _, w := range ways {
+		if w.name == tell {
+			return w.words
+		}
+	}
+	return ""
+}
+
+// voiced returns a world whose sites tell as --tell says.
+func voiced(w *sim.World, tell string, seed uint64) *sim.World {
+	name := w.Name
+	switch tell {
+	case "manifest":
+		w = w.All(sim.Site{Manifest: true})
+	case "delta":
+		w = w.All(sim.Site{Manifest: true, Format: sim.Delta})
+	case "push":
+		w = w.All(sim.Site{Push: true})
+	case "mixed":
+		w, _ = w.MixedTrust(seed)
+	case "lies":
+		w = w.AllLiars()
+	}
+	w.Name = name
+	return w
+}
+
+// drawn returns every world that is wanted, one for each seed.
+func (f *freshness) drawn() (worlds [][]*sim.World, err error) {
+	for _, name := range f.worlds {
+		var seeds []*sim.World
+		for i := range f.seeds {
+			w, err := f.draw(name, uint64(f.seed+i))
+			if err != nil {
+				return nil, err
+			}
+			seeds = append(seeds, w)
+		}
+		worlds = append(worlds, seeds)
+		if size := fmt.Sprintf("%d pages on %d sites", len(seeds[0].Pages), len(seeds[0].Sites)); !slices.Contains(f.size, size) {
+			f.size = append(f.size, size)
+		}
+	}
+	return worlds, nil
+}
+
+func (f *freshness) draw(name string, seed uint64) (*sim.World, error) {
+	tell, file, shown := f.toldIn(name), name, name
+	if i := strings.IndexByte(name, ':'); i >= 0 {
+		file = name[:i]
+	}
+	switch {
+	case name == "liars":
+		name = "gamma"
+	case name == "traces", slices.Contains(sim.TraceNames(), file):
+		dir := f.folder("changes")
+		if dir == "" {
+			return nil, command.Misusef("--world %s: it needs --data DIR, with a folder \"changes\" in it", name)
+		}
+		names := recorded()
+		if name != "traces" {
+			names = []string{name}
+		}
+		w, err := sim.TraceWeb{Dir: dir, Names: names, Days: float64(f.days), Seed: seed}.World()
+		if err != nil {
+			return nil, err
+		}
+		w.Name = name
+		return voiced(w, tell, seed), nil
+	}
+	web, err := sim.ParseWeb(name)
+	if err != nil {
+		return nil, command.Misusef("--world %s: there is none: -h names them", name)
+	}
+	web.Pages, web.Sites, web.Seed = f.pages, f.sites, seed
+	w := voiced(web.World(), tell, seed)
+	if shown == "liars" {
+		w.Name = shown
+	}
+	return w, nil
+}
+
+// toldIn is how the sites of a world tell.
+func (f *freshness) toldIn(world string) string {
+	if world == "liars" {
+		return "mixed"
+	}
+	return f.tell
+}
+
+// about says in a sentence what is simulated.
+func (f *freshness) about() string {
+	s := fmt.Sprintf("%s that tell %s of their changes; days %d to %d; seed %d", strings.Join(f.size, ", or "), inWords(f.tell), f.from, f.days, f.seed)
+	if f.seeds > 1 {
+		s += fmt.Sprintf(" to %d: mean ± standard deviation", f.seed+f.seeds-1)
+	}
+	return s
+}
+
+// page is what --chart writes: for each world freshness and age by budget.
+func (f *freshness) page(rows []freshnessRow) *sim.ChartPage {
+	p := &sim.ChartPage{Title: "Freshness by budget", About: f.about() + ".", Made: made("freshness", f.flags)}
+	unit := "requests a page and day"
+	if f.costs == "bytes" {
+		unit = "pages of 20 kB, or as many bytes, a page and day"
+	}
+	for len(rows) > 0 {
+		n := 0
+		for n < len(rows) && rows[n].World == rows[0].World {
+			n++
+		}
+		share := sim.Chart{Title: rows[0].World + ": freshness", X: unit, Y: "share of time in which copies are right", LogX: true}
+		age := sim.Chart{Title: rows[0].World + ": age", X: unit, Y: "days for which copies have been wrong", LogX: true, LogY: true}
+		share.Lines = linesOf(rows[:n], func(r freshnessRow) (spread, spread) { return r.Fresh, r.Bound })
+		age.Lines = linesOf(rows[:n], func(r freshnessRow) (spread, spread) {
+			if r.AgeBound == nil {
+				return r.Age, spread{Mean: -1}
+			}
+			return r.Age, *r.AgeBound
+		})
+		p.Charts = append(p.Charts, share, age)
+		rows = rows[n:]
+	}
+	return p
+}
+
+// linesOf is a line for each policy, and one for the bound of all that are told by the same. A
+// bound below 0 is none.
+func linesOf(rows []freshnessRow, get func(freshnessRow) (score, bound spread)) (lines []sim.Line) {
+	at := map[string]int{}
+	var bounds []sim.Line
+	for i := 0; i < len(rows); {
+		line := sim.Line{Name: rows[i].Policy}
+		bound := sim.Line{Name: "polling", Bound: true}
+		if by := rows[i].Told; by != "nothing" {
+			bound.Name = by
+		}
+		for name := rows[i].Policy; i < len(rows) && rows[i].Policy == name; i++ {
+			score, most := get(rows[i])
+			line.Points = append(line.Points, sim.Point{X: rows[i].Budget, Y: score.Mean, Spread: score.Deviation})
+			if most.Mean >= 0 {
+				bound.Points = append(bound.Points, sim.Point{X: rows[i].Budget, Y: most.Mean})
+			}
+		}
+		lines = append(lines, line)
+		if _, ok := at[bound.Name]; !ok && len(bound.Points) > 0 {
+			at[bound.Name] = len(bounds)
+			bounds = append(bounds, bound)
+		}
+	}
+	return append(lines, bounds...)
+}
