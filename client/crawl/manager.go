@@ -69,6 +69,8 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 	}
 	if r.enough == "" {
 		r.askSources(now, add)
+	}
+	if r.enough == "" && r.planned() {
 		passed, err := r.askPages(now, add)
 		if err != nil {
 			return nil, now, err
@@ -270,7 +272,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 	for _, s := range list {
 		st := r.siteOf(s.Site)
 		tells := uint64(0)
-		if r.Revisit == nil { // else the price says what silence is worth
+		if r.Revisit == nil || st.listens() && !st.deaf { // else the price says what silence is worth
 			tells = r.tells(st)
 		}
 		ids := make([]frontier.PageID, len(s.Entries))
@@ -313,6 +315,10 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 			}
 			if rule != "" {
 				aside.visits = append(aside.visits, collection.Visit{Page: p.ID, Exclude: rule})
+				continue
+			}
+			if len(aside.replanned) >= turnSize { // more are as likely to be early, and this is done under the lock
+				r.front.Return([]frontier.PageID{p.ID})
 				continue
 			}
 			if r.early(p, now) {
@@ -396,14 +402,7 @@ const tooFarAhead = time.Hour
 
 // ahead is how long a number of tasks takes a site at least.
 func (r *run) ahead(st *site, tasks int) time.Duration {
-	wait := r.Harvester.Wait
-	if wait == 0 {
-		wait = harvest.DefaultWait
-	}
-	if wait < 0 {
-		return 0
-	}
-	return time.Duration(tasks) * max(wait, st.Delay)
+	return time.Duration(tasks) * r.Harvester.Gap(st.Pages, st.Delay)
 }
 
 // task is what to ask for a page, whose URL may be asked for.

@@ -1,8 +1,10 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/client"
@@ -37,7 +39,7 @@ const (
 	priorOf    = 20 // pages: what is believed of all pages weighs as much for those of a site
 )
 
-// A revisiting is how a run stands with that. Its run's lock guards it.
+// A revisiting is the plan that a run goes by, and its budget. The run's lock guards it.
 type revisiting struct {
 	plan   fresh.Plan
 	at     time.Time // when it was made
@@ -102,6 +104,7 @@ func (r *run) setPrice(price float64) {
 
 // revisits finds the price of a visit now and then, until ctx ends.
 func (r *run) revisits(ctx context.Context) {
+	every := orElse(r.Revisit.Every, planEvery)
 	wait, next := firstPlan, time.Time{}
 	for first := true; ctx.Err() == nil; first = false {
 		if now := time.Now(); !now.Before(next) {
@@ -109,8 +112,8 @@ func (r *run) revisits(ctx context.Context) {
 				r.log.Error("plan revisits", "err", err)
 			}
 			took := time.Since(now)
-			next = time.Now().Add(max(min(wait, orElse(r.Revisit.Every, planEvery)), planShare*took))
-			wait = min(2*wait, planEvery)
+			next = time.Now().Add(max(min(wait, every), planShare*took))
+			wait = min(2*wait, every)
 		}
 		if first {
 			r.add(-1)
@@ -123,6 +126,10 @@ func (r *run) revisits(ctx context.Context) {
 	}
 }
 
+// planned reports whether it is known what a visit may cost: held pages are not
+// visited again by a guess. The run's lock is held.
+func (r *run) planned() bool { return r.Revisit == nil || !r.revisiting.at.IsZero() }
+
 // trim corrects the price by what is left of the budget. The run's lock is held.
 func (r *run) trim(now time.Time) {
 	v := &r.revisiting
@@ -133,8 +140,8 @@ func (r *run) trim(now time.Time) {
 	}
 }
 
-// fill changes what comes into the bucket in a day. It is half full at first, and so is what it
-// grows by: an empty one would raise the price until it is filled.
+// fill changes what comes into the bucket in a day. When it grows, half of the new
+// room is filled, else the price would jump.
 func (v *revisiting) fill(budget, visit float64) {
 	burst := max(budget*burstDays, leastBurst*visit)
 	v.bucket = fresh.Bucket{Rate: budget, Burst: burst, Balance: v.bucket.Balance + (burst-v.bucket.Burst)/2}
@@ -199,14 +206,18 @@ func (r *run) replan(ctx context.Context) error {
 			continue
 		}
 		b := st.believed()
-		b.Prior, b.Extra = of.pool.Prior(all, priorOf), of.curve.Extra(plan.Price)
+		b.Extra = of.curve.Extra(plan.Price)
+		if prior := of.pool.Prior(all, priorOf); !alike(&prior, &b.Prior) {
+			b.Prior = prior
+		}
 		if every := of.curve.Every(plan.Price); of.listens {
 			if st.deaf = math.IsInf(every, 1); !st.deaf {
 				v.every[id] = time.Duration(every * float64(24*time.Hour))
 			}
 		}
-		b.Tells = st.tells != nil && !st.deaf
-		r.believes(st, b)
+		if st.Belief == nil || b != *st.Belief { // else its record need not be written
+			r.believes(st, b)
+		}
 		st.weight = of.importance / float64(of.pages)
 	}
 	if v.filled.IsZero() {
@@ -244,28 +255,45 @@ type demanders map[frontier.SiteID]*demander
 
 // demands begins with the sites that are looked at one by one.
 func (r *run) demands(planner *fresh.Planner) demanders {
-	all := demanders{}
+	type special struct {
+		site  collection.Site
+		terms fresh.SiteTerms
+	}
+	var list []special
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
 	for id, st := range r.sites {
+		site, _ := r.Collection.SiteByID(id)
 		terms := fresh.SiteTerms{Most: r.takes(st), Manifest: st.listens()}
-		if n >= mostDemands || !terms.Manifest && float64(st.Held) < terms.Most/2 {
-			continue
-		}
-		n++
 		if terms.Manifest && st.Belief != nil {
 			terms.Precision = st.Belief.Signal.Precision()
 		}
-		site, _ := r.Collection.SiteByID(id)
-		all[id] = &demander{site: site, listens: terms.Manifest, demand: planner.Site(terms)}
+		if terms.Manifest || terms.Most > 0 && float64(site.Held) > terms.Most/2 {
+			list = append(list, special{site, terms})
+		}
+	}
+	r.mu.Unlock()
+	slices.SortFunc(list, func(a, b special) int { return cmp.Compare(b.site.Held, a.site.Held) })
+	all := demanders{}
+	for _, s := range list[:min(len(list), mostDemands)] {
+		all[s.site.ID] = &demander{site: s.site, listens: s.terms.Manifest, demand: planner.Site(s.terms)}
 	}
 	return all
 }
 
+// alike reports whether it makes no difference which of two priors a page has.
+func alike(p, q *fresh.Prior) bool {
+	const much = 0.02
+	for k := range p {
+		if d := p[k] - q[k]; d > much || d < -much {
+			return false
+		}
+	}
+	return true
+}
+
 // takes is how many requests in a day a site takes, by its manners and ours; 0: any number.
 func (r *run) takes(st *site) float64 {
-	wait := max(st.Delay, r.ahead(st, 1))
+	wait := r.ahead(st, 1)
 	if wait <= 0 {
 		return 0
 	}
@@ -342,7 +370,9 @@ func (r *run) nextLook(st *site) time.Duration {
 	if r.Revisit == nil || r.revisiting.at.IsZero() {
 		return fixed
 	}
-	r.spend(r.Revisit.Policy.Costs.Look(st.Pages))
+	if !st.deaf { // else it is looked at for what is new, as sitemaps are, and beside the budget
+		r.spend(r.Revisit.Policy.Costs.Look(st.Pages))
+	}
 	every, ok := r.revisiting.every[st.ID]
 	if !ok && !st.deaf {
 		return fixed

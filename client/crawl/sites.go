@@ -184,11 +184,15 @@ func (r *run) spoke(src *source) {
 	} else {
 		delete(r.telling, st.ID)
 	}
-	if b, listen := st.believed(), st.tells != nil && !(st.deaf && st.listens()); b.Tells != listen {
-		b.Tells = listen
+	if b := st.believed(); b.Tells != st.pushes() {
+		b.Tells = st.pushes()
 		r.believes(st, b)
 	}
 }
+
+// pushes reports whether a site tells of each change by itself, so that its
+// silence means something at any time.
+func (st *site) pushes() bool { return st.tells != nil && !st.listens() }
 
 // believed is what is believed of a site's pages and of what it tells.
 func (st *site) believed() fresh.Site {

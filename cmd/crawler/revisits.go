@@ -58,6 +58,9 @@ func (s *settings) revisit() (*crawl.Revisit, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.stopValue > 0 {
+		return nil, command.Misusef("--stop-value: the profit of a page is between 0 and 1 with --policy thesis alone")
+	}
 	r := &crawl.Revisit{Policy: p, Every: time.Duration(s.replan)}
 	number, per, each := strings.Cut(s.budget, "/")
 	n, err := strconv.ParseFloat(number, 64)

@@ -224,15 +224,30 @@ func headerValue(s string) string {
 
 func (h *Harvester) waits() bool { return h.Wait >= 0 }
 
+// Gap is how long a site of so many pages that wants a delay is left in peace at
+// least after each request; 0 without any manners.
+func (h *Harvester) Gap(pages int, delay time.Duration) time.Duration {
+	if !h.waits() {
+		return 0
+	}
+	return max(h.least(pages), min(delay, maxDelay))
+}
+
+// least is what Wait and WaitBig say.
+func (h *Harvester) least(pages int) time.Duration {
+	w := positive(h.Wait, DefaultWait)
+	if pages > BigSite {
+		w = min(w, positive(h.WaitBig, DefaultWaitBig))
+	}
+	return w
+}
+
 // gap is how long a site is left in peace after a download that took so long.
 func (h *Harvester) gap(s *site, took time.Duration) time.Duration {
 	if !h.waits() {
 		return 0
 	}
-	w := positive(h.Wait, DefaultWait)
-	if s.pages > BigSite {
-		w = min(w, positive(h.WaitBig, DefaultWaitBig))
-	}
+	w := h.least(s.pages)
 	if h.Slow >= 0 {
 		w = max(w, min(took*time.Duration(positive(h.Slow, DefaultSlow)), maxSlow))
 	}
