@@ -254,9 +254,8 @@ func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
 	return w, len(s.fresh) > before, nil
 }
 
-// confirmShare is for what share of the time since the last visit it is not
-// noted in a page's history that a source says that it is as it was: to write all
-// pages whenever a manifest is read would cost more than it tells.
+// That a source still lists a page as we hold it is stored once a quarter of the time
+// since the last visit has passed: storing it at every look would rewrite all pages.
 const confirmShare = 4
 
 // offer takes in that the site has an item now.
@@ -295,7 +294,7 @@ func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 	return nil
 }
 
-// confirmed takes in that a page is what we hold of it.
+// confirmed takes in that a page is what we hold of it. Whoever has said otherwise since was wrong.
 func (s *applying) confirmed(w *work, item *protocol.Item) {
 	replan := false
 	if item.Digest == w.Digest && (w.Told || w.claim != item.Digest) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -344,6 +346,52 @@ func TestNotices(t *testing.T) {
 	if _, err := r.c.Apply(99, notice, collection.ByIndexNow, collection.ApplyOptions{}); err == nil {
 		t.Error("a source that is not known was taken in")
 	}
+}
+
+// A liar who says again and again that a page has changed teaches nothing of it, and what was not
+// believed is not asked for, whatever date it named.
+func TestWhatIsNotBelievedTeachesNothing(t *testing.T) {
+	r := newRig(t)
+	r.c.Close()
+	r.o.Policy = fresh.Thesis{}
+	r.reopen()
+	r.find("/a")
+	r.visit("/a", 200, "A")
+	for range 2 {
+		r.wait(24 * time.Hour)
+		r.visit("/a", 200, "A")
+	}
+	rate := func() float64 {
+		p := r.page("/a")
+		post := new(fresh.Prior).Under(&p.Belief)
+		return post.Mean()
+	}
+	before, due := rate(), r.page("/a").At
+	say := func(ch protocol.Change) {
+		if _, err := r.c.Apply(0, client.Step{Changes: []protocol.Change{ch}}, collection.ByIndexNow, collection.ApplyOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuted := map[string]func(){
+		"unbelieved":         func() { r.commit(collection.Turn{Unbelieved: []frontier.PageID{r.page("/a").ID}}) },
+		"as it was, we hear": func() { say(create("/a", "A")) },
+	}
+	for what, refute := range refuted {
+		for i := range 5 {
+			r.wait(time.Hour)
+			lie := create("/a", fmt.Sprint("lie ", i))
+			lie.Item.Modified = r.now.Add(-time.Minute)
+			say(lie)
+			if p := r.page("/a"); !p.Outdated() || p.Notices != 1 || rate() <= before {
+				t.Fatalf("told: %+v", p.History)
+			}
+			refute()
+			if p := r.page("/a"); p.Outdated() || p.Notices != 0 || rate() > before*1.001 || p.At.Before(due) {
+				t.Errorf("%s: %.4f changes a day, and before %.4f; due at %v, and before at %v", what, rate(), before, p.At, due)
+			}
+		}
+	}
+	check(t, r.c)
 }
 
 func TestAdmission(t *testing.T) {

@@ -182,7 +182,8 @@ type Visited struct {
 	Page                Page
 	Before              fresh.History // as it was believed before the visit
 	Stated              string        // the Last-Modified that came with the visit before
-	Changed             bool          // other content than before
+	Changed             bool          // other content than before, or some where none was held: what events tell
+	Differs             bool          // the copy differs from the one before, as History was told: with TextOnly by its text; false for the first
 	Demoted             bool          // of a copy: the digests of its site are not waited for from now on, since all were wrong
 	Duplicate           bool          // its links were ignored
 	Matched, Mismatched bool          // with the digest that was told

@@ -112,7 +112,6 @@ func (u *update) unbelieved(id frontier.PageID) error {
 		return err
 	}
 	w.settle()
-	w.History.Told = false
 	w.planned, w.dirty = false, true
 	u.plan(w)
 	return nil

@@ -15,10 +15,10 @@ import (
 )
 
 // A body that stands in the archive is not stored again, whatever URL brings it:
-// a revisit record says where it stands. Where that is, the page says that holds it;
-// which page that is, the digests bucket: for what was parsed it knows that anyway,
-// and for all else, and for what differs only where it was not parsed, it has an
-// entry by the digest of the body, 12 bytes. It remembers one page a digest.
+// a revisit record says where it stands. The digests bucket names a page that holds the body: by
+// the digest of what was parsed, which it has anyway, or, where nothing was parsed or the bodies
+// differ though that is alike, by the digest of the body, an entry of 12 bytes. That page's
+// record says where the body stands. The bucket remembers one page a digest.
 
 // A noted record was written in the turn that is being taken in, and cannot be
 // read yet.

@@ -2,6 +2,7 @@ package collection_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -245,7 +246,7 @@ func (m *model) offer(p *modelPage, isNew bool, d protocol.Digest, listing bool)
 			m.settle(p)
 			m.plan(p)
 		}
-		if !p.told && m.now.Sub(latest(p.confirmed, p.last)) >= 24*time.Hour && p.visits > 0 {
+		if since := m.now.Sub(latest(p.confirmed, p.last)); !p.told && since >= max(time.Second, m.now.Sub(p.last)/4) && p.visits > 0 {
 			p.confirmed = m.now
 			m.plan(p)
 		}
@@ -467,7 +468,7 @@ func TestRandomTurns(t *testing.T) {
 					}
 				case k == 10:
 					var list []protocol.Change
-					for p := range m.named {
+					for _, p := range slices.Sorted(maps.Keys(m.named)) {
 						if rnd.IntN(20) > 0 {
 							ch := create(p, body())
 							if rnd.IntN(3) == 0 {

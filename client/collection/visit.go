@@ -134,6 +134,7 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *V
 	if u.c.opts.TextOnly && changed && !v.Text.IsZero() && v.Text == w.Text {
 		changed, modified = false, w.Modified // of the bytes, which say nothing about the text
 	}
+	out.Differs = changed
 	w.History = w.History.Visit(asked, changed, modified)
 	w.answered()
 	w.State = Held
@@ -239,10 +240,11 @@ func (v *Visit) before(asked time.Time, p *Page) bool {
 	return !v.Claimed.Equal(p.claimed) || v.Want != p.claim
 }
 
-// settle says that nothing is owed.
+// settle says that nothing is owed. What was said of the page and no visit has judged is taken
+// back: a visit that found its content has, so that then nothing is left of it.
 func (w *work) settle() {
 	w.Told, w.Debt, w.Missed = false, zeroDigest, 0
-	w.Notices, w.Noticed, w.Heard = 0, time.Time{}, time.Time{}
+	w.History = w.History.Unsaid()
 }
 
 // moved takes in a redirect. Where it leads becomes a page if it is one that a

@@ -568,16 +568,22 @@ func TestTextOnly(t *testing.T) {
 		r.o.TextOnly = only
 		r.reopen()
 		r.find("/a")
-		body := func(clock, text string) {
+		body := func(clock, text string, changed, differs bool) {
 			v := r.answer("/a", 200, clock+text)
 			v.Parsed, v.Text = protocol.Sum([]byte(clock+text)), protocol.Sum([]byte(text))
-			r.commit(collection.Turn{Visits: []collection.Visit{v}})
+			out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]
+			if out.Changed != changed || out.Differs != differs {
+				t.Errorf("text only %v: %s%s changed %v, differs %v", only, clock, text, out.Changed, out.Differs)
+			}
 			r.wait(24 * time.Hour)
 		}
-		body("1", "text")
-		body("2", "text")
-		body("3", "text")
-		body("4", "other")
+		body("1", "text", true, false)
+		body("2", "text", true, !only)
+		body("3", "text", true, !only)
+		body("4", "other", true, true)
+		body("4", "other", false, false)
+		r.visit("/a", 410, "")
+		body("4", "other", true, false) // it is back as it was
 		want := 3
 		if only {
 			want = 1

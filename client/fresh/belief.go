@@ -104,6 +104,23 @@ func (b *Belief) add(part float32, more *Belief) {
 	}
 }
 
+// unsee takes away so many intervals with changes, those of nearly the length of another first.
+func (b *Belief) unsee(n float32, near *Belief) {
+	at := 0
+	for at < spans-1 && near.Seen[at] == 0 {
+		at++
+	}
+	for away := 0; away < spans && n > 0; away++ {
+		for _, i := range [...]int{at - away, at + away} {
+			if i >= 0 && i < spans {
+				less := min(n, b.Seen[i])
+				b.Seen[i] -= less
+				n -= less
+			}
+		}
+	}
+}
+
 // None reports whether nothing was observed.
 func (b *Belief) None() bool { return *b == Belief{} }
 

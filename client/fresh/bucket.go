@@ -3,9 +3,9 @@ package fresh
 import "math"
 
 // A Bucket holds what may be spent, and trims the price that was planned by what is
-// in it. A plan rests on beliefs, and is never quite right; with a price that
-// follows the balance alone a budget is spent badly, since it would have to be wrong first. So the
-// plan says what is worth it, and the bucket corrects by a factor.
+// in it. A plan rests on beliefs, and is never quite right. A price that only follows the balance
+// corrects an error after it was paid for. So the plan says what is worth it, and the bucket
+// corrects that by a factor.
 //
 // It fills with the time, not above Burst; it may be overdrawn, since a body is
 // as long as it is, and then earns until it is not. It is used by one goroutine.

@@ -145,6 +145,17 @@ func (d *demand) limit(most float64, of func(*amount) float64) float64 {
 func spendOf(a *amount) float64    { return a.spend }
 func requestsOf(a *amount) float64 { return a.requests }
 
+// lowest is the place of the least price above which something is bought, 0 if nothing is: what is
+// bought at the very least of all prices is worth nothing.
+func (d *demand) lowest() float64 {
+	for b := max(d.first, 1); b <= d.last; b++ {
+		if d.bins[b] != (amount{}) {
+			return float64(b)
+		}
+	}
+	return 0
+}
+
 // merge adds another.
 func (d *demand) merge(other *demand) {
 	d.base.add(1, other.base)

@@ -385,6 +385,44 @@ func TestNoticesTeach(t *testing.T) {
 		t.Errorf("ten lies a day teach %v changes a day", got)
 	}
 
+	// What nobody has visited because it was not believed is as if it had not been said, taken back one by one
+	// or all at once, dated or not.
+	sure := fresh.History{}.Visit(epoch, false, time.Time{}).Visit(epoch.Add(3*day), true, time.Time{}).Visit(epoch.Add(20*day), false, time.Time{})
+	mean := func(h fresh.History) float64 {
+		post := (&fresh.Prior{}).Under(&h.Belief)
+		return post.Mean()
+	}
+	for _, recall := range []float64{0, 0.5} {
+		for _, dated := range []bool{false, true} {
+			one, all := sure, sure
+			for i := range 5 {
+				at, modified := sure.Last.Add(day<<(2*i)), time.Time{}
+				if dated {
+					modified = at.Add(-time.Hour)
+				}
+				one = one.Notice(at, modified, 0.8, recall)
+				all = all.Notice(at, modified, 0.8, recall)
+				one.Told, one.Modified = true, at
+				one = one.Unsaid()
+			}
+			if about(mean(all), mean(sure), 0.2) {
+				t.Errorf("recall %v, dated %v: notices teach %v, and before it was %v", recall, dated, mean(all), mean(sure))
+			}
+			for i, h := range []fresh.History{one, all.Unsaid()} {
+				tolerance := 1e-3
+				if i == 1 && recall == 0 && !dated {
+					tolerance = 0.05 // how long each of the intervals was is not kept
+				}
+				if !about(mean(h), mean(sure), tolerance) || h.Outdated() || h.Notices != 0 || !h.Heard.IsZero() || !h.Noticed.IsZero() {
+					t.Errorf("recall %v, dated %v: %v changes a day, and before %v; %+v", recall, dated, mean(h), mean(sure), h)
+				}
+				if next := (fresh.Thesis{}).Next(page(h, 0.5), h.Last); next.IsZero() {
+					t.Error("a visit that was refused is to be made at once")
+				}
+			}
+		}
+	}
+
 	// What was told is not learned a second time by the visit that follows.
 	h := fresh.History{}.Visit(epoch, false, time.Time{})
 	told := h.Notice(epoch.Add(day), time.Time{}, 1, 1)

@@ -84,11 +84,30 @@ func (h *History) unsay(changed bool) (told float64) {
 	if h.SaidSeen > 0 { // in intervals that are not kept one by one
 		var b Belief
 		b.Changed(days(span(h.confirmed(), h.Heard)) / n)
+		missing := float32(0)
 		for i, n := range b.Seen {
-			h.Belief.Seen[i] = max(0, h.Belief.Seen[i]+more*h.SaidSeen*n)
+			seen := h.Belief.Seen[i] + more*h.SaidSeen*n
+			h.Belief.Seen[i] = max(0, seen)
+			missing -= min(0, seen)
 		}
+		h.Belief.unsee(missing, &b)
 	}
 	return told
+}
+
+// Unsaid returns the history after what was said of the page since it was last known to be right
+// has turned out to be worth nothing, without a visit: nobody says that it has changed,
+// and what was learned of its rate by that is taken back. A date after the last visit was part of
+// it; which one there was before is not known any more.
+func (h History) Unsaid() History {
+	h.unsay(false)
+	h.Told = false
+	h.Notices, h.Noticed, h.Heard = 0, time.Time{}, time.Time{}
+	h.Said, h.SaidQuiet, h.SaidSeen = 0, 0, 0
+	if h.Modified.After(h.Last) {
+		h.Modified = time.Time{}
+	}
+	return h
 }
 
 // Confirm returns the history after somebody credible, such as a manifest made at

@@ -293,15 +293,6 @@ func (o Objective) AgeNotified(p *Posterior, s Signal, notices int, need float64
 	})
 }
 
-// AgeHeard is the least age, h.Age or more, at which Heard is need or more if nothing
-// more is heard, +Inf if it never is.
-func (o Objective) AgeHeard(p *Posterior, s Signal, h Hearing, need float64) float64 {
-	h = h.bounded()
-	return max(h.Age, o.weights().ageHeard(p, s, 0, need, h.Notices, func(age float64) Hearing {
-		return Hearing{Age: age, Notices: h.Notices, Since: max(0, h.Since+age-h.Age)}
-	}))
-}
-
 func (o Objective) ageHeard(p *Posterior, s Signal, body, need float64, notices int, at func(age float64) Hearing) float64 {
 	if !(need > 0) {
 		return 0

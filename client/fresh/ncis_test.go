@@ -404,9 +404,6 @@ func TestNotifiedTakesAnyNumber(t *testing.T) {
 		if w := o.Heard(&post, s, h); !(w >= 0) || math.IsInf(w, 0) {
 			t.Fatalf("%s: index %v", what, w)
 		}
-		if a := o.AgeHeard(&post, s, h, any()); !(a >= 0) {
-			t.Fatalf("%s: age %v", what, a)
-		}
 		if a := o.AgeNotified(&post, s, notices, any()); !(a >= 0) {
 			t.Fatalf("%s: age %v", what, a)
 		}

@@ -7,9 +7,10 @@ import (
 
 // A Planner finds the price at which [Priced] spends a budget. Each page is looked at
 // once, in any order, and leaves what would be spent on it at each price; nothing is kept of
-// it. It costs a microsecond or two, and no memory: what is spent is counted by the price,
-// and the price at which it comes to the budget is read off. That it is the same price for all pages
-// is what makes it the best that the budget can do.
+// it. A page costs a microsecond or two, and no memory: what is spent is counted by the price,
+// and the price at which it comes to the budget is read off. The Planner itself takes some 50 kB, and
+// 12 kB for each class of sites that tell of their changes equally well. That the price is the same for
+// all pages is what makes it the best that the budget can do.
 //
 // Pages of a site that takes only so many requests, or has a manifest, are given
 // to [Planner.Site]. What a site tells of its changes counts where [Site.Tells] is set.
@@ -41,9 +42,10 @@ type Planner struct {
 	importance    float64
 }
 
-// A Plan is what a budget comes to.
+// A Plan is what a budget comes to. Where there is enough for all, Price is the least at which
+// anything is bought: a price of 0 could not be trimmed by a [Bucket] if more is spent than planned.
 type Plan struct {
-	Price    float64 // of one unit of cost: what [Priced] is given. 0: there is enough for all
+	Price    float64 // of one unit of cost: what [Priced] is given. 0, everything is worth it, only without a budget or without pages
 	Spend    float64 // in a day
 	Requests float64 // in a day
 
@@ -153,8 +155,12 @@ func (p *Planner) Plan() Plan {
 	}
 	a := p.all.above(at)
 	plan := Plan{Spend: a.spend, Requests: a.requests, Fallback: p.all.base.spend, Pages: p.pages, Unseen: p.unseen, Freshness: 1}
-	if at > 0 {
-		plan.Price = priceAt(at)
+	switch low := p.all.lowest(); {
+	case !(p.Budget > 0) || p.pages == 0:
+	case max(at, low) == 0: // nothing is worth anything
+		plan.Price = 1
+	default:
+		plan.Price = priceAt(max(at, low))
 	}
 	if p.importance > 0 {
 		plan.Freshness = min(max(0, 1-a.stale/p.importance), 1)

@@ -283,13 +283,51 @@ func TestMoreBuysMore(t *testing.T) {
 			t.Errorf("budget %v: %+v", budget, plan)
 		}
 		if before = plan; budget >= 1e9 || budget == 0 {
-			if plan.Price != 0 || !about(plan.Spend, 24*500, 1e-6) {
+			if plan.Price > 0 != (budget > 0) || !about(plan.Spend, 24*500, 1e-6) {
 				t.Errorf("budget %v for pages that are visited every hour: %+v", budget, plan)
 			}
 		}
 	}
 	if empty := new(fresh.Planner).Plan(); empty != (fresh.Plan{Freshness: 1}) {
 		t.Errorf("no pages: %+v", empty)
+	}
+}
+
+// Who may spend more than there is to buy has a price all the same, at which all of that is
+// bought, and which can be raised if it costs more than planned; and whose manifest is
+// polled is polled at whatever lower price, too.
+func TestPlanBeyondAllNeeds(t *testing.T) {
+	for _, o := range objectives {
+		for _, worthless := range []int{0, 10} {
+			pl := fresh.Planner{Objective: o, Budget: 1e6, Shortest: 10 * time.Minute}
+			site := pl.Site(fresh.SiteTerms{Manifest: true})
+			for _, p := range visitedPages(100, rand.New(rand.NewPCG(47, 48))) {
+				site.Add(p)
+			}
+			for i := range worthless {
+				pl.Add(&fresh.Page{History: fresh.History{Visits: i % 2}})
+			}
+			curve := site.Close()
+			plan := pl.Plan()
+			every := curve.Every(plan.Price)
+			if !(plan.Price > 0) || !(1/every < plan.Spend) || !about(1/every, plan.Spend, 0.1) {
+				t.Errorf("%+v: the manifest every %v days; %+v", o, every, plan)
+			}
+			for _, price := range []float64{0, 1e-300, plan.Price / 1e6, plan.Price / math.E} {
+				if got := curve.Every(price); got != every {
+					t.Errorf("%+v: every %v days at %v, and at the lowest price every %v", o, got, price, every)
+				}
+			}
+		}
+	}
+	for _, visits := range []int{0, 1} { // copies of other pages
+		pl := fresh.Planner{Budget: 1}
+		for range 1000 {
+			pl.Add(&fresh.Page{History: fresh.History{Visits: visits}})
+		}
+		if plan := pl.Plan(); !(plan.Price > 0) {
+			t.Errorf("pages that are worth nothing: %+v", plan)
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ type History struct {
 	Unchanged   time.Duration // T of (2.2): total time known to be without a change
 	Modified    time.Time     // newest time of change that anybody credible has stated; zero: unknown
 	Told        bool          // a manifest or a push says that it changed after Last
-	Confirmed   time.Time     // newest time at which anybody credible has said that it is as it was at Last; zero: nobody has
+	Confirmed   time.Time     // when somebody credible last said that it is still what was found at Last; zero: nobody has
 
 	Belief  Belief    // in how often it changes
 	Notices int       // of a change, since it was last known to be right

@@ -46,11 +46,11 @@ func (c Costs) body(p *Page) float64 {
 
 // Priced visits a page as soon as what that gains is worth its price: whatever has
 //
-//	importance x (W - price x body x R1) >= (price + extra) x header
+//	importance x W - price x body x R1 >= (price + extra) x header
 //
-// with W the Objective's index averaged over what is believed of the page, body
-// what a body costs times R1, which is what its being paid only on a change is worth, and extra what
-// a request to a site costs that takes only so many. The age counts from when the copy
+// with W the Objective's index averaged over what is believed of the page, body what its body costs,
+// and extra what a request to a site costs that takes only so many. A body is paid for only if the
+// page has changed: R1, as in [Objective], is the index of that cost, averaged likewise. The age counts from when the copy
 // was last known to be right. One price for all pages of all sites is what makes the best of a
 // budget; [Planner] finds it.
 //
@@ -77,9 +77,8 @@ type Priced struct {
 func (Priced) Name() string { return "priced" }
 
 // Profit is the gain of a visit for each unit that it costs, 0 or more and finite: it reaches
-// Price when the visit pays, but for Shortest and Longest. Of a page that was never visited
-// the gain is that of one which is known to be outdated, and of which no more is known than
-// its site says: the days that its copy will be right, as far as Longest.
+// Price when the visit pays, but for Shortest and Longest. A page that was never visited
+// gains the days that its first copy is expected to stay right, up to Longest.
 func (pr Priced) Profit(p *Page, now time.Time) float64 {
 	d := pr.deal(p)
 	var gain, changed float64
@@ -215,8 +214,9 @@ func (d *deal) due(h Hearing) float64 {
 	})
 }
 
-// unseen is what the first copy of a page gains: the days that it is expected to be right, as
-// far as the next visit; and as many for each of the days that it was missed.
+// unseen is what the first copy of a page gains: the days that it is expected to stay right, up to the
+// next visit. For Age the page counts as one that has been outdated for as many days. A visit after
+// d days of that gains d²/2 + d/D, as in [Objective.Heard], and with d = 1/D that is 1.5/D².
 func (o Objective) unseen(p *Posterior, longest float64) (gain float64) {
 	for k, share := range p {
 		life := -math.Expm1(-grid.rate[k]*longest) / grid.rate[k]

@@ -14,7 +14,7 @@ type Signal struct {
 	Sure       bool    // it numbers what it tells, so that what is missing is counted
 	Told, Lost float32 // of those numbers: that came, and that did not
 
-	// Of Right and Wrong, those since which it may be another site than before.
+	// Right and Wrong since the moment at which the site may have changed its ways, if it has.
 	TurnRight, TurnWrong float32
 
 	// Notices in so many days of pages that were visited, and how much likelier it is, as a

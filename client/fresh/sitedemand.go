@@ -163,6 +163,7 @@ func (s *SiteDemand) choose(c *SiteCurve) {
 		now = next
 	}
 	polls.first, polls.last = first, last
+	c.least = polls.lowest()
 	p.give(manifest)
 }
 
@@ -258,6 +259,7 @@ type SiteCurve struct {
 	longest float64
 	places  []float32             // of the prices at which the manifest is polled at each rung
 	chosen  [prices/64 + 1]uint64 // bins of prices in which it is polled at all
+	least   float64               // place of the price below which nothing more is bought
 	capped  float64               // place of the price at which the site takes no more; 0: it has no such price
 }
 
@@ -271,9 +273,10 @@ func (c *SiteCurve) Extra(price float64) float64 {
 }
 
 // Every is how many days pass from one poll of its manifest to the next: +Inf if at
-// this price its pages are better polled one by one, or if it has none.
+// this price its pages are better polled one by one, or if it has none. A price below all at which
+// anything is bought buys what the lowest of these does.
 func (c *SiteCurve) Every(price float64) float64 {
-	at := max(place(price), c.capped)
+	at := max(place(price), c.capped, c.least)
 	if bin := int(at); c.chosen[bin/64]>>(bin%64)&1 == 0 {
 		return math.Inf(1)
 	}
