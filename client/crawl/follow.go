@@ -152,11 +152,6 @@ func (r *run) followed(src *source) collection.Source {
 		if !step.Cursor.IsZero() {
 			s.Cursor = step.Cursor
 		}
-		if step.Whole {
-			r.mu.Lock()
-			st.looked = now
-			r.mu.Unlock()
-		}
 		if !r.Once {
 			r.heard(src)
 		}

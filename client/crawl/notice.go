@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -54,7 +55,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	if by == collection.ByManifest {
 		r.census(st, &step, now)
 		r.mu.Lock()
-		last, belief := st.looked, st.Belief
+		last, belief := st.before, st.Belief
 		r.mu.Unlock()
 		o.Listed = func(p *collection.Page, same bool) { r.listed(p, same, last, now, belief) }
 	}
@@ -74,7 +75,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	}
 	r.mu.Lock()
 	r.touch(st)
-	if by == collection.ByStream || by == collection.ByChanges || by == collection.ByManifest { // which are numbered, or named one and all
+	if by == collection.ByStream || by == collection.ByChanges { // which are numbered: a listing tells what it tells
 		heard := st.believed()
 		heard.Signal.Numbered(len(step.Changes))
 		r.believes(st, heard)
@@ -147,18 +148,25 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	}
 	r.seen(v, d, st.Belief)
 	if r.Revisit != nil && d.Before.Visits > 0 && v.Status != 0 &&
-		!r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) {
+		(st.listens() || !r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief})) { // a manifest's claims are planned
 		r.spend(r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body)))))
 	}
 	heard := st.believed()
-	// What a manifest does not tell it may tell when it is looked at next: its silence
-	// is about what was so when it was looked at last.
-	silence := heard.Tells && !(st.listens() && d.Changed && (v.Modified.IsZero() || !v.Modified.Before(st.looked)))
-	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && (d.Before.Notices > 0 || silence) {
+	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held {
 		p := fresh.Page{History: d.Before, Site: st.Belief}
-		post := p.Posterior()
-		heard.Signal.Visited(&post, p.Hearing(v.Asked), d.Changed)
-		r.believes(st, heard)
+		post, h := p.Posterior(), p.Hearing(v.Asked)
+		until, known := r.spokeUntil(st, v, d)
+		if known {
+			h.Age = max(0, until.Sub(d.Before.Last).Hours()/24)
+		}
+		if h.Notices > 0 || known || heard.Tells {
+			s := heard.Signal
+			heard.Signal.Visited(&post, h, d.Differs)
+			if st.listens() && !known { // it shows what its word is worth, and not what it leaves out
+				heard.Signal.Heard, heard.Signal.Missed, heard.Signal.Due, heard.Signal.Silent = s.Heard, s.Missed, s.Due, s.Silent
+			}
+			r.believes(st, heard)
+		}
 	}
 	r.judging.Lock()
 	defer r.judging.Unlock()
@@ -172,7 +180,7 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	st.full = false
 	told, _ := d.Page.Claim()
 	seen := trust.Seen{Asked: v.Asked, Status: v.Status, Digest: d.Page.Digest, Modified: v.Modified,
-		Changed: d.Changed, Soft404: v.Soft404, Duplicate: d.Duplicate, Again: d.Page.Told && d.Mismatched, Later: d.Page.Told && told.After(v.Asked)}
+		Changed: d.Differs || d.Changed && !c.Digest.IsZero(), Soft404: v.Soft404, Duplicate: d.Duplicate, Again: d.Page.Told && d.Mismatched, Later: d.Page.Told && told.After(v.Asked)}
 	if v.Fault != "" {
 		seen.Status = 0
 	}
@@ -194,6 +202,27 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		st.muted[c.by] = v.Asked
 	}
 	r.touch(st)
+}
+
+// spokeUntil returns until when a site that is listened to by its manifest has told of a page, if the
+// visit shows whether it changed before that: what has changed since then the manifest
+// may tell at the next look. That takes a credible date, of a copy that is as it was too: to count
+// without one only what needs none would flatter the site. The run's lock is held.
+func (r *run) spokeUntil(st *site, v *collection.Visit, d *collection.Visited) (until time.Time, known bool) {
+	if !st.listens() || !st.looked.After(d.Before.Last) {
+		return time.Time{}, false
+	}
+	modified := v.Modified
+	if modified.IsZero() && v.Status == http.StatusNotModified { // which need not say since when
+		modified, _ = http.ParseTime(d.Stated)
+	}
+	if modified.IsZero() || modified.After(st.looked) || d.Differs && !modified.After(d.Before.Last) { // made before our last visit, and shown after it
+		return time.Time{}, false
+	}
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	worth := st.trust.Date(headerDates).Worth()
+	return st.looked, worth == trust.Good || worth == trust.Unproved
 }
 
 // A standing is what becomes of a page that was told of, when its turn has come.

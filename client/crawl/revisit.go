@@ -367,19 +367,19 @@ func (r *run) nextLook(st *site) time.Duration {
 	fixed := orElse(r.ManifestEvery, manifestEvery)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	st.before, st.looked = st.looked, time.Now()
 	if r.Revisit == nil || r.revisiting.at.IsZero() {
 		return fixed
 	}
-	if !st.deaf { // else it is looked at for what is new, as sitemaps are, and beside the budget
+	every, planned := r.revisiting.every[st.ID]
+	switch {
+	case planned: // what is not is beside the budget, as sitemaps are
 		r.spend(r.Revisit.Policy.Costs.Look(st.Pages))
-	}
-	every, ok := r.revisiting.every[st.ID]
-	if !ok && !st.deaf {
+		return min(max(every, min(fixed, manifestEvery)), longestLook)
+	case st.listens() && !st.deaf: // not planned yet
 		return fixed
-	} else if !ok {
-		every = longestLook
 	}
-	return min(max(every, min(fixed, manifestEvery)), longestLook)
+	return longestLook
 }
 
 const longestLook = 24 * time.Hour

@@ -22,9 +22,6 @@ func (r *run) polled(st *site, s *collection.Source, news poll.Poll, now time.Ti
 	}
 	r.mu.Lock()
 	price, weight := r.price, st.weight
-	if r.Revisit != nil {
-		r.spend(r.Revisit.Policy.Costs.Visit(0))
-	}
 	r.mu.Unlock()
 	if price > 0 && rec.Polls > 1 {
 		src := poll.Source{Record: &rec, Weight: weight}
@@ -32,5 +29,5 @@ func (r *run) polled(st *site, s *collection.Source, news poll.Poll, now time.Ti
 	}
 }
 
-// longestRhythm is how long a source is left alone at most that has had no news yet.
+// longestRhythm is how long a source is left alone at most.
 const longestRhythm = 7 * 24 * time.Hour

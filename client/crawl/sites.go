@@ -9,6 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A site is what the engine keeps at hand of one origin. The run's lock guards it.
@@ -23,7 +24,9 @@ type site struct {
 	muted    map[collection.Signal]time.Time // when voices fell mute in this run
 	deaf     bool                            // its manifest is not worth looking at for what has changed
 	weight   float64                         // mean importance of its pages; 0: not known yet
-	looked   time.Time                       // when its manifest was last taken in whole
+	looked   time.Time                       // when its manifest was last looked at, and
+	before   time.Time                       // the time before
+	dates    []protocol.Date                 // of the manifest that is being read, see census; guarded by run.judging
 	tells    *source                         // by which it tells of its changes by itself now; nil: by none
 	soft     softProbe
 	dirty    bool   // Trust, Shape, Delay or Quiet are other than stored

@@ -58,7 +58,7 @@ func (t *truths) table() []Decile {
 func (r *run) seen(v *collection.Visit, d *collection.Visited, site *fresh.Site) {
 	if d.Before.Visits > 0 && v.Fault == "" && v.Status != 0 && d.Page.State == collection.Held {
 		p := fresh.Page{History: d.Before, Site: site}
-		r.truths.add(p.Fresh(v.Asked), !d.Changed)
+		r.truths.add(p.Fresh(v.Asked), !d.Differs)
 	}
 }
 

@@ -1,0 +1,311 @@
+package crawl_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/protocol"
+)
+
+const aDay = 24 * time.Hour
+
+// numbered makes a site of a front page and so many others that are reached from it.
+func numbered(w *fakeweb.Web, pages int) *fakeweb.Site {
+	s := w.Add(fakeweb.Honest)
+	s.Speaks, s.Sitemap, s.Robots = false, false, "User-agent: *\nDisallow: /cgi-bin/\n"
+	for i := range pages {
+		s.Edit(nth(i))
+	}
+	return s
+}
+
+func nth(i int) string { return fmt.Sprintf("/n%02d.html", i) }
+
+// paid opens a collection and a crawler of a Web that pays for visits.
+func paid(t *testing.T, dir string, w *fakeweb.Web, revisit crawl.Revisit) (*crawl.Crawler, *collection.Collection) {
+	t.Helper()
+	col, err := collection.Open(dir, &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: revisit.Policy, Quality: crawl.DefaultQuality.Of})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &crawl.Crawler{Collection: col, Strategy: frontier.BreadthFirst{}, Policy: revisit.Policy, Quality: crawl.DefaultQuality, Revisit: &revisit, NoFeeds: true,
+		Harvester: &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second}}
+	for _, s := range w.Sites() {
+		c.Start = append(c.Start, s.Origin+"/")
+	}
+	return c, col
+}
+
+// runFor crawls for a time, with somebody who does something meanwhile.
+func runFor(t *testing.T, c *crawl.Crawler, d time.Duration, beside func(context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	var work sync.WaitGroup
+	if beside != nil {
+		work.Go(func() { beside(ctx) })
+	}
+	if err := c.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	work.Wait()
+}
+
+// visits returns when each page of a site was asked for since a time.
+func visits(w *fakeweb.Web, s *fakeweb.Site, since time.Time) (at map[string][]time.Time, all int) {
+	at = map[string][]time.Time{}
+	for _, a := range w.Log() {
+		if page := a.Path == "/" || strings.HasSuffix(a.Path, ".html"); page && a.Site == s && !a.Begin.Before(since) {
+			at[a.Path] = append(at[a.Path], a.Begin)
+			all++
+		}
+	}
+	return at, all
+}
+
+// A budget comes to what it says, goes to the pages that change, and to none more often than is allowed.
+func TestRevisitsComeToTheBudget(t *testing.T) {
+	noRace(t)
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
+		defer w.Close()
+		s := numbered(w, 30)
+		const shortest, perPage, first, days = 2 * time.Hour, 2, 4, 10
+		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Shortest: shortest}, PerPage: perPage})
+		defer col.Close()
+		began := time.Now()
+		runFor(t, c, days*aDay, func(ctx context.Context) {
+			for hour := 1; pause(ctx, time.Hour); hour++ {
+				for i, every := range []int{5, 11, 24} {
+					if hour%every == 0 {
+						s.Edit(nth(i))
+					}
+				}
+			}
+		})
+		at, all := visits(w, s, began.Add(first*aDay))
+		budget := perPage * float64(col.Len()) * (days - first)
+		if got := float64(all); got < budget*.75 || got > budget*1.25 {
+			t.Errorf("%d visits, want about %.0f", all, budget)
+		}
+		still := 0
+		for i := 3; i < 30; i++ {
+			still += len(at[nth(i)])
+		}
+		for i := range 3 {
+			if n := float64(len(at[nth(i)])); n < 1.3*float64(still)/27 {
+				t.Errorf("%s changes and was visited %.0f times; those that do not %.1f times on average", nth(i), n, float64(still)/27)
+			}
+		}
+		at, _ = visits(w, s, began)
+		for path, list := range at {
+			for i := range list[1:] {
+				if gap := list[i+1].Sub(list[i]); gap < shortest {
+					t.Errorf("%s was visited again after %v", path, gap)
+				}
+			}
+		}
+		t.Logf("%d visits for %.0f; %d, %d and %d of those that change, %.1f of others: %+v", all, budget, len(at[nth(0)]), len(at[nth(1)]), len(at[nth(2)]), float64(still)/27, c.Status().Revisits)
+	})
+}
+
+// What a site tells by itself is fetched at once though the budget is as good as
+// nothing; and waits where that is not to be.
+func TestRevisitsOfWhatIsTold(t *testing.T) {
+	noRace(t)
+	for _, eager := range []bool{true, false} {
+		t.Run(fmt.Sprintf("eager %v", eager), func(t *testing.T) {
+			dir := scratch(t)
+			synctest.Test(t, func(t *testing.T) {
+				w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
+				defer w.Close()
+				s := numbered(w, 30)
+				s.Speaks = true
+				c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: eager}, PerDay: 0.5})
+				defer col.Close()
+				edits := map[string][]time.Time{}
+				began := time.Now()
+				runFor(t, c, 6*aDay, func(ctx context.Context) {
+					for i := 0; pause(ctx, 3*time.Hour); i++ {
+						if time.Since(began) > aDay && time.Since(began) < 5*aDay+time.Hour {
+							s.Edit(nth(i % 30))
+							edits[nth(i%30)] = append(edits[nth(i%30)], time.Now())
+						}
+					}
+				})
+				at, all := visits(w, s, began.Add(aDay))
+				prompt, told := 0, 0
+				for path, list := range edits {
+					for _, edited := range list {
+						told++
+						for _, v := range at[path] {
+							if after := v.Sub(edited); after >= 0 && after < 5*time.Minute {
+								prompt++
+								break
+							}
+						}
+					}
+				}
+				switch {
+				case eager && prompt < told:
+					t.Errorf("of %d changes %d were fetched at once", told, prompt)
+				case !eager && all > told/2:
+					t.Errorf("%d visits for %d changes, with a budget of one in two days", all, told)
+				}
+				t.Logf("%d changes, %d fetched at once, %d visits", told, prompt, all)
+			})
+		})
+	}
+}
+
+// After a restart nothing that is held is visited before there is a plan, though all of it
+// is due by the plan of the run before; and the new one has no money for it.
+func TestRevisitsAfterRestart(t *testing.T) {
+	noRace(t)
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 7, Pages: 1})
+		defer w.Close()
+		s := numbered(w, 30)
+		c, col := paid(t, dir, w, crawl.Revisit{PerPage: 10}) // by which all are due every few hours
+		runFor(t, c, 6*time.Hour, func(ctx context.Context) {
+			for i := 0; pause(ctx, 5*time.Minute); i++ {
+				s.Edit(nth(i % 10))
+			}
+		})
+		if err := col.Close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(12 * time.Hour) // robots.txt is still known: pages could be asked for at once
+
+		again, col := paid(t, dir, w, crawl.Revisit{PerDay: 0.5, PerPage: 10})
+		defer col.Close()
+		var early atomic.Int64
+		s.Handler = func(_ http.ResponseWriter, req *http.Request) bool {
+			if req.URL.Path != "/robots.txt" && req.URL.Path != "/robots.rdf" && again.Status().Revisits == nil {
+				early.Add(1)
+			}
+			return false
+		}
+		began := time.Now()
+		runFor(t, again, 6*time.Hour, nil)
+		at, all := visits(w, s, began)
+		if early.Load() > 0 || all > 5 {
+			t.Errorf("%d visits, %d of them before the first plan: %v", all, early.Load(), at)
+		}
+		if again.Status().Revisits == nil {
+			t.Error("nothing was planned")
+		}
+	})
+}
+
+// A budget beyond all needs visits each page as often as is allowed, no more, and
+// of a site whose manifest tells as much it asks for the manifest.
+func TestRevisitsWithoutEnd(t *testing.T) {
+	noRace(t)
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 8, Pages: 1})
+		defer w.Close()
+		silent, listed := numbered(w, 10), numbered(w, 10)
+		listed.Speaks = true
+		const shortest, days = 2 * time.Hour, 4
+		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Shortest: shortest}, PerDay: 1e9})
+		defer col.Close()
+		c.NoChanges, c.NoStreams = true, true
+		began := time.Now()
+		runFor(t, c, days*aDay, func(ctx context.Context) {
+			for i := 0; pause(ctx, 4*time.Hour); i++ {
+				for _, s := range w.Sites() {
+					s.Edit(nth(i % 3))
+				}
+			}
+		})
+		const most = 11 * (days*int(aDay/shortest) + 1)
+		_, all := visits(w, silent, began)
+		if all > most || all < most/2 {
+			t.Errorf("%d visits to a silent site, want up to %d", all, most)
+		}
+		if _, n := visits(w, listed, began); n > all/2 {
+			t.Errorf("%d visits to a site with a manifest, and %d to one without", n, all)
+		}
+		status := c.Status()
+		if status.Batches > 4*int64(most) {
+			t.Errorf("%d batches for %d visits", status.Batches, all)
+		}
+		t.Logf("%d visits, %d batches, %+v", all, status.Batches, status.Revisits)
+	})
+}
+
+// A manifest without digests whose dates never move keeps nobody from visiting its pages, and
+// is found out.
+func TestRevisitsOfFrozenManifest(t *testing.T) {
+	noRace(t)
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 9, Pages: 1})
+		defer w.Close()
+		s := numbered(w, 20)
+		s.Handler = func(rw http.ResponseWriter, req *http.Request) bool {
+			if req.URL.Path != "/robots.rdf" {
+				return false
+			}
+			var items []protocol.Item
+			for i, path := range s.Paths() {
+				items = append(items, protocol.Item{URL: s.Origin + path, Modified: time.Date(1999, 1, 1+i, 10, 0, 0, 0, time.UTC), Length: -1})
+			}
+			m := protocol.Manifest{URL: s.Origin + "/robots.rdf", Base: s.Origin + "/", Complete: true, Items: len(items),
+				Cursor: protocol.Cursor{Epoch: "frozen", Seq: uint64(time.Now().Unix())}}
+			rw.Header().Set("Content-Type", protocol.ManifestType)
+			protocol.WriteManifest(rw, m, func(yield func(protocol.Item, error) bool) {
+				for _, item := range items {
+					if !yield(item, nil) {
+						return
+					}
+				}
+			}, nil)
+			return true
+		}
+		c, col := paid(t, dir, w, crawl.Revisit{PerPage: 4})
+		defer col.Close()
+		const days = 6
+		began, edits := time.Now(), 0
+		runFor(t, c, days*aDay, func(ctx context.Context) {
+			for ; pause(ctx, 2*time.Hour); edits++ {
+				s.Edit(nth(edits % 5))
+			}
+		})
+		st, _ := col.Site(s.Origin)
+		rec, err := trust.Parse(st.Trust)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := rec.Date("manifest"); d.Worth() != trust.Frozen {
+			t.Errorf("%v, want frozen", d)
+		}
+		at, all := visits(w, s, began.Add(days/2*aDay))
+		seen := 0
+		for i := range 5 {
+			seen += len(at[nth(i)])
+		}
+		if seen < edits/4 { // of those that were edited in the second half, half at least
+			t.Errorf("%d visits to pages that changed %d times in twice the time", seen, edits)
+		}
+		t.Logf("%d visits, %d of those that change (%d edits in all), recall %.2f: %v", all, seen, edits, st.Belief.Signal.Recall(), rec.Date("manifest"))
+	})
+}
