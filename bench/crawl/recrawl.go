@@ -28,7 +28,7 @@ func (b *bench) recrawl(ctx context.Context, s *site, n *nginx.Server, share flo
 	}
 	rows := []*row{
 		{rival: b.parley("manifest", "warc", "none", "--no-parse"), manifest: true},
-		{rival: b.parley("links", "warc", "none", "--min-period", period.String(), "--threshold", "1e-9")},
+		{rival: b.parley("links", "warc", "none", "--policy", "thesis", "--min-period", period.String(), "--threshold", "1e-9")},
 		{rival: b.wget2Again()},
 	}
 	rows = slices.DeleteFunc(rows, func(r *row) bool { return !b.wanted(r.name) })

@@ -566,7 +566,7 @@ func killRun(t *testing.T, rnd *rand.Rand, n int) {
 	for round := 0; n > 0; round++ {
 		site.edition.Store(0)
 		dir := t.TempDir()
-		args := []string{"run", site.URL + "/", "--min-period", "1s", "--max-period", "1s"}
+		args := []string{"run", site.URL + "/", "--policy", "thesis", "--min-period", "1s", "--max-period", "1s"}
 		calm := &crawling{t: t, dir: filepath.Join(dir, "calm"), args: args}
 		c := &crawling{t: t, dir: filepath.Join(dir, "killed"), args: append(slices.Clone(args), "--max-warc", "200KB",
 			"--coding", []string{"none", "zstd", "gzip"}[round%3], "--store", []string{"both", "warc"}[round%2])}
