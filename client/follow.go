@@ -125,6 +125,17 @@ func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
 	return f, nil
 }
 
+// A DoorError is what went wrong at one of a site's doors. The others may still be open.
+type DoorError struct {
+	Base string
+	Door Door
+	Err  error
+}
+
+func (e *DoorError) Error() string { return fmt.Sprintf("follow %s: %s: %v", e.Base, e.Door, e.Err) }
+
+func (e *DoorError) Unwrap() error { return e.Err }
+
 // nextLook is how long a manifest that was looked at is taken to stand.
 func (f *follower) nextLook() time.Duration {
 	if f.every != nil {
@@ -142,7 +153,7 @@ func (f *follower) run(ctx context.Context) {
 		if err == errStop || ctx.Err() != nil {
 			return
 		}
-		if f.settle(ctx, door, fmt.Errorf("follow %s: %s: %w", f.base, door, err)) != nil {
+		if f.settle(ctx, door, &DoorError{f.base, door, err}) != nil {
 			return
 		}
 	}

@@ -146,6 +146,7 @@ type run struct {
 	dirty        map[*site]struct{}        // sites whose record is to be stored
 	dirtySources map[*source]struct{}      // followed ones whose record is to be stored
 	flushed      time.Time                 // when they were
+	out          map[frontier.PageID]bool  // pages that are being asked for
 	claims       map[frontier.PageID]claim // what was told of pages that are being asked for; guarded by judging
 	abroad       abroad                    // hosts that are asked for sitemaps of other sites
 	firsts       int                       // sites that are followed and have not told anything yet
@@ -173,7 +174,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r := &run{Crawler: c, log: c.Log, began: time.Now(),
 		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
 		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}}
+		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, out: map[frontier.PageID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}

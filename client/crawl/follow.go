@@ -143,7 +143,13 @@ func (r *run) followed(src *source) collection.Source {
 				}
 				return s
 			}
-			note() // it is not believed to tell, until it tells again
+			// It is not believed to tell, until it tells again; but one whose manifest can be
+			// looked at is listened to by that, though another door is shut.
+			var at *client.DoorError
+			if errors.As(err, &at) && at.Door != client.Manifest && !s.Cursor.IsZero() && r.Only == "" {
+				s.Door, s.Fault = string(client.Manifest), ""
+			}
+			note()
 			r.heard(src)
 			continue
 		}

@@ -136,11 +136,17 @@ func (r *run) commit(list []read, last bool) error {
 	for i := range t.Visits {
 		asked[i] = t.Visits[i].Page
 	}
+	for _, id := range asked {
+		delete(r.out, id)
+	}
 	r.front.Done(asked)
 	r.front.Done(t.Confirmed)
 	r.front.Done(t.Unbelieved)
 	r.front.Done(t.Replanned)
 	for i := range list {
+		for _, id := range list[i].again {
+			delete(r.out, id)
+		}
 		r.unasked(list[i].again)
 		r.front.Return(list[i].again)
 	}

@@ -294,6 +294,10 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 		}
 		for i := range pages {
 			p := &pages[i]
+			if r.out[p.ID] {
+				passed++ // it was planned anew while it was being asked for
+				continue
+			}
 			if p.State == collection.Excluded || p.At.After(now.Add(time.Second)) {
 				passed++
 				r.front.Done([]frontier.PageID{p.ID}) // it has changed since the frontier heard of it
@@ -349,6 +353,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				t.IfNoneMatch, t.IfModifiedSince = "", ""
 			}
 			r.busy++
+			r.out[p.ID] = true
 			add(st, t)
 		}
 	}

@@ -449,8 +449,10 @@ func (r *run) hasten(p *collection.Page) {
 		return
 	}
 	r.busy++
+	r.out[p.ID] = true
 	if err := r.Harvester.Insert(harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: []harvest.Task{r.task(p)}}); err != nil {
 		r.busy--
+		delete(r.out, p.ID)
 		r.unasked([]frontier.PageID{p.ID})
 		r.front.Return([]frontier.PageID{p.ID})
 		r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})

@@ -376,7 +376,7 @@ func (r *run) nextLook(st *site) time.Duration {
 	case planned: // what is not is beside the budget, as sitemaps are
 		r.spend(r.Revisit.Policy.Costs.Look(st.Pages))
 		return min(max(every, min(fixed, manifestEvery)), longestLook)
-	case st.listens() && !st.deaf: // not planned yet
+	case !st.deaf: // not planned yet, or a manifest that nothing can be planned by
 		return fixed
 	}
 	return longestLook

@@ -116,7 +116,7 @@ func TestRevisitsComeToTheBudget(t *testing.T) {
 		for path, list := range at {
 			for i := range list[1:] {
 				if gap := list[i+1].Sub(list[i]); gap < shortest {
-					t.Errorf("%s was visited again after %v", path, gap)
+					t.Errorf("%s was visited again after %v, %v after the start", path, gap, list[i].Sub(began))
 				}
 			}
 		}

@@ -259,9 +259,6 @@ func (p *Posterior) MeanAge(every float64) (age float64) {
 	return every * age
 }
 
-// r1 is R1 over a posterior.
-func (p *Posterior) r1(age float64) float64 { return -Objective{}.at(p, 1, age) }
-
 // bounded is what counts of a number from outside.
 func bounded(x, most float64) float64 {
 	if !(x > 0) {

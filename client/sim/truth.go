@@ -28,7 +28,7 @@ func newChanger(seed uint64, i int, p *Page) (c changer) {
 // step goes on to the change after the next one.
 func (c *changer) step() {
 	switch {
-	case c.trace != nil && len(c.trace) > 0:
+	case len(c.trace) > 0:
 		c.next, c.trace = c.trace[0], c.trace[1:]
 	case c.trace != nil || c.rate == 0:
 		c.next = math.Inf(1)
