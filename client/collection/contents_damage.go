@@ -20,7 +20,7 @@ import (
 // beside the archives remembers it, since to be read again it would have to be read whole.
 
 // ErrBodyDamaged is returned by whoever reads a body that is not what was stored.
-var ErrBodyDamaged = errors.New("the body is damaged on disk: its pages will be asked for anew")
+var ErrBodyDamaged = errors.New("the body is damaged on disk: its pages are fetched anew when they are due; \"crawler crawl --again\" does it now")
 
 // damagedName is the file with a line for each record that was found to be damaged.
 const damagedName = "damaged.txt"

@@ -303,14 +303,9 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				r.front.Done([]frontier.PageID{p.ID}) // it has changed since the frontier heard of it
 				continue
 			}
-			if r.Stop.Value > 0 && !p.Told && p.Value < r.Stop.Value {
+			// What a crawl that is to end passes over stays given out, so that it is not met again.
+			if r.Stop.Value > 0 && !p.Told && p.Value < r.Stop.Value || r.Once && !p.Told && p.Last.After(r.began) {
 				passed++
-				r.front.Done([]frontier.PageID{p.ID})
-				continue
-			}
-			if r.Once && !p.Told && p.Last.After(r.began) {
-				passed++
-				r.front.Done([]frontier.PageID{p.ID}) // a crawl that is to end visits nothing twice
 				continue
 			}
 			rule := r.Seeder.Forbids(p.URL)

@@ -309,3 +309,26 @@ func TestRevisitsOfFrozenManifest(t *testing.T) {
 		t.Logf("%d visits, %d of those that change (%d edits in all), recall %.2f: %v", all, seen, edits, st.Belief.Signal.Recall(), rec.Date("manifest"))
 	})
 }
+
+// A crawl that is to end visits nothing twice, and ends, though pages are due again at once.
+func TestRevisitsDoNotKeepACrawl(t *testing.T) {
+	noRace(t)
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
+		defer w.Close()
+		s := numbered(w, 30)
+		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Shortest: time.Second}, PerPage: 5000})
+		defer col.Close()
+		c.Once = true
+		began := time.Now()
+		runFor(t, c, aDay, nil)
+		if took := time.Since(began); took > 2*time.Hour {
+			t.Errorf("it ended after %v", took)
+		}
+		at, all := visits(w, s, began)
+		if len(at) < 31 || all != len(at) {
+			t.Errorf("%d visits to %d pages, want one to each of 31 and more", all, len(at))
+		}
+	})
+}

@@ -50,6 +50,9 @@ func TestFollowAndStatus(t *testing.T) {
 	if code != 0 || !strings.Contains(out, site.Base) || !strings.Contains(out, "2 offered, 2 held") || !strings.Contains(out, "told by    ") {
 		t.Errorf("status: exit code %d: %s%s", code, out, said)
 	}
+	if code, _, said := program(t.Context(), "crawl", site.Base, "--into", dir, "--allow-private"); code != 2 || !strings.Contains(said, "is a copy that") {
+		t.Errorf("a crawl into a copy: exit code %d: %s", code, said)
+	}
 	var s copyStatus
 	if _, out, _ = program(t.Context(), "status", dir, "--json"); json.Unmarshal([]byte(out), &s) != nil || s.Held != 2 || s.Running {
 		t.Errorf("status as JSON: %s", out)

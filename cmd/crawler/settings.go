@@ -197,6 +197,9 @@ func (s *settings) open(log *slog.Logger) (*collection.Collection, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := os.Stat(statePath(stateIn(s.into))); err == nil {
+		return nil, command.Misusef("%s is a copy that \"crawler follow\" keeps: crawl into another directory", s.into)
+	}
 	o.Wait = 5 * time.Second // for a command that is just reading it
 	return collection.Open(s.into, o)
 }
