@@ -290,7 +290,7 @@ func TestBetterDoorComesBack(t *testing.T) {
 		c.follow(s.source(), protocol.Cursor{}, func() bool {
 			if d := c.doors(); len(d) > n {
 				n = len(d)
-				when = append(when, fmt.Sprint(d[n-1], " ", time.Since(start).Round(10*time.Minute)))
+				when = append(when, fmt.Sprint(d[n-1], " ", time.Since(start).Truncate(30*time.Minute)))
 			}
 			if c.caughtUp() {
 				time.AfterFunc(time.Minute, func() { s.change(put("b.html", time.Now().String())) })
