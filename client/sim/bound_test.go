@@ -114,6 +114,7 @@ func TestBoundsAreInOrder(t *testing.T) {
 
 // TestTheSameRunTwice: a result depends on nothing but the run, and on its seed it does.
 func TestTheSameRunTwice(t *testing.T) {
+	long(t)
 	web := world(gamma, 60, 4)
 	for _, site := range []sim.Site{{}, {Push: true, Recall: .8, Precision: .6}, {Manifest: true, Lag: .3}} {
 		for _, p := range sim.Policies() {

@@ -30,6 +30,7 @@ func runFeeds(t *testing.T, r sim.FeedRun) *sim.FeedResult {
 // What is learned from nothing, at the very polls that are counted, comes within a
 // tenth of what is possible; and the bound holds for whoever knows the rates.
 func TestFeedsReachTheirBound(t *testing.T) {
+	long(t)
 	w := sim.FeedWeb{Seed: 1}.World()
 	r := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.Ahead{}, Polls: 15, Priced: true, From: 28})
 	if r.Polls > 15.1 || r.PerDay < 4.6 {
@@ -52,6 +53,7 @@ func TestFeedsReachTheirBound(t *testing.T) {
 // The timer of advaRSS's training takes what it wants; with as many polls the index
 // has two fifths less delay, at the least.
 func TestFeedsIndexBesideTraining(t *testing.T) {
+	long(t)
 	w := sim.FeedWeb{Seed: 3, Feeds: 115, Days: 28}.World()
 	timer := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.Trained{}, From: 14})
 	index := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.Index{}, Polls: timer.Polls, Priced: true, From: 14})
@@ -68,6 +70,7 @@ func TestFeedsIndexBesideTraining(t *testing.T) {
 // these come out, with feeds that are much alike and 15 % of them asked at a time (E36). The one cannot: by
 // Little's law items pending in all are delay x rate, so that less delay is less of them.
 func TestFeedsOfAdvaRSS(t *testing.T) {
+	long(t)
 	w := sim.FeedWeb{Seed: 1, Sigma: .4, Mean: 5.4, Days: 14}.World()
 	run := func(p poll.Policy) *sim.FeedResult {
 		r := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: p, Polls: .15 * 460, Known: true, From: 7})
@@ -229,6 +232,7 @@ func TestFeedRunsRepeat(t *testing.T) {
 
 // Real feeds come in bursts, and change their ways. The index is learned as they come.
 func TestFeedsReal(t *testing.T) {
+	long(t)
 	dir := os.Getenv("PARLEY_DATA")
 	if dir == "" {
 		t.Skip("PARLEY_DATA names no folder of recorded feeds")

@@ -87,6 +87,7 @@ func (t *timetable) expected(days float64) (fresh, age float64) {
 
 // TestKnownRatesReachTheBound is the first goal: the engine, its queue and its budget cost next to nothing.
 func TestKnownRatesReachTheBound(t *testing.T) {
+	long(t)
 	for _, web := range []sim.Web{gamma, lognormal} {
 		w := world(web, 2000, 40)
 		for _, b := range []float64{.05, .1, .2, .5} {
@@ -115,6 +116,7 @@ func TestKnownRatesReachTheBound(t *testing.T) {
 // TestPushReachesTheBound: all that is worth the price is fetched, or nearly as good, what is told in the order of
 // mu/D. By importance alone, or as it comes, is far from it where money is short.
 func TestPushReachesTheBound(t *testing.T) {
+	long(t)
 	for _, web := range []sim.Web{gamma, lognormal, power} {
 		w := world(web, 2000, 40).All(sim.Site{Push: true})
 		for _, b := range []float64{.02, .05} {
@@ -141,6 +143,7 @@ func TestPushReachesTheBound(t *testing.T) {
 
 // TestLearnedFromNothing is the second goal. All three have the same luck.
 func TestLearnedFromNothing(t *testing.T) {
+	long(t)
 	for _, web := range []sim.Web{gamma, lognormal} {
 		w := world(web, 1500, 30)
 		run := sim.Run{World: w, Budget: .1, Days: 260, Seed: 3}
@@ -170,6 +173,7 @@ func TestLearnedFromNothing(t *testing.T) {
 
 // TestManifestsReachTheirBound is the third goal.
 func TestManifestsReachTheirBound(t *testing.T) {
+	long(t)
 	for _, web := range []sim.Web{gamma, lognormal} {
 		w := world(web, 1500, 20).All(sim.Site{Manifest: true})
 		for _, b := range []float64{.05, .1, .2} {
@@ -192,6 +196,7 @@ func TestManifestsReachTheirBound(t *testing.T) {
 // TestManifestsNeverHurt: to listen is never a point worse than to be deaf, whatever the manifests leave
 // out, make up or tell too late, in webs of all kinds, with nothing known of either.
 func TestManifestsNeverHurt(t *testing.T) {
+	long(t)
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		web := sim.Webs()[rng.IntN(6)]
@@ -220,6 +225,7 @@ func TestManifestsNeverHurt(t *testing.T) {
 // takes years to change, so its share is computed; and what the others starve has
 // changed in no short run, so they are not given credit for more than their bound.
 func TestAgainstTheThesis(t *testing.T) {
+	long(t)
 	for _, web := range []sim.Web{gamma, lognormal, power} {
 		silent := world(web, 10_000, 100)
 		thesis := 0.

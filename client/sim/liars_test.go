@@ -33,6 +33,7 @@ func smallTrust() sim.Web {
 // whom to believe has most of what could be had from it; who believes everybody
 // had better listened to nobody.
 func TestMixedTrust(t *testing.T) {
+	long(t)
 	w, is := smallTrust().World().MixedTrust(1)
 	count := make([]int, len(sim.Characters()))
 	for _, c := range is {
@@ -59,6 +60,7 @@ func TestMixedTrust(t *testing.T) {
 
 // Where everybody lies, listening costs next to nothing.
 func TestAllLiars(t *testing.T) {
+	long(t)
 	w := smallTrust().World().AllLiars()
 	listening, deaf := simulated(t, w, "freshness", .1, 90, 40), simulated(t, w, "freshness-deaf", .1, 90, 40)
 	t.Logf("listening to liars %.4f, to nobody %.4f", listening.Fresh, deaf.Fresh)
@@ -70,6 +72,7 @@ func TestAllLiars(t *testing.T) {
 // What the crawler believes of a site's notices here, and what its trust rule (C31) says of the
 // same ones, are the same: liars are muted or thinned out, and nobody else is muted.
 func TestTrustRuleAgrees(t *testing.T) {
+	long(t)
 	w, is := smallTrust().World().MixedTrust(1)
 	var rules trust.Rules
 	voices := make([]trust.Voice, len(w.Sites))

@@ -45,6 +45,7 @@ func TestMixedWebs(t *testing.T) {
 
 // A policy that learns has nearly all that the few sites that speak are worth.
 func TestMixedWebLearned(t *testing.T) {
+	long(t)
 	w := sim.Web{Pages: 500, Sites: 40}.World().Some(.1, true, sim.Site{Push: true}, 1)
 	best := sim.WebBound(w, freshness, sim.Costs{}, .1, sim.Listening{Push: true}).Fresh
 	poll := sim.PollBound(w, freshness, sim.Costs{}, .1).Fresh

@@ -9,6 +9,7 @@ import (
 // On what really happened to two sites, learning costs next to nothing beside being told the true
 // mean rates, and Poisson's formulas promise what comes true, in spite of the bursts.
 func TestLearningOnRealTraces(t *testing.T) {
+	long(t)
 	dir := traceDir(t)
 	w, err := sim.TraceWeb{Dir: dir, Names: []string{"python-peps", "astro-docs:src/content/docs/en/"}}.World()
 	if err != nil {
