@@ -52,7 +52,7 @@ func (c *Collection) Apply(source uint64, step client.Step, by Signal, o ApplyOp
 		c.naming[source] = &snapshot{}
 	}
 	err := c.update(func(u *update) error {
-		s := &applying{update: u, by: by, admit: o.Admit, take: o.Take, unsure: o.Unsure, told: o.Listed, a: &a, step: &step}
+		s := &applying{update: u, by: by, admit: o.Admit, take: o.Take, unsure: o.Unsure, listed: o.Listed, a: &a, step: &step}
 		return s.apply(source)
 	})
 	if err == nil && step.Whole && source != 0 {
@@ -74,7 +74,7 @@ type applying struct {
 	admit  func(url string) Find
 	take   func(p *Page, item *protocol.Item) bool
 	unsure bool
-	told   func(p *Page, same bool)
+	listed func(p *Page, same bool)
 	a      *Applied
 	step   *client.Step
 	source *Source   // nil for source 0
@@ -269,8 +269,8 @@ func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 			s.place(w)
 		}
 	}
-	if s.told != nil && s.listing() && !isNew && w.has() && !item.Digest.IsZero() {
-		s.told(&w.Page, item.Digest == w.Digest)
+	if s.listed != nil && s.listing() && !isNew && w.has() && !item.Digest.IsZero() {
+		s.listed(&w.Page, item.Digest == w.Digest)
 	}
 	told := w.Told && !isNew
 	switch s.judge(w, isNew, item) {

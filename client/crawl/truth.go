@@ -8,9 +8,8 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// A Decile compares what was believed of pages with what was so: of those that
-// were thought to be as they were with a probability between one tenth and the
-// next.
+// A Decile has the pages whose copies were thought right with a probability in
+// one tenth of 0 to 1, and how many of them were.
 type Decile struct {
 	Pages    int     `json:"pages"`
 	Expected float64 `json:"expected"` // mean of what was believed
