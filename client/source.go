@@ -38,6 +38,23 @@ type Source struct {
 	// to robots.txt, which may change while a site is followed.
 	Allow func(url string) error
 
+	// As is the form in which changes are asked for; empty means AsMeta. A form
+	// that the site does not offer is an error that names those that it does.
+	As protocol.Form
+
+	// Filter says which changes are wanted. What a filter holds back is not
+	// reported: a copy kept by one is a copy of what it lets through.
+	Filter protocol.Filter
+
+	// Held, if not nil, returns the bytes that the caller holds of a URL, of
+	// the digest asked for, to which a difference is applied; an error means that
+	// they are not held, and then the page is asked for whole.
+	Held func(url string, d protocol.Digest) ([]byte, error)
+
+	// Token is sent as a bearer token where the site knows its crawlers. Empty
+	// is anybody.
+	Token string
+
 	// Poll is the time between two looks at the manifest of a site that has
 	// no other door, or none that works. Zero means 10 minutes. It is varied by a tenth.
 	Poll time.Duration

@@ -24,6 +24,11 @@ type Step struct {
 	// a snapshot that is not whole may hold Deletes too.
 	Changes []protocol.Change
 
+	// Bodies holds nothing, or for each of Changes what came with it of its page:
+	// its bytes as the digest of the change says, checked; nil where
+	// the page is to be asked for, if it is wanted.
+	Bodies [][]byte
+
 	// Cursor is where the caller stands after this step. It is the zero
 	// Cursor while a snapshot is still arriving, and where a site states none:
 	// then nothing is to be stored in its place.

@@ -30,6 +30,9 @@ const (
 	Mark  Kind = "mark"  // nothing more up to To; also the heartbeat
 	Gap   Kind = "gap"   // (From, To] cannot be told: read the manifest
 	Bye   Kind = "bye"   // always last: why, and from where to resume
+
+	Bundle  Kind = "bundle" // the pages that changed in (From, To], each once
+	Archive Kind = "site"   // the whole site, as it is at To
 )
 
 // A Message is one message of the stream. Which fields are set depends on Kind.
@@ -48,6 +51,10 @@ type Message struct {
 	At        time.Time     // Hello, Mark: the site's clock.
 	Heartbeat time.Duration // Hello: the longest silence, whole seconds.
 	Changes   []Change      // Ev: exactly one. Batch: any number, in order.
+	Bodies    []Body        // Ev, Batch: none, or one for each change; see Body.
+
+	N    int  // Bundle: changes in it. Archive: pages in it.
+	Body Body // Bundle: of CodingArchive. Archive: by its Href.
 
 	Code     int           // Bye: the close code.
 	Reason   string        // Gap, Bye: for a person to read.
@@ -77,6 +84,7 @@ type wireMessage struct {
 	HB       int64       `json:"hb,omitempty"`
 	N        *int        `json:"n,omitempty"`
 	Ev       wireChanges `json:"ev,omitempty"`
+	Body     *wireBody   `json:"body,omitempty"`
 	Code     int         `json:"code,omitempty"`
 	Reason   string      `json:"reason,omitempty"`
 	RetryMS  int64       `json:"retry_ms,omitempty"`
@@ -107,6 +115,8 @@ type wireChange struct {
 	Lang      string   `json:"lang,omitempty"`
 	Canonical string   `json:"canonical,omitempty"`
 	Imp       *float64 `json:"imp,omitempty"`
+
+	Body *wireBody `json:"body,omitempty"`
 }
 
 // wireChanges is the changes of a batch. It stops reading at MaxBatch, so that
@@ -142,7 +152,7 @@ func (m Message) Encode() []byte {
 	var v any
 	switch m.Kind {
 	case Ev:
-		v = wireEv{T: Ev, To: &m.To, wireChange: toWire(m.Changes[0])}
+		v = wireEv{T: Ev, To: &m.To, wireChange: toWire(m.Changes[0], m.body(0))}
 	case Hello:
 		v = wireMessage{T: Hello, V: version, From: &m.From, Head: &m.Head, Floor: &m.Floor,
 			At: FormatDate(m.At), HB: int64(m.Heartbeat / time.Second), Manifest: m.Manifest}
@@ -153,7 +163,13 @@ func (m Message) Encode() []byte {
 			w.Head = &m.Head
 		}
 		for i, c := range m.Changes {
-			w.Ev[i] = toWire(c)
+			w.Ev[i] = toWire(c, m.body(i))
+		}
+		v = w
+	case Bundle, Archive:
+		w := wireMessage{T: m.Kind, From: &m.From, To: &m.To, N: &m.N, Body: toWireBody(&m.Body)}
+		if !m.Head.IsZero() {
+			w.Head = &m.Head
 		}
 		v = w
 	case Mark:
@@ -188,10 +204,21 @@ func Fit(changes []Change) int {
 	return len(changes)
 }
 
-func toWire(c Change) wireChange {
+// body returns the body of change i, nil if there is none.
+func (m *Message) body(i int) *Body {
+	if i < len(m.Bodies) && !m.Bodies[i].IsZero() {
+		return &m.Bodies[i]
+	}
+	return nil
+}
+
+func toWire(c Change, b *Body) wireChange {
 	w := wireChange{Seq: c.Seq, At: FormatDate(c.At), Op: c.Op, URL: c.Item.URL, From: c.From, Prev: c.Prev.String()}
 	if c.Op == Delete {
 		return w
+	}
+	if b != nil {
+		w.Body = toWireBody(b)
 	}
 	w.Mod, w.Type, w.Hash = Date{c.Item.Modified, c.Item.Span}.String(), c.Item.Type, c.Item.Digest.String()
 	if c.Item.Length >= 0 {
@@ -243,7 +270,7 @@ func parseMessage(b []byte) (Message, error) {
 	switch head.T {
 	case Ev:
 		return parseEv(b)
-	case Hello, Batch, Mark, Gap, Bye:
+	case Hello, Batch, Mark, Gap, Bye, Bundle, Archive:
 	case "":
 		return Message{}, fmt.Errorf("no member t")
 	default:
@@ -260,7 +287,7 @@ func parseMessage(b []byte) (Message, error) {
 	if w.HB < 0 || w.HB > 86400 || w.RetryMS < 0 || w.RetryMS > 86400_000 {
 		return Message{}, fmt.Errorf("%s with a time out of range", w.T)
 	}
-	if w.To == nil && (w.T == Batch || w.T == Mark || w.T == Gap) {
+	if w.To == nil && (w.T == Batch || w.T == Mark || w.T == Gap || w.T == Bundle || w.T == Archive) {
 		return Message{}, fmt.Errorf("%s without its watermark to", w.T)
 	}
 	switch w.T { // what a kind does not have is not taken from it
@@ -274,6 +301,8 @@ func parseMessage(b []byte) (Message, error) {
 	case Bye:
 		return Message{Kind: Bye, From: orZero(w.Resume), Code: w.Code, Reason: w.Reason,
 			Retry: time.Duration(w.RetryMS) * time.Millisecond}, nil
+	case Bundle, Archive:
+		return parsePacked(w)
 	}
 	return parseBatch(w)
 }
@@ -299,11 +328,32 @@ func parseBatch(w wireMessage) (Message, error) {
 		if err != nil {
 			return Message{}, err
 		}
+		if err := m.addBody(len(m.Changes), len(w.Ev), e.Body); err != nil {
+			return Message{}, err
+		}
 		if c.Seq <= last || c.Seq > m.To.Seq {
 			return Message{}, fmt.Errorf("change %d out of order in batch from %v to %v", c.Seq, m.From, m.To)
 		}
 		last = c.Seq
 		m.Changes = append(m.Changes, c)
+	}
+	return m, nil
+}
+
+// parsePacked reads a Bundle or an Archive. An Archive may come from another
+// epoch, or from nowhere: it replaces whatever was known.
+func parsePacked(w wireMessage) (Message, error) {
+	m := Message{Kind: w.T, From: orZero(w.From), To: *w.To, Head: orZero(w.Head)}
+	if w.N == nil || *w.N < 0 || w.T == Bundle && (m.From.Epoch != m.To.Epoch || m.From.Seq > m.To.Seq) {
+		return Message{}, fmt.Errorf("%s from %v to %v without its number, or in the wrong order", w.T, m.From, m.To)
+	}
+	m.N = *w.N
+	var err error
+	if m.Body, err = fromWireBody(w.Body); err != nil {
+		return Message{}, err
+	}
+	if m.Body.IsZero() || w.T == Archive && m.Body.Href == "" {
+		return Message{}, fmt.Errorf("%s from %v to %v has no content", w.T, m.From, m.To)
 	}
 	return m, nil
 }
@@ -323,7 +373,24 @@ func parseEv(b []byte) (Message, error) {
 	if c.Seq > w.To.Seq {
 		return Message{}, fmt.Errorf("change %d after its watermark %v", c.Seq, *w.To)
 	}
-	return Message{Kind: Ev, To: *w.To, Changes: []Change{c}}, nil
+	m := Message{Kind: Ev, To: *w.To, Changes: []Change{c}}
+	if err := m.addBody(0, 1, w.Body); err != nil {
+		return Message{}, err
+	}
+	return m, nil
+}
+
+// addBody takes in the body of change i of n, if it has one.
+func (m *Message) addBody(i, n int, w *wireBody) error {
+	b, err := fromWireBody(w)
+	if err != nil || b.IsZero() {
+		return err
+	}
+	if m.Bodies == nil {
+		m.Bodies = make([]Body, n)
+	}
+	m.Bodies[i] = b
+	return nil
 }
 
 func fromWire(w wireChange) (Change, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,11 @@ const longPoll = 60
 
 // serveChanges answers with one Batch of what follows a cursor.
 func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem {
-	q, p := query(r, "after", "wait", "limit")
+	q, p := query(r, append(selectionNames(), "after", "wait", "limit")...)
+	if p != nil {
+		return p
+	}
+	sel, p := n.selectionOf(r, q)
 	if p != nil {
 		return p
 	}
@@ -36,9 +41,9 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 	if p := n.scanning(); p != nil {
 		return p
 	}
-	m, err := readBatch(r.Context(), n.Log, after, limit, n.Public)
-	if err == nil && len(m.Changes) == 0 && wait > 0 && r.Method == http.MethodGet {
-		m, p, err = n.poll(w, r, m, limit, time.Duration(wait)*time.Second)
+	m, err := n.next(r.Context(), sel, after, limit)
+	if err == nil && m.Kind == protocol.Batch && len(m.Changes) == 0 && wait > 0 && r.Method == http.MethodGet {
+		m, p, err = n.poll(w, r, sel, m, limit, time.Duration(wait)*time.Second)
 	}
 	switch {
 	case p != nil:
@@ -61,7 +66,7 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 
 // poll waits until there is something to tell, the time is over, or the site
 // stops; then it returns the batch, which may be empty.
-func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, m protocol.Message, limit int, wait time.Duration) (protocol.Message, *problem, error) {
+func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m protocol.Message, limit int, wait time.Duration) (protocol.Message, *problem, error) {
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)
 	leave, p := n.admit(r, &guest{stop: stop, cut: func() { stop(errShutdown) }})
@@ -72,55 +77,56 @@ func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, m protocol.Messa
 	n.deadline(w, wait)
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	for len(m.Changes) == 0 {
+	for m.Kind == protocol.Batch && len(m.Changes) == 0 {
 		if err := n.Log.Wait(ctx, m.To); err != nil {
 			if ctx.Err() != nil {
 				err = nil
 			}
 			return m, nil, err
 		}
-		next, err := readBatch(ctx, n.Log, m.To, limit, n.Public)
+		next, err := n.next(ctx, s, m.To, limit)
 		if err != nil {
 			return m, nil, err
 		}
-		m.To, m.Changes = next.To, next.Changes
+		next.From = m.From
+		m = next
 	}
 	return m, nil, nil
 }
 
-// query reads the parameters of a request, of which each may stand once. An
-// unknown one is refused by its name: ignored in silence it would be the
-// riddle why nothing comes.
-func query(r *http.Request, known ...string) (map[string]string, *problem) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
+// single names the parameters that may stand once; those of a filter may be repeated.
+func single(name string) bool {
+	switch name {
+	case "prefix", "match", "type", "op", "lang":
+		return false
+	}
+	return true
+}
+
+// query reads the parameters of a request. An unknown one is refused by its
+// name: ignored in silence it would be the riddle why nothing comes.
+func query(r *http.Request, known ...string) (url.Values, *problem) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, badParameter("", "the query cannot be read: "+err.Error())
 	}
-	q := make(map[string]string, len(values))
-next:
-	for name, v := range values {
-		for _, k := range known {
-			if name != k {
-				continue
-			}
-			if len(v) > 1 {
-				return nil, badParameter(name, name+" is given more than once")
-			}
-			q[name] = v[0]
-			continue next
+	for name, v := range q {
+		if !slices.Contains(known, name) {
+			return nil, badParameter(name, fmt.Sprintf("there is no parameter %.100q here, only %s", name, strings.Join(known, ", ")))
 		}
-		return nil, badParameter(name, fmt.Sprintf("there is no parameter %.100q here, only %s", name, strings.Join(known, ", ")))
+		if len(v) > 1 && single(name) {
+			return nil, badParameter(name, name+" is given more than once")
+		}
 	}
 	return q, nil
 }
 
 // cursorOf reads the parameter after. Without it the cursor is the zero Cursor.
-func cursorOf(q map[string]string) (protocol.Cursor, *problem) {
-	text, ok := q["after"]
-	if !ok {
+func cursorOf(q url.Values) (protocol.Cursor, *problem) {
+	if !q.Has("after") {
 		return protocol.Cursor{}, nil
 	}
-	c, err := protocol.ParseCursor(text)
+	c, err := protocol.ParseCursor(q.Get("after"))
 	if err != nil {
 		return c, badParameter("after", err.Error())
 	}
@@ -128,12 +134,11 @@ func cursorOf(q map[string]string) (protocol.Cursor, *problem) {
 }
 
 // numberOf reads a parameter that is a whole number from least to most.
-func numberOf(q map[string]string, name string, least, most, otherwise int) (int, *problem) {
-	text, ok := q[name]
-	if !ok {
+func numberOf(q url.Values, name string, least, most, otherwise int) (int, *problem) {
+	if !q.Has(name) {
 		return otherwise, nil
 	}
-	v, err := strconv.Atoi(text)
+	v, err := strconv.Atoi(q.Get(name))
 	if err != nil || v < least || v > most {
 		return 0, badParameter(name, fmt.Sprintf("%s must be a whole number from %d to %d", name, least, most))
 	}

@@ -34,19 +34,26 @@ type frame struct {
 
 // frames encodes what a log says, once for all who stand at the same place.
 type frames struct {
-	log    protocol.Log
-	public func(url string) bool
-	now    func() time.Time
+	next func(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error)
+	head func() protocol.Cursor
+	now  func() time.Time
 
 	mu    sync.Mutex
-	byKey map[protocol.Cursor]*frame
-	order []protocol.Cursor // oldest first
+	byKey map[place]*frame
+	order []place // oldest first
 	bytes int
 }
 
-// after returns the frame that follows a cursor: an Ev, a Batch, or a Mark
-// where nothing of it may be told. It is nil if the cursor is the head.
-func (f *frames) after(ctx context.Context, at protocol.Cursor) (*frame, error) {
+// A place is where a reader stands, and what it has asked for.
+type place struct {
+	selection string // its key
+	at        protocol.Cursor
+}
+
+// after returns the frame that follows a cursor: a Mark where nothing of it may
+// be told. It is nil if the cursor is the head.
+func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor) (*frame, error) {
+	at := place{s.key, cursor}
 	f.mu.Lock()
 	fr := f.byKey[at]
 	if fr != nil && f.isOld(fr) {
@@ -63,12 +70,12 @@ func (f *frames) after(ctx context.Context, at protocol.Cursor) (*frame, error) 
 		if fr.err == nil && fr.text != nil {
 			return fr, nil
 		}
-		return f.encode(ctx, at) // whoever tried first had no luck: that may have been only theirs
+		return f.encode(ctx, s, cursor) // whoever tried first had no luck: that may have been only theirs
 	}
 	fr = &frame{ready: make(chan struct{}), made: f.now()}
 	f.keep(at, fr)
 	f.mu.Unlock()
-	made, err := f.encode(ctx, at)
+	made, err := f.encode(ctx, s, cursor)
 	f.mu.Lock()
 	kept := f.byKey[at] == fr // not pushed out by others meanwhile
 	if fr.err = err; made != nil {
@@ -99,9 +106,9 @@ func (f *frames) isOld(fr *frame) bool {
 }
 
 // keep and drop are called with mu held.
-func (f *frames) keep(at protocol.Cursor, fr *frame) {
+func (f *frames) keep(at place, fr *frame) {
 	if f.byKey == nil {
-		f.byKey = make(map[protocol.Cursor]*frame)
+		f.byKey = make(map[place]*frame)
 	}
 	for len(f.order) >= maxFrames {
 		f.drop(f.order[0])
@@ -110,7 +117,7 @@ func (f *frames) keep(at protocol.Cursor, fr *frame) {
 	f.order = append(f.order, at)
 }
 
-func (f *frames) drop(at protocol.Cursor) {
+func (f *frames) drop(at place) {
 	f.bytes -= len(f.byKey[at].text)
 	delete(f.byKey, at)
 	for i, c := range f.order {
@@ -121,37 +128,23 @@ func (f *frames) drop(at protocol.Cursor) {
 	}
 }
 
-func (f *frames) encode(ctx context.Context, at protocol.Cursor) (*frame, error) {
-	m, err := readBatch(ctx, f.log, at, protocol.MaxBatch, f.public)
+func (f *frames) encode(ctx context.Context, s *selection, at protocol.Cursor) (*frame, error) {
+	m, err := f.next(ctx, s, at, protocol.MaxBatch)
 	if err != nil || m.To == at {
 		return nil, err
 	}
-	switch len(m.Changes) {
-	case 0:
-		m.Kind, m.Head, m.At = protocol.Mark, f.log.Head(), f.now()
-	case 1:
+	told := len(m.Changes)
+	switch {
+	case m.Kind != protocol.Batch:
+		told = m.N
+	case told == 0:
+		m = protocol.Message{Kind: protocol.Mark, To: m.To, Head: f.head(), At: f.now()}
+	case told == 1:
 		m.Kind = protocol.Ev
 	}
-	fr := &frame{to: m.To, told: len(m.Changes), text: m.Encode()}
+	fr := &frame{to: m.To, told: told, text: m.Encode()}
 	fr.prepared, err = wsconn.Prepare(fr.text)
 	return fr, err
-}
-
-// readBatch reads the changes after a cursor into one Batch that may be told.
-// Its To stands after all that was read; it is the cursor itself at the head.
-func readBatch(ctx context.Context, log protocol.Log, after protocol.Cursor, most int, public func(string) bool) (protocol.Message, error) {
-	changes, err := log.Read(ctx, after, min(most, protocol.MaxBatch))
-	if err != nil {
-		return protocol.Message{}, err
-	}
-	m := protocol.Message{Kind: protocol.Batch, From: after, To: after}
-	if len(changes) == 0 {
-		return m, nil
-	}
-	changes = changes[:protocol.Fit(changes)]
-	m.To.Seq = changes[len(changes)-1].Seq
-	m.Changes = tellable(changes, public)
-	return m, nil
 }
 
 // tellable returns the changes as they may be told now: what the present

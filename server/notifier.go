@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,6 +87,23 @@ type Notifier struct {
 	Announce       func(context.Context, []Announcement) (Announced, error)
 	AnnounceTokens []string
 
+	// What the site tells beside what changed. Pages brings the contents of
+	// pages: the forms delta, page and batch. Archive brings the whole site:
+	// the form site. Items is what is offered now, to be asked by a filter. Where evaluates expressions (the parameter where), and
+	// Agents runs programs (the parameter agent). Nil is not offered.
+	Pages   Pages
+	Archive Archive
+	Items   func(context.Context) (protocol.Cursor, iter.Seq2[protocol.Item, error], error)
+	Where   func(expression string) (Predicate, error)
+	Agents  Agents
+
+	// Identify says who asks. An error is answered 401. Nil: nobody in particular.
+	Identify func(*http.Request) (Caller, error)
+
+	// PublicTo says what of what is public a caller with rules of its own in
+	// robots.txt may be told of. Nil: all of it.
+	PublicTo func(name, url string) bool
+
 	// MaxSubscribers bounds the streams and waiting long polls at a time.
 	// Zero means 1,000. PerAddress bounds them for one client address; zero
 	// means 16. A peer on the loopback is taken for a proxy: the last hop of
@@ -132,8 +151,14 @@ type doors struct {
 }
 
 const (
-	wellKnown    = "/.well-known/parley"
-	announcePath = "parley/announce" // below the base
+	wellKnown = "/.well-known/parley"
+
+	// below the base
+	announcePath = "parley/announce"
+	queryPath    = "parley/query"
+	batchPath    = "parley/batch"
+	sitePath     = "parley/site.wacz"
+	agentsPath   = "parley/agents"
 )
 
 func doorsOf(base string) doors {
@@ -154,7 +179,7 @@ func (n *Notifier) init() {
 			n.Now = time.Now
 		}
 		n.doors = doorsOf(n.Base)
-		n.frames = frames{log: n.Log, public: n.Public, now: n.Now}
+		n.frames = frames{next: n.next, head: func() protocol.Cursor { return n.Log.Head() }, now: n.Now}
 		n.guests = make(map[*guest]struct{})
 	})
 }
@@ -180,18 +205,13 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case n.doors.err != nil:
 		p = plainProblem(http.StatusInternalServerError, n.doors.err.Error())
-	case door == nil:
+	case door.serve == nil:
 		p = plainProblem(http.StatusNotFound, "here are only "+n.doors.manifest+", "+n.doors.changes+", "+n.doors.stream+" and "+wellKnown)
-	case r.URL.Path == n.doors.path+announcePath && r.Method != http.MethodPost:
-		p = plainProblem(http.StatusMethodNotAllowed, "this door is for announcing")
-		p.allow = http.MethodPost
-	case r.URL.Path == n.doors.path+announcePath:
-		p = door(w, r)
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		p = plainProblem(http.StatusMethodNotAllowed, "this door is for reading")
-		p.allow = "GET, HEAD"
+	case !slices.Contains(door.methods, r.Method):
+		p = plainProblem(http.StatusMethodNotAllowed, "this door knows "+strings.Join(door.methods, ", "))
+		p.allow = strings.Join(door.methods, ", ")
 	default:
-		p = door(w, r)
+		p = door.serve(w, r)
 	}
 	if p != nil {
 		n.stats.refuse(p.Status)
@@ -222,28 +242,55 @@ func (p patient) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (p patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// door returns what serves a path: a method that answers, or returns why not.
-func (n *Notifier) door(path string) func(http.ResponseWriter, *http.Request) *problem {
+// A door is what serves a path: a method that answers, or returns why not.
+type door struct {
+	serve   func(http.ResponseWriter, *http.Request) *problem
+	methods []string
+}
+
+// methodQuery is QUERY of RFC 10008: a GET whose question is its body.
+const methodQuery = "QUERY"
+
+// door returns what serves a path, the zero door if nothing does.
+func (n *Notifier) door(path string) door {
+	read := []string{http.MethodGet, http.MethodHead}
+	ask := []string{http.MethodGet, http.MethodHead, methodQuery, http.MethodPost}
 	if path == wellKnown {
-		return n.serveDiscovery
+		return door{n.serveDiscovery, read}
 	}
 	below, ok := strings.CutPrefix(path, n.doors.path)
 	if !ok {
-		return nil
+		return door{}
 	}
 	switch below {
 	case "robots.rdf":
-		return n.serveManifest
+		return door{n.serveManifest, read}
 	case "parley/changes":
-		return n.serveChanges
+		return door{n.serveChanges, []string{http.MethodGet, http.MethodHead, methodQuery}}
 	case "parley/stream":
-		return n.serveStream
+		return door{n.serveStream, read}
 	case announcePath:
 		if n.Announce != nil {
-			return n.serveAnnounce
+			return door{n.serveAnnounce, []string{http.MethodPost}}
+		}
+	case queryPath:
+		if n.Items != nil {
+			return door{n.serveQuery, ask}
+		}
+	case batchPath:
+		if n.Pages != nil {
+			return door{n.serveBatch, ask}
+		}
+	case sitePath:
+		if n.Archive != nil {
+			return door{n.serveSite, read}
+		}
+	case agentsPath:
+		if n.Agents != nil {
+			return door{n.serveAgents, []string{http.MethodPost}}
 		}
 	}
-	return nil
+	return door{}
 }
 
 func (n *Notifier) serveManifest(w http.ResponseWriter, r *http.Request) *problem {
@@ -255,29 +302,14 @@ func (n *Notifier) serveManifest(w http.ResponseWriter, r *http.Request) *proble
 	return nil
 }
 
-// Discovery is the answer of /.well-known/parley.
-type discovery struct {
-	Version      int             `json:"version"`
-	Base         string          `json:"base"`
-	Manifest     string          `json:"manifest"`
-	Changes      string          `json:"changes"`
-	Stream       string          `json:"stream"`
-	Subprotocols []string        `json:"subprotocols"`
-	Epoch        string          `json:"epoch"`
-	Head         protocol.Cursor `json:"head"`
-	Floor        protocol.Cursor `json:"floor"`
-	Heartbeat    int             `json:"heartbeat"`       // seconds
-	Items        int             `json:"items,omitempty"` // of the manifest
-}
-
 func (n *Notifier) serveDiscovery(w http.ResponseWriter, r *http.Request) *problem {
 	if p := n.scanning(); p != nil {
 		return p
 	}
 	head := n.Log.Head()
-	d := discovery{Version: 1, Base: n.Base, Manifest: n.doors.manifest, Changes: n.doors.changes, Stream: n.doors.stream,
+	d := protocol.Discovery{Version: 1, Base: n.Base, Manifest: n.doors.manifest, Changes: n.doors.changes, Stream: n.doors.stream,
 		Subprotocols: []string{protocol.Subprotocol}, Epoch: head.Epoch, Head: head, Floor: n.Log.Floor(),
-		Heartbeat: int(n.heartbeat() / time.Second)}
+		Heartbeat: int(n.heartbeat() / time.Second), Forms: n.forms(), Filters: n.filters()}
 	if n.Snapshot != nil {
 		d.Items = n.Snapshot.Items()
 	}

@@ -24,7 +24,11 @@ var errGone = errors.New("the subscriber has gone")
 // serveStream refuses before the upgrade what serveChanges refuses, and then
 // tells everything after the cursor until the subscriber goes.
 func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem {
-	q, p := query(r, "after")
+	q, p := query(r, append(selectionNames(), "after")...)
+	if p != nil {
+		return p
+	}
+	sel, p := n.selectionOf(r, q)
 	if p != nil {
 		return p
 	}
@@ -74,7 +78,7 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 			}
 		}
 	}()
-	s := &stream{n: n, conn: conn, at: after}
+	s := &stream{n: n, conn: conn, sel: sel, at: after}
 	err = s.run(life, loop)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		n.stats.slow.Add(1)
@@ -124,6 +128,7 @@ func hasToken(lists []string, token string) bool {
 type stream struct {
 	n    *Notifier
 	conn *wsconn.Conn
+	sel  *selection
 	at   protocol.Cursor
 	told time.Time // when something was last sent
 }
@@ -137,7 +142,7 @@ func (s *stream) run(life, loop context.Context) error {
 		return err
 	}
 	for {
-		fr, err := s.n.frames.after(loop, s.at)
+		fr, err := s.n.frames.after(loop, s.sel, s.at)
 		switch {
 		case loop.Err() != nil:
 			return context.Cause(loop)

@@ -1,0 +1,28 @@
+package protocol
+
+// A Discovery is what /.well-known/parley at the root of a host says: which
+// doors a site has, and what may be asked there. What is empty is not to be had.
+type Discovery struct {
+	Version      int      `json:"version"` // 1
+	Base         string   `json:"base"`
+	Manifest     string   `json:"manifest"`
+	Changes      string   `json:"changes"`
+	Stream       string   `json:"stream"`
+	Subprotocols []string `json:"subprotocols"`
+	Epoch        string   `json:"epoch"`
+	Head         Cursor   `json:"head"`
+	Floor        Cursor   `json:"floor"`
+	Heartbeat    int      `json:"heartbeat"`       // seconds
+	Items        int      `json:"items,omitempty"` // of the manifest
+
+	Forms   []Form   `json:"forms,omitempty"`   // none named: AsMeta alone
+	Filters []string `json:"filters,omitempty"` // parameters that changes, stream and query take
+	Query   string   `json:"query,omitempty"`   // what is offered now, filtered: a manifest that is not complete
+	Batch   string   `json:"batch,omitempty"`   // many pages in one answer
+	Site    string   `json:"site,omitempty"`    // the archive of the whole site
+	Agents  string   `json:"agents,omitempty"`  // where programs are sent
+	Inline  int      `json:"inline,omitempty"`  // bytes of a Body within a message, at most
+
+	OpenAPI  string `json:"openapi,omitempty"`  // descriptions of the doors
+	AsyncAPI string `json:"asyncapi,omitempty"` // and of the stream
+}

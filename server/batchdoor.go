@@ -1,0 +1,7 @@
+package server
+
+import "net/http"
+
+func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
+	return plainProblem(http.StatusNotImplemented, "not yet")
+}

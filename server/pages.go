@@ -1,0 +1,84 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// ErrNoVersion is wrapped by errors of a [Pages] that has not, or not any
+// more, the version of a page that is asked for.
+var ErrNoVersion = errors.New("that version is not kept")
+
+// Pages gives what pages hold: as they are, as they were, and what differs.
+// What it gives has been checked against the digest it was asked by. The
+// methods may be called by many goroutines at once.
+//
+// It does not judge who may see a page: its caller does, for each URL.
+type Pages interface {
+	// Page returns the bytes of the version of item.URL that has item.Digest,
+	// if it has at most max bytes. The error wraps ErrNoVersion if that
+	// version is neither there now nor kept, or is larger.
+	Page(ctx context.Context, item *protocol.Item, max int64) ([]byte, error)
+
+	// Delta returns what leads from the version base of a page to that of
+	// item, as protocol.CodingDelta. The error wraps ErrNoVersion if either is
+	// not to be had, and if the delta is not worth it, being no smaller.
+	Delta(ctx context.Context, item *protocol.Item, base protocol.Digest) ([]byte, error)
+}
+
+// An Archived is an archive of the whole site: what stood at Cursor.
+type Archived struct {
+	Cursor protocol.Cursor
+	Items  int
+	Length int64           // bytes
+	Digest protocol.Digest // of the archive
+}
+
+// Archive makes archives of the whole site, for the form protocol.AsSite.
+type Archive interface {
+	http.Handler // serves the newest archive, by Range too
+
+	// Latest returns the newest archive that may be given to anybody now, and
+	// false if there is none. It asks for a newer one to be made in the
+	// background, if that is due.
+	Latest() (Archived, bool)
+
+	// Wait blocks until Latest would return another than a, or ctx ends.
+	Wait(ctx context.Context, a Archived) error
+}
+
+// A Predicate decides whether a change is told to whoever asked by it. It is
+// called by many goroutines at once.
+type Predicate func(context.Context, *protocol.Change) (bool, error)
+
+// Agents runs programs that crawlers have sent (C14). server/agent is the
+// implementation; without one there is no such thing.
+type Agents interface {
+	// Keep stores a program, after checking it, and returns its digest, by which Run knows it.
+	Keep(ctx context.Context, who string, program []byte) (protocol.Digest, error)
+
+	// Has reports whether a program of that digest may be run for who.
+	Has(who string, program protocol.Digest) bool
+
+	// Run asks the program about a change. page returns what the page holds
+	// now, nil if it is gone; it is asked at most once.
+	Run(ctx context.Context, program protocol.Digest, c *protocol.Change, page func() ([]byte, error)) (Verdict, error)
+}
+
+// A Verdict is what an agent says of a change.
+type Verdict struct {
+	Tell   bool   // whether its sender is told of it
+	Output []byte // what goes with it, as protocol.CodingAgent
+}
+
+// A Caller is who asks, as far as that is known.
+type Caller struct {
+	// Name is the product token that robots.txt has rules for. Empty is
+	// anybody: the rules for "*".
+	Name string
+
+	Agents bool // may send programs to be run here
+}

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A selection is what a reader asks for, beside from where: who asks, in which
+// form, and of what. Both deliveries read it from the same parameters, and
+// whoever asks the same shares what is made for it.
+type selection struct {
+	caller Caller
+	as     protocol.Form
+	filter protocol.Filter
+	where  Predicate // of filter.Where; nil tells everything
+
+	// When a Bundle is told by stream: after so long since its first change, or
+	// as soon as it holds so many.
+	every time.Duration
+	count int
+
+	key string // equal for all that ask the same
+}
+
+// bounds of as=batch.
+const (
+	longestEvery = 24 * 60 * 60 // seconds
+	mostCount    = 100_000      // changes
+)
+
+// selectionOf reads what a request asks for.
+func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *problem) {
+	s := &selection{}
+	var p *problem
+	if s.caller, p = n.callerOf(r); p != nil {
+		return nil, p
+	}
+	var err error
+	if s.as, err = protocol.ParseForm(q.Get("as")); err != nil {
+		return nil, badParameter("as", err.Error())
+	}
+	if !n.offers(s.as) {
+		return nil, badParameter("as", fmt.Sprintf("this site does not tell in the form %s: see %s for those that it does", s.as, wellKnown))
+	}
+	if s.filter, err = protocol.ParseFilter(q); err != nil {
+		wrong := new(protocol.ParameterError)
+		errors.As(err, &wrong)
+		return nil, badParameter(wrong.Name, err.Error())
+	}
+	if s.filter.Where != "" {
+		if n.Where == nil {
+			return nil, badParameter("where", "this site evaluates no expressions")
+		}
+		if s.where, err = n.Where(s.filter.Where); err != nil {
+			return nil, badParameter("where", err.Error())
+		}
+	}
+	if a := s.filter.Agent; !a.IsZero() && (n.Agents == nil || !n.Agents.Has(s.caller.Name, a)) {
+		return nil, badParameter("agent", "no program of that digest runs here for you: send it to the door for agents first")
+	}
+	every, p := numberOf(q, "every", 1, longestEvery, 1)
+	if p != nil {
+		return nil, p
+	}
+	if s.count, p = numberOf(q, "count", 1, mostCount, mostCount); p != nil {
+		return nil, p
+	}
+	s.every = time.Duration(every) * time.Second
+	if s.as != protocol.AsBatch && (q.Has("every") || q.Has("count")) {
+		return nil, badParameter("every", "only bundles, as=batch, are told by schedule or by count")
+	}
+	key := s.filter.Query()
+	key.Set("as", string(s.as))
+	key.Set("caller", s.caller.Name)
+	if s.as == protocol.AsBatch {
+		key.Set("count", strconv.Itoa(s.count))
+	}
+	s.key = key.Encode()
+	return s, nil
+}
+
+// selectionNames are the parameters that selectionOf reads.
+func selectionNames() []string {
+	return append([]string{"as", "every", "count"}, protocol.FilterNames()...)
+}
+
+// offers reports whether changes are told in a form here.
+func (n *Notifier) offers(f protocol.Form) bool {
+	switch f {
+	case protocol.AsMeta:
+		return true
+	case protocol.AsSite:
+		return n.Archive != nil
+	}
+	return n.Pages != nil
+}
+
+// forms are those that are offered.
+func (n *Notifier) forms() (list []protocol.Form) {
+	for _, f := range protocol.Forms() {
+		if n.offers(f) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// filters are the parameters of a filter that this site understands.
+func (n *Notifier) filters() []string {
+	return slices.DeleteFunc(protocol.FilterNames(), func(name string) bool {
+		return name == "where" && n.Where == nil || name == "agent" && n.Agents == nil
+	})
+}
+
+// callerOf returns who asks.
+func (n *Notifier) callerOf(r *http.Request) (Caller, *problem) {
+	if n.Identify == nil {
+		return Caller{}, nil
+	}
+	c, err := n.Identify(r)
+	if err != nil {
+		p := plainProblem(http.StatusUnauthorized, err.Error())
+		p.challenge = "Bearer"
+		return Caller{}, p
+	}
+	return c, nil
+}
+
+// public reports whether a URL may be told to the one who asks.
+func (n *Notifier) public(s *selection, url string) bool {
+	if n.Public != nil && !n.Public(url) {
+		return false
+	}
+	return s.caller.Name == "" || n.PublicTo == nil || n.PublicTo(s.caller.Name, url)
+}
+
+// selects returns the changes that the reader is to be told of.
+func (n *Notifier) selects(ctx context.Context, s *selection, changes []protocol.Change) ([]protocol.Change, error) {
+	told := tellable(changes, func(url string) bool { return n.public(s, url) })
+	if s.filter.IsZero() {
+		return told, nil
+	}
+	kept := make([]protocol.Change, 0, len(told))
+	for _, c := range told {
+		c, ok := s.filter.Apply(c)
+		if ok && s.where != nil {
+			var err error
+			if ok, err = s.where(ctx, &c); err != nil {
+				return nil, fmt.Errorf("evaluate expression: %w", err)
+			}
+		}
+		if ok {
+			kept = append(kept, c)
+		}
+	}
+	return kept, nil
+}
