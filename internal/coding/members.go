@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -132,6 +133,9 @@ func (m *Members) Next() error {
 			continue
 		}
 		if m.now != nil {
+			if err == io.EOF && (strings.HasPrefix(gzipMagic, string(begin)) || strings.HasPrefix(zstdMagic, string(begin))) {
+				return io.ErrUnexpectedEOF // of a piece that had just begun
+			}
 			return fmt.Errorf("%w between two pieces of a compressed stream", errForeign)
 		}
 		m.now, m.plain = m.raw, true

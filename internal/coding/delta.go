@@ -1,0 +1,177 @@
+package coding
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// A delta, "dcz" of RFC 9842, is a header of 40 bytes and a Zstandard frame
+// that was made with the base as a raw dictionary. The header is a frame that
+// readers of Zstandard skip, and holds the SHA-256 of the base.
+const (
+	deltaMagic  = "\x5e\x2a\x4d\x18\x20\x00\x00\x00"
+	DeltaHeader = len(deltaMagic) + sha256.Size // bytes
+)
+
+// MaxDeltaBase is how large a base may be, in bytes: beyond it there is no
+// level at which what is alike would be found.
+const MaxDeltaBase = 32 << 20
+
+// ErrDeltaSize is wrapped by the errors for a base or a page that is too large.
+var ErrDeltaSize = errors.New("too large for a delta")
+
+// deltaWindow is how much a reader must remember who takes deltas against a
+// base of n bytes, in bytes (RFC 9842, section 5).
+func deltaWindow(n int) uint64 {
+	return min(max(8<<20, uint64(n)+uint64(n)/4), MaxWindow)
+}
+
+// Delta returns what leads from base to page. That it does has been tried. It
+// may be larger than page: its caller compares. The error wraps ErrDeltaSize
+// if base is larger than MaxDeltaBase, or page too large for whoever is to
+// remember it: 8 MiB, or a quarter more than base.
+func Delta(base, page []byte) ([]byte, error) {
+	switch {
+	case len(base) > MaxDeltaBase:
+		return nil, fmt.Errorf("make delta: base of %d bytes: %w", len(base), ErrDeltaSize)
+	case uint64(len(page)) > deltaWindow(len(base)):
+		return nil, fmt.Errorf("make delta: page of %d bytes: %w", len(page), ErrDeltaSize)
+	}
+	sum := sha256.Sum256(base)
+	delta := append([]byte(deltaMagic), sum[:]...)
+	e, err := lendDeltaEncoder(base, page)
+	if err != nil {
+		return nil, fmt.Errorf("make delta: %w", err)
+	}
+	delta = e.EncodeAll(page, delta)
+	e.giveBack()
+	if got, err := applyFrame(base, delta[DeltaHeader:], int64(len(page))); err != nil || !bytes.Equal(got, page) {
+		return nil, fmt.Errorf("make delta: it does not lead to the page: %v", err)
+	}
+	return delta, nil
+}
+
+// ApplyDelta returns the page to which delta leads from base, if it has at
+// most max bytes. It refuses a delta of another base, and one that asks for
+// more memory than RFC 9842 lets it ask for. Damage is found, but it takes the
+// digest of the page to know that it is the one that was meant.
+func ApplyDelta(base, delta []byte, max int64) ([]byte, error) {
+	switch {
+	case len(base) > MaxDeltaBase:
+		return nil, fmt.Errorf("apply delta: base of %d bytes: %w", len(base), ErrDeltaSize)
+	case len(delta) < DeltaHeader || string(delta[:len(deltaMagic)]) != deltaMagic:
+		return nil, errors.New("apply delta: it does not begin as one")
+	}
+	if sum := sha256.Sum256(base); !bytes.Equal(sum[:], delta[len(deltaMagic):DeltaHeader]) {
+		return nil, errors.New("apply delta: it is one of another base")
+	}
+	page, err := applyFrame(base, delta[DeltaHeader:], max)
+	if err != nil {
+		return nil, fmt.Errorf("apply delta: %w", err)
+	}
+	return page, nil
+}
+
+// applyFrame returns at most most bytes. Meanwhile it may hold as many as a
+// reader may be asked to remember, if those are more: what makes frames while
+// it reads does not know how long a page will be.
+func applyFrame(base, frame []byte, most int64) ([]byte, error) {
+	if !bytes.HasPrefix(frame, []byte(zstdMagic)) {
+		return nil, errors.New("no zstd frame")
+	}
+	if most < 0 {
+		return nil, zstd.ErrDecoderSizeExceeded
+	}
+	d, _ := deltaDecoders.Get().(*zstd.Decoder)
+	window := deltaWindow(len(base))
+	options := []zstd.DOption{zstd.WithDecoderMaxMemory(max(uint64(most), window)), zstd.WithDecoderMaxWindow(window)}
+	if len(base) > 0 {
+		options = append(options, zstd.WithDecoderDictRaw(0, base))
+	}
+	var err error
+	if d == nil {
+		d, err = zstd.NewReader(nil, append(options, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))...)
+	} else {
+		err = d.ResetWithOptions(nil, options...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	page, err := d.DecodeAll(frame, []byte{})
+	if derr := d.ResetWithOptions(nil, zstd.WithDecoderDictDelete()); derr == nil {
+		deltaDecoders.Put(d) // it keeps no base
+	}
+	if err == nil && int64(len(page)) > most {
+		err = zstd.ErrDecoderSizeExceeded
+	}
+	if err != nil {
+		return nil, err
+	}
+	return page, nil
+}
+
+// deltaLevel returns the level of compression for a base of n bytes. Levels
+// remember where things stood in tables of a fixed size: against a base that
+// is beyond that, a lower one yields a valid delta in which next to nothing of
+// the base is found. For what most pages are, a higher level takes twice the
+// time and saves next to nothing.
+func deltaLevel(n int) zstd.EncoderLevel {
+	switch {
+	case n <= 256<<10:
+		return zstd.SpeedDefault
+	case n <= 12<<20:
+		return zstd.SpeedBetterCompression
+	}
+	return zstd.SpeedBestCompression
+}
+
+// A deltaEncoder is lent out of a pool where base and page are of the size
+// that most are: to make its tables costs more than to use them.
+type deltaEncoder struct {
+	*zstd.Encoder
+	pool *sync.Pool
+}
+
+var (
+	deltaDecoders sync.Pool
+	deltaEncoders sync.Pool // of level SpeedDefault, with a window of pooledWindow
+)
+
+// pooledWindow is the window of encoders that are used again, in bytes.
+const pooledWindow = 1 << 20
+
+func lendDeltaEncoder(base, page []byte) (deltaEncoder, error) {
+	level, window := deltaLevel(len(base)), pooledWindow
+	var pool *sync.Pool
+	if n := len(base) + len(page); n > window {
+		// The encoder looks no further back than this. It is no window that a
+		// reader must have: the frame is one segment, of the size of the page.
+		window = 1 << bits.Len(uint(n))
+	} else if level == zstd.SpeedDefault && len(base) > 0 {
+		pool = &deltaEncoders
+		if e, _ := pool.Get().(*zstd.Encoder); e != nil {
+			return deltaEncoder{e, pool}, e.ResetWithOptions(nil, zstd.WithEncoderDictRaw(0, base))
+		}
+	}
+	options := []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(level), zstd.WithWindowSize(window),
+		zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true)}
+	if len(base) > 0 {
+		options = append(options, zstd.WithEncoderDictRaw(0, base))
+	}
+	e, err := zstd.NewWriter(nil, options...)
+	return deltaEncoder{e, pool}, err
+}
+
+// giveBack puts the encoder into its pool, with next to nothing as its
+// dictionary: one without any would be made anew.
+func (e deltaEncoder) giveBack() {
+	if e.pool != nil && e.ResetWithOptions(nil, zstd.WithEncoderDictRaw(0, []byte("parley"))) == nil {
+		e.pool.Put(e.Encoder)
+	}
+}
