@@ -1,0 +1,320 @@
+package bundle
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+
+	"github.com/parleyweb/parley/internal/warc"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Limits bound what a Reader takes in. Zero is what is said beside each.
+type Limits struct {
+	Page    int64 // bytes of one page: 64 MiB. A larger one is passed over
+	Total   int64 // bytes of all records without their coding: 4 GiB
+	Changes int   // 100,000
+}
+
+const (
+	defaultPage    = 64 << 20
+	defaultTotal   = 4 << 30
+	defaultChanges = 100_000
+
+	maxInfo   = 64 << 10             // bytes of the block of a first or last record
+	maxChange = 64 * protocol.MaxURL // bytes of a change in JSON; nothing in it is longer than a few URLs
+	maxHead   = 64 << 10             // bytes of the head of an answer
+)
+
+// ErrMalformed is wrapped by errors of a Reader that say that a stream is
+// none, or is larger than its Limits.
+var ErrMalformed = errors.New("malformed bundle")
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+}
+
+// A Reader reads a stream from strangers, in memory for one page at a time. It
+// is for one goroutine.
+type Reader struct {
+	Head Head
+
+	// Refused counts pages that came and were passed over: those whose digest
+	// is not the one of their change, or not stated there, and those that are
+	// too large.
+	Refused int
+
+	records *warc.Reader
+	limits  Limits
+	total   int64
+	seen    int // records
+	next    *warc.Record
+	err     error
+	changes int
+	pages   int // that came, be they refused or not
+	last    uint64
+}
+
+// NewReader reads how a stream begins. Close the Reader when done.
+func NewReader(r io.Reader, l Limits) (*Reader, error) {
+	if l.Page <= 0 {
+		l.Page = defaultPage
+	}
+	if l.Total <= 0 {
+		l.Total = defaultTotal
+	}
+	if l.Changes <= 0 {
+		l.Changes = defaultChanges
+	}
+	b := &Reader{records: warc.NewReader(onlyReader{r}), limits: l}
+	if err := b.begin(); err != nil {
+		b.Close()
+		return nil, fmt.Errorf("read bundle: %w", err)
+	}
+	return b, nil
+}
+
+// onlyReader hides that a source can seek: damage is final here.
+type onlyReader struct{ io.Reader }
+
+// Close frees what decoders hold. It does not close the source.
+func (r *Reader) Close() { r.records.Close() }
+
+func (r *Reader) begin() error {
+	rec, err := r.record()
+	if err != nil {
+		return whole(err)
+	}
+	if rec.Type() != warc.Warcinfo {
+		return malformed("it begins with a record of type %.40q", rec.Type())
+	}
+	info, err := r.info(rec)
+	if err != nil {
+		return err
+	}
+	if r.Head.From, err = protocol.ParseCursor(info.Get(fieldFrom)); err != nil {
+		return malformed("%s: %v", fieldFrom, err)
+	}
+	if r.Head.To, err = protocol.ParseCursor(info.Get(fieldTo)); err != nil {
+		return malformed("%s: %v", fieldTo, err)
+	}
+	if from, to := r.Head.From, r.Head.To; to.IsZero() || !from.IsZero() && (from.Epoch != to.Epoch || from.Seq > to.Seq) {
+		return malformed("from %v to %v", from, to)
+	}
+	n, err := strconv.ParseUint(info.Get(fieldChanges), 10, 31)
+	if err != nil {
+		return malformed("%s %.40q", fieldChanges, info.Get(fieldChanges))
+	}
+	if int(n) > r.limits.Changes {
+		return malformed("%d changes, more than %d", n, r.limits.Changes)
+	}
+	r.Head.Changes, r.Head.At = int(n), rec.Date()
+	r.last = r.Head.From.Seq
+	return nil
+}
+
+// record goes on to the next record, within the limits.
+func (r *Reader) record() (*warc.Record, error) {
+	if rec := r.next; rec != nil {
+		r.next = nil
+		return rec, nil
+	}
+	rec, err := r.records.Next()
+	if err != nil {
+		return nil, err
+	}
+	r.total += rec.Size
+	if r.total > r.limits.Total {
+		return nil, malformed("more than %d bytes", r.limits.Total)
+	}
+	// A first and a last record, two for each change, and as many of others.
+	if r.seen++; r.seen > 4*r.limits.Changes+16 {
+		return nil, malformed("more than %d records", r.seen-1)
+	}
+	return rec, nil
+}
+
+// whole makes an end where something is to follow what it is.
+func whole(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (r *Reader) info(rec *warc.Record) (warc.Fields, error) {
+	if rec.Size > maxInfo {
+		return nil, malformed("fields of %d bytes", rec.Size)
+	}
+	b, err := io.ReadAll(rec.Body)
+	return warc.ParseInfo(b), whole(err)
+}
+
+// Pages yields what the stream holds, once. An error is the last thing that is
+// yielded: of a stream that is cut it wraps io.ErrUnexpectedEOF, and comes
+// after everything that came whole.
+func (r *Reader) Pages() iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		for r.err == nil {
+			p, err := r.page()
+			if r.err = err; err != nil {
+				break
+			}
+			if !yield(p, nil) {
+				return
+			}
+		}
+		if r.err != io.EOF {
+			yield(Page{}, fmt.Errorf("read bundle after %d of %d changes: %w", r.changes, r.Head.Changes, r.err))
+		}
+	}
+}
+
+// page reads a change and what follows of it. It returns io.EOF after the last.
+func (r *Reader) page() (Page, error) {
+	for {
+		rec, err := r.record()
+		if err != nil {
+			return Page{}, whole(err)
+		}
+		if rec.Type() != warc.Metadata {
+			continue
+		}
+		switch rec.Fields.Get("Content-Type") {
+		case warc.InfoType:
+			return Page{}, r.end(rec)
+		case changeType:
+			var p Page
+			if p.Change, err = r.change(rec); err != nil {
+				return Page{}, err
+			}
+			if p.Body, err = r.body(&p.Change); err != nil {
+				return Page{}, err
+			}
+			r.changes++
+			return p, nil
+		}
+	}
+}
+
+func (r *Reader) change(rec *warc.Record) (protocol.Change, error) {
+	if rec.Size > maxChange {
+		return protocol.Change{}, malformed("change of %d bytes", rec.Size)
+	}
+	b, err := io.ReadAll(rec.Body)
+	if err != nil {
+		return protocol.Change{}, whole(err)
+	}
+	m, err := protocol.ParseMessage(b)
+	if err != nil {
+		return protocol.Change{}, malformed("%v", err)
+	}
+	if m.Kind != protocol.Ev {
+		return protocol.Change{}, malformed("message %.40q", m.Kind)
+	}
+	c := m.Changes[0]
+	switch {
+	case r.changes == r.Head.Changes:
+		return c, malformed("more changes than the %d that it states", r.Head.Changes)
+	case m.To.Epoch != r.Head.To.Epoch || c.Seq < r.last || c.Seq > r.Head.To.Seq || c.Seq == r.Head.From.Seq && !r.Head.From.IsZero():
+		return c, malformed("change %d of %s out of order, from %v to %v", c.Seq, m.To.Epoch, r.Head.From, r.Head.To)
+	}
+	r.last = c.Seq
+	return c, nil
+}
+
+// body reads the page that follows a change, nil if there is none of use.
+func (r *Reader) body(c *protocol.Change) ([]byte, error) {
+	for {
+		rec, err := r.record()
+		if err != nil {
+			return nil, whole(err)
+		}
+		switch rec.Type() {
+		case warc.Metadata:
+			r.next = rec
+			return nil, nil
+		case warc.Response:
+		default:
+			continue
+		}
+		if rec.URL() != c.Item.URL {
+			return nil, malformed("page %.200q after the change of %.200q", rec.URL(), c.Item.URL)
+		}
+		r.pages++
+		if rec.Size > r.limits.Page+maxHead {
+			r.Refused++
+			return nil, whole(r.records.Skip())
+		}
+		block, err := readBlock(rec)
+		if err != nil {
+			return nil, err
+		}
+		// The record is whole only if what ends it is there, and its sum is right.
+		if err := r.records.Skip(); err != nil {
+			return nil, whole(err)
+		}
+		body, err := answer(block)
+		if err != nil {
+			return nil, err
+		}
+		if int64(len(body)) > r.limits.Page || c.Item.Digest.IsZero() || c.Op == protocol.Delete || protocol.Sum(body) != c.Item.Digest {
+			r.Refused++
+			return nil, nil
+		}
+		return body, nil
+	}
+}
+
+// readBlock reads a block, in memory that grows as it comes.
+func readBlock(rec *warc.Record) ([]byte, error) {
+	const atOnce = 1 << 20
+	if rec.Size <= atOnce {
+		b := make([]byte, rec.Size)
+		_, err := io.ReadFull(rec.Body, b)
+		return b, whole(err)
+	}
+	var b bytes.Buffer
+	b.Grow(atOnce)
+	_, err := b.ReadFrom(rec.Body)
+	return b.Bytes(), whole(err)
+}
+
+// answer returns the body of an answer of 200.
+func answer(block []byte) ([]byte, error) {
+	head, _, ok := bytes.Cut(block[:min(len(block), maxHead)], []byte("\r\n\r\n"))
+	if !ok {
+		return nil, malformed("an answer whose head does not end")
+	}
+	line, _, _ := bytes.Cut(head, []byte("\r\n"))
+	proto, status, _ := bytes.Cut(line, []byte(" "))
+	if !bytes.HasPrefix(proto, []byte("HTTP/")) || !bytes.HasPrefix(status, []byte("200")) {
+		return nil, malformed("answer %.60q", line)
+	}
+	return block[len(head)+4 : len(block) : len(block)], nil
+}
+
+// end reads the last record, and returns io.EOF if it says what came.
+func (r *Reader) end(rec *warc.Record) error {
+	info, err := r.info(rec)
+	if err != nil {
+		return err
+	}
+	if n := info.Get(fieldChanges); n != strconv.Itoa(r.Head.Changes) || r.changes != r.Head.Changes {
+		return malformed("it ends after %d changes with the number %.40q", r.changes, n)
+	}
+	if n := info.Get(fieldPages); n != strconv.Itoa(r.pages) {
+		return malformed("it ends after %d pages with the number %.40q", r.pages, n)
+	}
+	switch _, err := r.records.Next(); err {
+	case io.EOF:
+		return io.EOF
+	case nil:
+		return malformed("it goes on after its end")
+	default:
+		return whole(err)
+	}
+}

@@ -1,0 +1,164 @@
+package bundle
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/parleyweb/parley/internal/warc"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Packer makes the records of changes. It is for one goroutine; many of them
+// can pack for one Writer. The same change and page are always the same bytes.
+type Packer struct {
+	press *warc.Press
+	head  []byte
+}
+
+// NewPacker returns a Packer.
+func NewPacker() *Packer {
+	press, err := warc.NewPress("gzip")
+	if err != nil {
+		panic("bundle: " + err.Error()) // gzip is known
+	}
+	return &Packer{press: press}
+}
+
+// Append appends the records of a change, and of its page if that is not nil,
+// to dst, and returns where in it the record of the page begins: its end if
+// there is none. The epoch is that of the cursors around it. It keeps nothing.
+func (p *Packer) Append(dst []byte, epoch string, c *protocol.Change, page []byte) (records []byte, at int) {
+	m := protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: epoch, Seq: c.Seq}, Changes: []protocol.Change{*c}}
+	said := m.Encode()
+	dst = p.press.Append(dst, &warc.Draft{Type: warc.Metadata, ID: nameOf('c', said), Date: dateOf(c), URL: c.Item.URL,
+		MediaType: changeType, Body: said})
+	if at = len(dst); page == nil {
+		return dst, at
+	}
+	h := http.Header{}
+	if c.Item.Type != "" {
+		h["Content-Type"] = []string{c.Item.Type}
+	}
+	if t := c.Item.Modified; !t.IsZero() && c.Item.Span == 0 {
+		h["Last-Modified"] = []string{t.UTC().Format(http.TimeFormat)}
+	}
+	p.head = warc.AppendAnswer(p.head[:0], http.StatusOK, h, len(page))
+	return p.press.Append(dst, &warc.Draft{Type: warc.Response, ID: nameOf('p', said), Date: dateOf(c), URL: c.Item.URL,
+		MediaType: warc.AnswerType, Head: p.head, Body: page, Digest: c.Item.Digest}), at
+}
+
+// dateOf is when the site knew what the records of a change say.
+func dateOf(c *protocol.Change) time.Time {
+	switch {
+	case !c.At.IsZero():
+		return c.At
+	case !c.Item.Modified.IsZero():
+		return c.Item.Modified
+	}
+	return time.Unix(0, 0)
+}
+
+// nameOf names a record after what it says.
+func nameOf(kind byte, said []byte) string {
+	h := sha256.New()
+	h.Write([]byte{kind})
+	h.Write(said)
+	return warc.NameOf([32]byte(h.Sum(nil)))
+}
+
+// A Writer writes a stream. It holds one record at a time, and is for one goroutine.
+type Writer struct {
+	w              io.Writer
+	head           Head
+	packer         *Packer
+	buf            []byte
+	changes, pages int
+	written        int64
+	err            error
+}
+
+// Offset is where in the stream the next record begins.
+func (w *Writer) Offset() int64 { return w.written + int64(len(w.buf)) }
+
+// NewWriter begins a stream. The first record is written with the first that follows.
+func NewWriter(w io.Writer, h Head) *Writer {
+	if h.At.IsZero() {
+		h.At = time.Unix(0, 0)
+	}
+	out := &Writer{w: w, head: h, packer: NewPacker()}
+	b := warc.AppendInfo(nil, warc.Fields{{Name: "format", Value: "WARC File Format 1.1"}, {Name: "software", Value: "Parley"},
+		{Name: fieldFrom, Value: h.From.String()}, {Name: fieldTo, Value: h.To.String()}, {Name: fieldChanges, Value: strconv.Itoa(h.Changes)}})
+	id := binary.BigEndian.AppendUint64(bytes.Clone(b), uint64(h.At.UnixMilli()))
+	out.buf = out.packer.press.Append(nil, &warc.Draft{Type: warc.Warcinfo, ID: nameOf('i', id), Date: h.At, MediaType: warc.InfoType, Body: b})
+	return out
+}
+
+// Add writes a change, and its page if that is not nil.
+func (w *Writer) Add(c *protocol.Change, page []byte) error {
+	records, _ := w.packer.Append(w.buf, w.head.To.Epoch, c, page)
+	return w.flush(records, page != nil)
+}
+
+// AddPacked writes what a Packer made of a change, with its page or without.
+func (w *Writer) AddPacked(records []byte, page bool) error {
+	if len(w.buf) > 0 {
+		records = append(w.buf, records...)
+	}
+	return w.flush(records, page)
+}
+
+func (w *Writer) flush(b []byte, page bool) error {
+	if w.err != nil {
+		return w.err
+	}
+	w.changes++
+	if page {
+		w.pages++
+	}
+	w.write(b)
+	return w.err
+}
+
+func (w *Writer) write(b []byte) {
+	w.written += int64(len(b))
+	if _, err := w.w.Write(b); err != nil {
+		w.err = fmt.Errorf("write bundle: %w", err)
+	}
+	if w.buf = b[:0]; cap(b) > maxKept {
+		w.buf = nil
+	}
+}
+
+// maxKept bounds the memory that is kept for the next record.
+const maxKept = 1 << 20
+
+var errNumber = errors.New("another number of changes than its head states")
+
+// Close ends the stream. It does not close what the Writer writes to.
+func (w *Writer) Close() error {
+	if w.err != nil {
+		return w.err
+	}
+	if w.changes != w.head.Changes {
+		w.err = fmt.Errorf("write bundle: %d changes: %w", w.changes, errNumber)
+		return w.err
+	}
+	b := warc.AppendInfo(nil, warc.Fields{{Name: fieldChanges, Value: strconv.Itoa(w.changes)}, {Name: fieldPages, Value: strconv.Itoa(w.pages)}})
+	id := append(append(bytes.Clone(b), w.head.From.String()...), w.head.To.String()...)
+	id = binary.BigEndian.AppendUint64(id, uint64(w.head.At.UnixMilli()))
+	w.write(w.packer.press.Append(w.buf, &warc.Draft{Type: warc.Metadata, ID: nameOf('e', id), Date: w.head.At, MediaType: warc.InfoType, Body: b}))
+	if err := w.err; err != nil {
+		return err
+	}
+	w.err = errClosed
+	return nil
+}
+
+var errClosed = errors.New("write bundle: it is closed")
