@@ -20,7 +20,7 @@ const (
 )
 
 // MaxInline is how many bytes a Body has at most within a message. What is
-// larger is named by Href.
+// larger is named by Href. In a message it takes a third more at most.
 const MaxInline = 256 << 10
 
 // A Body is what a message brings of a page, or of many. Decoded it is exactly
@@ -42,8 +42,8 @@ type Body struct {
 // IsZero reports whether the body says nothing.
 func (b *Body) IsZero() bool { return b.Bytes == nil && b.Href == "" }
 
-// wireBody is a Body in JSON. Text is Bytes where these are UTF-8, which is
-// shorter and is compressed better.
+// wireBody is a Body in JSON. Text is Bytes where these are UTF-8 and take no
+// more room so than in base64: what is text is compressed better as text.
 type wireBody struct {
 	Enc  string  `json:"enc,omitempty"`
 	Base string  `json:"base,omitempty"`
@@ -71,7 +71,7 @@ func toWireBody(b *Body) *wireBody {
 		if !b.Digest.IsZero() {
 			w.Hash = b.Digest.String()
 		}
-	case b.Coding == "" && utf8.Valid(b.Bytes):
+	case b.Coding == "" && b.isText():
 		text := string(b.Bytes)
 		w.Text = &text
 	default:
@@ -79,6 +79,38 @@ func toWireBody(b *Body) *wireBody {
 		w.B64 = &text
 	}
 	return w
+}
+
+// isText reports whether the bytes are said as text. Of text that is full of what
+// JSON escapes, base64 is the shorter form.
+func (b *Body) isText() bool {
+	most := base64.StdEncoding.EncodedLen(len(b.Bytes))
+	return escapedLen(b.Bytes, most) <= most && utf8.Valid(b.Bytes)
+}
+
+// escapedLen returns how many bytes UTF-8 has within a string of JSON at most,
+// or any number beyond most if it has more than that.
+func escapedLen(b []byte, most int) int {
+	n := 0
+	for i := 0; i < len(b) && n <= most; i++ {
+		switch c := b[i]; {
+		case c == '"', c == '\\', c == '\n', c == '\r', c == '\t':
+			n += 2
+		case c < ' ':
+			n += 6
+		case c == 0xe2: // may begin U+2028, which is escaped
+			n += 4
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// weight is how many bytes a body takes in a message, at most.
+func (b *Body) weight() int {
+	const fixed, escaped = 200, 6                                                                    // of the names and digests; of one byte of a string
+	return fixed + escaped*(len(b.Coding)+len(b.Href)) + base64.StdEncoding.EncodedLen(len(b.Bytes)) // text takes no more
 }
 
 // fromWireBody returns the zero Body for what it cannot understand: the page

@@ -38,6 +38,12 @@ type Change struct {
 	Significance Significance
 }
 
+// Departure returns a Move as the Delete of the URL that the bytes had before:
+// for whoever is not to be told where they are now.
+func (c Change) Departure() Change {
+	return Change{Seq: c.Seq, At: c.At, Op: Delete, Item: Item{URL: c.From, Length: -1}, Prev: c.Prev}
+}
+
 // A Significance is a share from 0 to 1 in thousandths, kept plus one: the
 // zero value means unknown, 1 means that nothing of the main text changed, and
 // 1001 that all of it did. See [SignificanceOf].

@@ -1,44 +1,67 @@
 package protocol
 
 import (
+	"errors"
+	"fmt"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // A Filter says which changes a reader wants to be told of, and which pages it
 // asks for (C13). All its conditions must hold; of a list, any one. The zero
 // Filter wants everything. Two Filters that say the same have equal [Filter.Query].
 //
-// Conditions are of two kinds. Those on the URL (Prefixes, Match, MaxDepth) say
-// which part of the site is meant: what moves out of it is told as a delete,
+// Conditions are of three kinds. Those on the URL (Prefixes, Match, MaxDepth)
+// say which part of the site is meant: what moves out of it is told as a delete,
 // what moves in as a create. Those on the page (Types, Languages, MinLength ...)
 // are asked of the page as it is after the change, and never hold back a
-// delete: whoever was told of a page must learn that it has gone.
+// delete: whoever was told of a page must learn that it has gone. So a move
+// onto a page that they do not want is told as a delete of its old URL. Ops is
+// asked last, of the step as it is to be told: whoever keeps a copy leaves it
+// out, since a copy needs every step.
 //
 // What a page does not say of itself, such as its language, fulfils no
-// condition on it, but Significance: a change of which it is not known how
+// condition on it, but MinSignificance: a change of which it is not known how
 // much it changed may be a great one.
+//
+// No method alters the Filter: one may serve many goroutines at once.
 type Filter struct {
-	Prefixes  []string // of URLs: absolute, or of their path from "/"
+	Prefixes  []string // of URLs: absolute, or of their path and query from "/"
 	Match     []string // patterns of paths: "*" within a segment, "**" across, "?" one byte
 	Types     []string // media types, "text/html", "text/*"
 	Ops       []Op
 	Languages []string // basic ranges of RFC 4647: "en" is also "en-GB"
 
-	MinLength, MaxLength int64   // bytes; MaxLength of zero is no bound
-	MaxDepth             int     // slashes in the path, as Depth counts; zero is no bound
-	MinImportance        float64 // 0 to 1
-	MinSignificance      float64 // 0 to 1; of updates, and of moves
-	Since                time.Time
+	MinLength, MaxLength int64     // bytes; zero is no bound
+	MaxDepth             int       // slashes in the path, as Depth counts; zero is no bound
+	MinImportance        float64   // above 0, up to 1; zero is no bound
+	MinSignificance      float64   // above 0, up to 1; of updates, and of moves; zero is no bound
+	Since                time.Time // when the page last changed, to the millisecond; zero is no bound
 
-	// Where is an expression in CEL over the change, which the site evaluates. Match
-	// and Apply do not know it.
+	// Where is an expression in CEL over the change, which the site evaluates.
+	// Apply and Wants do not know it.
 	Where string
 
 	// Agent is the digest of a program that was sent to the site before, which
-	// decides further. Apply does not know it.
+	// decides further. Apply and Wants do not know it.
 	Agent Digest
 }
+
+// Bounds of what a Filter is written in.
+const (
+	// MaxFilterValues is how many values a list of a Filter has at most.
+	MaxFilterValues = 100
+
+	// MaxPattern bounds a pattern of Filter.Match, and MaxWhere an expression, in bytes.
+	MaxPattern = 256
+	MaxWhere   = 4 << 10
+
+	maxDepth = 1 << 16
+)
 
 // FilterNames are the names of the parameters that a Filter is written in.
 func FilterNames() []string {
@@ -46,15 +69,72 @@ func FilterNames() []string {
 }
 
 // IsZero reports whether the filter wants everything.
-func (f *Filter) IsZero() bool { return len(f.Query()) == 0 }
+func (f *Filter) IsZero() bool {
+	return len(f.Prefixes) == 0 && len(f.Match) == 0 && len(f.Types) == 0 && len(f.Ops) == 0 && len(f.Languages) == 0 &&
+		f.MinLength <= 0 && f.MaxLength <= 0 && f.MaxDepth <= 0 && !(f.MinImportance > 0) && !(f.MinSignificance > 0) &&
+		FormatDate(f.Since) == "" && f.Where == "" && f.Agent.IsZero()
+}
 
-// Query returns the filter as the parameters of a request: in one order, and
-// without what is zero.
-func (f *Filter) Query() url.Values { return url.Values{} }
+// Query returns the filter as the parameters of a request: each list sorted
+// and without repetition, and nothing of what is zero. [url.Values.Encode] of
+// it is the one spelling of all Filters that say the same.
+func (f *Filter) Query() url.Values {
+	q := url.Values{}
+	list := func(name string, values []string) {
+		if len(values) > 0 {
+			q[name] = values
+		}
+	}
+	number := func(name string, v int64) {
+		if v > 0 {
+			q.Set(name, strconv.FormatInt(v, 10))
+		}
+	}
+	share := func(name string, v float64) {
+		if v > 0 {
+			q.Set(name, strconv.FormatFloat(v, 'f', -1, 64))
+		}
+	}
+	list("prefix", sorted(f.Prefixes))
+	list("match", sorted(f.Match))
+	list("type", sorted(lower(f.Types)))
+	ops := make([]string, len(f.Ops))
+	for i, op := range f.Ops {
+		ops[i] = string(op)
+	}
+	list("op", sorted(ops))
+	list("lang", sorted(lower(f.Languages)))
+	number("minlen", f.MinLength)
+	number("maxlen", f.MaxLength)
+	number("maxdepth", int64(f.MaxDepth))
+	share("minimp", f.MinImportance)
+	share("minsig", f.MinSignificance)
+	if since := FormatDate(f.Since); since != "" {
+		q.Set("since", since)
+	}
+	if f.Where != "" {
+		q.Set("where", f.Where)
+	}
+	if !f.Agent.IsZero() {
+		q.Set("agent", f.Agent.String())
+	}
+	return q
+}
 
-// ParseFilter reads the parameters of a Filter, and leaves others alone. The error
-// names the parameter by a *ParameterError.
-func ParseFilter(q url.Values) (Filter, error) { return Filter{}, nil }
+// sorted returns a sorted copy without repetition.
+func sorted(list []string) []string {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func lower(list []string) []string {
+	list = slices.Clone(list)
+	for i, s := range list {
+		list[i] = strings.ToLower(s)
+	}
+	return list
+}
 
 // A ParameterError says which parameter of a request is wrong.
 type ParameterError struct {
@@ -67,9 +147,204 @@ func (e *ParameterError) Error() string { return "parameter " + e.Name + ": " + 
 // Unwrap returns the cause.
 func (e *ParameterError) Unwrap() error { return e.Err }
 
-// Apply returns the change as whoever asked by this filter is to be told of it,
-// and false if it is not to be told.
-func (f *Filter) Apply(c Change) (Change, bool) { return c, true }
+// ParseFilter reads the parameters of a Filter, and leaves others alone. What
+// it returns is as [Filter.Query] writes it: sorted, in lower case where case
+// says nothing. It is strict, since a condition that was read otherwise than
+// it was meant would be a riddle: the error is a *ParameterError.
+func ParseFilter(q url.Values) (Filter, error) {
+	p := filterParser{q: q}
+	f := Filter{
+		Prefixes:        p.list("prefix", parsePrefix),
+		Match:           p.list("match", parsePattern),
+		Types:           p.list("type", parseTypeRange),
+		Languages:       p.list("lang", parseLanguageRange),
+		MinLength:       p.number("minlen", 1<<53),
+		MaxLength:       p.number("maxlen", 1<<53),
+		MaxDepth:        int(p.number("maxdepth", maxDepth)),
+		MinImportance:   p.share("minimp"),
+		MinSignificance: p.share("minsig"),
+	}
+	for _, op := range p.list("op", parseOp) {
+		f.Ops = append(f.Ops, Op(op))
+	}
+	if f.MaxLength > 0 && f.MinLength > f.MaxLength {
+		p.fail("maxlen", "no page is both of %d bytes or more and of %d or less", f.MinLength, f.MaxLength)
+	}
+	if s, ok := p.one("since"); ok {
+		d, err := ParseDate(s)
+		if err != nil {
+			p.fail("since", "%.80q is no date as W3CDTF has them, such as 2026-11-21 or 2026-11-21T05:00:00Z", s)
+		}
+		f.Since = d.Time
+	}
+	if s, ok := p.one("where"); ok {
+		switch {
+		case len(s) > MaxWhere:
+			p.fail("where", "an expression has at most %d bytes, not %d", MaxWhere, len(s))
+		case !utf8.ValidString(s):
+			p.fail("where", "the expression is not UTF-8")
+		}
+		f.Where = s
+	}
+	if s, ok := p.one("agent"); ok {
+		d, err := ParseDigest(s)
+		if err != nil {
+			p.fail("agent", "%.80q is no digest: want sha-256=:BASE64: of 32 bytes", s)
+		} else if d.IsZero() {
+			p.fail("agent", "a program of this digest there is none")
+		}
+		f.Agent = d
+	}
+	if p.err != nil {
+		return Filter{}, p.err
+	}
+	return f, nil
+}
 
-// Wants reports whether an item is what the filter asks for, whatever happened to it.
-func (f *Filter) Wants(i *Item) bool { return true }
+// A filterParser keeps the first error.
+type filterParser struct {
+	q   url.Values
+	err error
+}
+
+func (p *filterParser) fail(name, format string, args ...any) {
+	if p.err == nil {
+		p.err = &ParameterError{name, fmt.Errorf(format, args...)}
+	}
+}
+
+// list returns the values of a parameter that may be repeated, as parse returns each.
+func (p *filterParser) list(name string, parse func(string) (string, error)) []string {
+	values := p.q[name]
+	if len(values) == 0 {
+		return nil
+	}
+	if len(values) > MaxFilterValues {
+		p.fail(name, "at most %d values, not %d", MaxFilterValues, len(values))
+		return nil
+	}
+	list := make([]string, len(values))
+	for i, v := range values {
+		if v == "" {
+			p.fail(name, "it is empty: leave it out, or say what is wanted")
+			return nil
+		}
+		var err error
+		if list[i], err = parse(v); err != nil {
+			p.fail(name, "%w", err)
+			return nil
+		}
+	}
+	return sorted(list)
+}
+
+// one returns the value of a parameter that stands at most once.
+func (p *filterParser) one(name string) (string, bool) {
+	switch values := p.q[name]; {
+	case len(values) == 0:
+		return "", false
+	case len(values) > 1:
+		p.fail(name, "it is given more than once")
+		return "", false
+	case values[0] == "":
+		p.fail(name, "it is empty: leave it out, or say what is wanted")
+		return "", false
+	default:
+		return values[0], true
+	}
+}
+
+func (p *filterParser) number(name string, most int64) int64 {
+	s, ok := p.one(name)
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 || n > most || s != strconv.FormatInt(n, 10) {
+		p.fail(name, "%.40q is no whole number from 1 to %d", s, most)
+		return 0
+	}
+	return n
+}
+
+func (p *filterParser) share(name string) float64 {
+	s, ok := p.one(name)
+	if !ok {
+		return 0
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || len(s) > 24 || strings.Trim(s, "0123456789.") != "" || !(v > 0 && v <= 1) {
+		p.fail(name, "%.40q is no decimal number above 0, up to 1", s)
+		return 0
+	}
+	return v
+}
+
+// parsePrefix refuses what cannot begin a URL as sites write them: in silence
+// it would fit nothing.
+func parsePrefix(s string) (string, error) {
+	if len(s) > MaxURL {
+		return "", fmt.Errorf("a prefix has at most %d bytes, not %d", MaxURL, len(s))
+	}
+	if err := parseURLBytes(s, ""); err != nil {
+		return "", err
+	}
+	if s[0] == '/' {
+		return s, nil
+	}
+	scheme, rest, ok := strings.Cut(s, "://")
+	host, _, slash := strings.Cut(rest, "/")
+	if !ok || scheme != "http" && scheme != "https" || host == "" || !slash || host != strings.ToLower(host) {
+		return "", fmt.Errorf("%.200q begins neither a path, such as /docs/, nor a URL, such as https://www.example.org/docs/", s)
+	}
+	return s, nil
+}
+
+// parseURLBytes refuses what stands in no canonical URL, nor in also.
+func parseURLBytes(s, also string) error {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; !urlByte[c] && c != '%' && strings.IndexByte(also, c) < 0 {
+			return fmt.Errorf("%.200q has a character that no URL has: percent-encode it, as the site's own URLs are", s)
+		}
+	}
+	return nil
+}
+
+func parsePattern(s string) (string, error) {
+	switch {
+	case len(s) > MaxPattern:
+		return "", fmt.Errorf("a pattern has at most %d bytes, not %d", MaxPattern, len(s))
+	case s[0] != '/' && !strings.HasPrefix(s, "**"):
+		return "", fmt.Errorf("%.200q fits no path: a path begins with /, and so does its pattern, or with **", s)
+	case strings.Contains(s, "***"):
+		return "", fmt.Errorf("%.200q: * stays within a segment, ** goes across, and *** is none of them", s)
+	}
+	return s, parseURLBytes(s, "")
+}
+
+func parseTypeRange(s string) (string, error) {
+	t := strings.ToLower(s)
+	main, sub, _ := strings.Cut(t, "/")
+	if mediaType(t) != t || strings.Contains(main, "*") && t != "*/*" || strings.Contains(sub, "*") && sub != "*" {
+		return "", fmt.Errorf("%.80q is no media type without parameters, such as text/html or text/*", s)
+	}
+	return t, nil
+}
+
+func parseLanguageRange(s string) (string, error) {
+	t := strings.ToLower(s)
+	if t != "*" {
+		if languageTag(t) == "" || strings.HasPrefix(t, "-") || strings.HasSuffix(t, "-") || strings.Contains(t, "--") {
+			return "", fmt.Errorf("%.80q is no language, such as en or pt-BR", s)
+		}
+	}
+	return t, nil
+}
+
+func parseOp(s string) (string, error) {
+	switch Op(s) {
+	case Create, Update, Delete, Move:
+		return s, nil
+	}
+	return "", errors.New(strconv.Quote(s[:min(len(s), 40)]) + " is no step: there are create, update, delete and move")
+}

@@ -8,8 +8,14 @@ import (
 	"time"
 )
 
-// Subprotocol is the WebSocket subprotocol of the stream.
-const Subprotocol = "parley.v1.json"
+// The WebSocket subprotocols of the stream. They say the same.
+const (
+	Subprotocol     = "parley.v1.json" // each message a text
+	SubprotocolZstd = "parley.v1.zstd" // each message that text as one frame of Zstandard, binary
+)
+
+// Subprotocols returns the subprotocols of the stream, the one that is preferred first.
+func Subprotocols() []string { return []string{SubprotocolZstd, Subprotocol} }
 
 // MaxMessage bounds one message of the stream, and one answer of the changes
 // door, in bytes. A writer splits before it; a reader refuses beyond it.
@@ -51,7 +57,7 @@ type Message struct {
 	At        time.Time     // Hello, Mark: the site's clock.
 	Heartbeat time.Duration // Hello: the longest silence, whole seconds.
 	Changes   []Change      // Ev: exactly one. Batch: any number, in order.
-	Bodies    []Body        // Ev, Batch: none, or one for each change; see Body.
+	Bodies    []Body        // Ev, Batch: none, or one for each change, zero where there is nothing.
 
 	N    int  // Bundle: changes in it. Archive: pages in it.
 	Body Body // Bundle: of CodingArchive. Archive: by its Href.
@@ -190,14 +196,31 @@ func (m Message) Encode() []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
+// messageFixed is how many bytes a Batch takes beside its changes, at most.
+const messageFixed = 640
+
+// Weight returns how many bytes a change takes in a message, with what goes
+// beside it, at most; body may be nil. A message whose changes weigh MaxRoom
+// together has at most MaxMessage bytes.
+func Weight(c *Change, body *Body) int {
+	const fixed, escaped = 640, 6 // bytes of the rest; bytes that one byte of a string can take
+	n := fixed + escaped*(len(c.Item.URL)+len(c.From)+len(c.Item.Type)+len(c.Item.Canonical))
+	if body != nil && !body.IsZero() {
+		n += body.weight()
+	}
+	return n
+}
+
+// MaxRoom is what the changes of one message may weigh together.
+const MaxRoom = MaxMessage - messageFixed
+
 // Fit returns how many of the changes, from the first, surely fit in one Batch:
 // at least one, unless there is none, and at most MaxBatch.
 func Fit(changes []Change) int {
-	const fixed, escaped = 640, 6 // bytes of the rest; bytes that one byte of a string can take
-	size := fixed
-	for i, c := range changes {
-		size += fixed + escaped*(len(c.Item.URL)+len(c.From)+len(c.Item.Type)+len(c.Item.Canonical))
-		if i == MaxBatch || i > 0 && size > MaxMessage {
+	size := 0
+	for i := range changes {
+		size += Weight(&changes[i], nil)
+		if i == MaxBatch || i > 0 && size > MaxRoom {
 			return i
 		}
 	}
@@ -328,7 +351,7 @@ func parseBatch(w wireMessage) (Message, error) {
 		if err != nil {
 			return Message{}, err
 		}
-		if err := m.addBody(len(m.Changes), len(w.Ev), e.Body); err != nil {
+		if err := m.addBody(len(m.Changes), len(w.Ev), &e); err != nil {
 			return Message{}, err
 		}
 		if c.Seq <= last || c.Seq > m.To.Seq {
@@ -370,20 +393,23 @@ func parseEv(b []byte) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
+	if c.Seq == 0 && w.To.Seq > 0 { // what an epoch begins with has no number
+		return Message{}, fmt.Errorf("change %d lacks its seq", c.Seq)
+	}
 	if c.Seq > w.To.Seq {
 		return Message{}, fmt.Errorf("change %d after its watermark %v", c.Seq, *w.To)
 	}
 	m := Message{Kind: Ev, To: *w.To, Changes: []Change{c}}
-	if err := m.addBody(0, 1, w.Body); err != nil {
+	if err := m.addBody(0, 1, &w.wireChange); err != nil {
 		return Message{}, err
 	}
 	return m, nil
 }
 
-// addBody takes in the body of change i of n, if it has one.
-func (m *Message) addBody(i, n int, w *wireBody) error {
-	b, err := fromWireBody(w)
-	if err != nil || b.IsZero() {
+// addBody takes in the body of change i of n, if it has one. What is gone has none.
+func (m *Message) addBody(i, n int, w *wireChange) error {
+	b, err := fromWireBody(w.Body)
+	if err != nil || b.IsZero() || w.Op == Delete {
 		return err
 	}
 	if m.Bodies == nil {
@@ -395,7 +421,7 @@ func (m *Message) addBody(i, n int, w *wireBody) error {
 
 func fromWire(w wireChange) (Change, error) {
 	c := Change{Seq: w.Seq, Op: w.Op, From: w.From, Item: Item{URL: w.URL, Length: -1}}
-	if w.Seq == 0 || w.URL == "" || w.Op == "" {
+	if w.URL == "" || w.Op == "" {
 		return Change{}, fmt.Errorf("change %d lacks its seq, op or url", w.Seq)
 	}
 	switch w.Op {

@@ -36,7 +36,21 @@ func messages() []protocol.Message {
 		{Kind: protocol.Mark, To: at(48290), Head: at(48290), At: now},
 		{Kind: protocol.Gap, From: at(3), To: at(31007), Reason: "older than is kept", Manifest: base + "robots.rdf"},
 		{Kind: protocol.Bye, From: at(48290), Code: protocol.CloseShutdown, Reason: "restart", Retry: 1500 * time.Millisecond},
+		{Kind: protocol.Ev, To: at(48204), Changes: []protocol.Change{created}, Bodies: []protocol.Body{inline("", "<p>neu & süß</p>\n\u2028")}},
+		{Kind: protocol.Ev, To: at(48204), Changes: []protocol.Change{created}, Bodies: []protocol.Body{inline(protocol.CodingAgent, `{"words":7}`)}},
+		{Kind: protocol.Batch, From: at(48203), To: at(48213), Changes: []protocol.Change{created, updated, moved, same, deleted}, Bodies: []protocol.Body{
+			inline("", ""), {Coding: protocol.CodingDelta, Base: updated.Prev, Bytes: []byte{0x5e, 0x2a, 0x4d, 0x18, 0xff}, Length: 5}, {},
+			{Href: item.URL, Length: 9 << 20, Digest: item.Digest}, {}}},
+		{Kind: protocol.Bundle, From: at(48203), To: at(48213), N: 4, Body: inline(protocol.CodingArchive, "\x1f\x8b\x08 a WARC")},
+		{Kind: protocol.Bundle, From: at(48203), To: at(48213), Head: at(48214), N: 9000, Body: protocol.Body{
+			Coding: protocol.CodingArchive, Href: base + "parley/batch?after=e%3A3&to=e%3A4", Length: -1}},
+		{Kind: protocol.Archive, To: at(48213), N: 900, Body: protocol.Body{Href: base + "parley/site.wacz", Length: 3 << 30, Digest: protocol.Sum([]byte("wacz"))}},
 	}
+}
+
+// inline is a body that stands in its message.
+func inline(coding, content string) protocol.Body {
+	return protocol.Body{Coding: coding, Bytes: []byte(content), Length: int64(len(content))}
 }
 
 func TestMessageRoundTrip(t *testing.T) {
@@ -176,6 +190,32 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// Whatever the bytes of a page are, what it weighs is not less than what it takes.
+func TestWeight(t *testing.T) {
+	const most = protocol.MaxInline
+	for name, page := range map[string]string{
+		"text": strings.Repeat("a line\n", most/7), "quotes": strings.Repeat(`"`, most), "controls": strings.Repeat("\x01", most),
+		"separators": strings.Repeat("\u2028", most/3), "no text": strings.Repeat("\xff", most), "nothing": "",
+		"text, but for a byte": strings.Repeat("a", most-1) + "\xff", "deletes": strings.Repeat("\x7f", most), "mixed": strings.Repeat("a\"\x02é", most/5),
+	} {
+		c := protocol.Change{Seq: 1, Op: protocol.Create, Item: protocol.Item{URL: "https://h/" + name, Digest: protocol.Sum([]byte(page)), Length: int64(len(page))}}
+		for _, b := range []protocol.Body{inline("", page), inline(protocol.CodingDelta, page), {Href: "https://h/" + name, Length: most, Digest: c.Item.Digest}} {
+			m := protocol.Message{Kind: protocol.Ev, To: at(1), Changes: []protocol.Change{c}, Bodies: []protocol.Body{b}}
+			line := m.Encode()
+			if weight := protocol.Weight(&c, &b); len(line) > weight || weight > most*4/3+4000 {
+				t.Errorf("%s %s: %d bytes, weighed %d", name, b.Coding, len(line), weight)
+			}
+			if got, err := protocol.ParseMessage(line); err != nil || !reflect.DeepEqual(got.Bodies, m.Bodies) {
+				t.Errorf("%s %s: came back otherwise, %v", name, b.Coding, err)
+			}
+		}
+	}
+	b := inline("", strings.Repeat("x", most+1))
+	if _, err := protocol.ParseMessage(protocol.Message{Kind: protocol.Bundle, To: at(1), From: at(0), Body: b}.Encode()); err == nil {
+		t.Error("a body beyond the bound is taken")
+	}
+}
+
 func TestEncodeOfUnknownKindPanics(t *testing.T) {
 	defer func() {
 		if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "unknown kind") {
@@ -190,13 +230,20 @@ func FuzzMessage(f *testing.F) {
 		f.Add(m.Encode())
 	}
 	f.Add([]byte(`{"t":"refresh"}`))
+	for _, body := range []string{`{}`, `null`, `{"b64":"!"}`, `{"text":"","b64":"AA=="}`, `{"enc":"br","b64":"AAAA"}`, `{"href":"/x","len":-7,"hash":"md5=:x:"}`,
+		`{"enc":"dcz","base":"sha-256=:","b64":""}`, `{"text":"\ud800"}`, `{"href":""}`} {
+		f.Add([]byte(`{"t":"ev","to":"e:1","seq":1,"op":"create","url":"/a","body":` + body + `}`))
+		f.Add([]byte(`{"t":"bundle","from":"e:0","to":"e:1","n":1,"body":` + body + `}`))
+		f.Add([]byte(`{"t":"site","from":"0:0","to":"e:1","n":1,"body":` + body + `}`))
+		f.Add([]byte(`{"t":"batch","from":"e:0","to":"e:2","n":2,"ev":[{"seq":1,"op":"delete","url":"/a","body":` + body + `},{"seq":2,"op":"update","url":"/a","body":` + body + `}]}`))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := protocol.ParseMessage(b)
 		if err != nil {
 			return
 		}
 		switch m.Kind {
-		case protocol.Hello, protocol.Ev, protocol.Batch, protocol.Mark, protocol.Gap, protocol.Bye:
+		case protocol.Hello, protocol.Ev, protocol.Batch, protocol.Mark, protocol.Gap, protocol.Bye, protocol.Bundle, protocol.Archive:
 		default:
 			return
 		}

@@ -1,0 +1,216 @@
+package protocol
+
+import (
+	"slices"
+	"strings"
+)
+
+// Apply returns the change as whoever asked by this filter is to be told of it,
+// and false if it is not to be told. The change keeps its number and time.
+func (f *Filter) Apply(c Change) (Change, bool) {
+	switch {
+	case c.Op == Move:
+		from, to := f.covers(c.From), f.covers(c.Item.URL)
+		switch {
+		case from && (!to || !f.wantsPage(&c.Item) || !f.significant(&c)):
+			c = c.Departure()
+		case from:
+		case to:
+			c = c.arrival()
+		default:
+			return c, false
+		}
+	case !f.covers(c.Item.URL):
+		return c, false
+	}
+	if c.Op != Delete && (!f.wantsPage(&c.Item) || !f.significant(&c)) {
+		return c, false
+	}
+	return c, len(f.Ops) == 0 || slices.Contains(f.Ops, c.Op)
+}
+
+// arrival returns a Move as a Create of the URL where the bytes are now.
+func (c Change) arrival() Change {
+	return Change{Seq: c.Seq, At: c.At, Op: Create, Item: c.Item}
+}
+
+// Wants reports whether an item is what the filter asks for, whatever happened
+// to it: Ops and MinSignificance, which are conditions on a step, say nothing of it.
+func (f *Filter) Wants(i *Item) bool { return f.covers(i.URL) && f.wantsPage(i) }
+
+// WantsGone reports whether a tombstone is what the filter asks for: the
+// conditions on the URL hold, and it went no earlier than Since.
+func (f *Filter) WantsGone(t *Tombstone) bool {
+	return f.covers(t.URL) && (f.Since.IsZero() || !t.At.Before(f.Since))
+}
+
+// covers reports whether a URL is of the part of the site that is meant.
+func (f *Filter) covers(url string) bool {
+	if len(f.Prefixes)+len(f.Match) == 0 {
+		return f.MaxDepth <= 0 || Depth(url) <= f.MaxDepth
+	}
+	local := url[len(Origin(url)):]
+	fits := func(prefix string) bool {
+		if strings.HasPrefix(prefix, "/") {
+			return strings.HasPrefix(local, prefix)
+		}
+		return strings.HasPrefix(url, prefix)
+	}
+	if len(f.Prefixes) > 0 && !slices.ContainsFunc(f.Prefixes, fits) {
+		return false
+	}
+	path, _, _ := strings.Cut(local, "?")
+	if len(f.Match) > 0 && !slices.ContainsFunc(f.Match, func(pattern string) bool { return matchPath(pattern, path) }) {
+		return false
+	}
+	return f.MaxDepth <= 0 || Depth(url) <= f.MaxDepth
+}
+
+// wantsPage reports whether a page fulfils the conditions on it.
+func (f *Filter) wantsPage(i *Item) bool {
+	if len(f.Types) > 0 && !wantsType(f.Types, mediaType(i.Type)) {
+		return false
+	}
+	if len(f.Languages) > 0 && !wantsLanguage(f.Languages, languageTag(i.Language)) {
+		return false
+	}
+	if (f.MinLength > 0 || f.MaxLength > 0) && (i.Length < 0 || i.Length < f.MinLength || f.MaxLength > 0 && i.Length > f.MaxLength) {
+		return false
+	}
+	if f.MinImportance > 0 {
+		if share, known := i.Importance.Share(); !known || share < f.MinImportance {
+			return false
+		}
+	}
+	if f.Since.IsZero() {
+		return true
+	}
+	// A date that names only a day may be of any time of it.
+	return !i.Modified.IsZero() && (!i.Modified.Before(f.Since) || i.Modified.Add(i.Span).After(f.Since))
+}
+
+// significant reports whether a step changed as much as is asked, or may have.
+func (f *Filter) significant(c *Change) bool {
+	if !(f.MinSignificance > 0) || c.Op == Create || c.Op == Delete {
+		return true
+	}
+	share, known := c.Significance.Share()
+	return !known || share >= f.MinSignificance
+}
+
+func wantsType(ranges []string, t string) bool {
+	if t == "" {
+		return false
+	}
+	main, _, _ := strings.Cut(t, "/")
+	return slices.ContainsFunc(ranges, func(r string) bool {
+		if m, ok := strings.CutSuffix(r, "/*"); ok {
+			return m == "*" || strings.EqualFold(m, main)
+		}
+		return strings.EqualFold(r, t)
+	})
+}
+
+func wantsLanguage(ranges []string, tag string) bool {
+	if tag == "" {
+		return false
+	}
+	return slices.ContainsFunc(ranges, func(r string) bool {
+		return r == "*" || len(tag) >= len(r) && strings.EqualFold(r, tag[:len(r)]) && (len(tag) == len(r) || tag[len(r)] == '-')
+	})
+}
+
+// matchPath reports whether a path fits a pattern: "?" is any byte but "/",
+// "*" any number of such, "**" any number of any; "**/" at the beginning or
+// after a "/" is any number of whole segments, none too.
+//
+// It follows all readings of the pattern at once, so that a path of n bytes
+// takes no more than n times the length of the pattern, whatever both are. A
+// pattern longer than MaxPattern fits nothing.
+func matchPath(pattern, path string) bool {
+	if len(pattern) > MaxPattern {
+		return false
+	}
+	if literal := strings.IndexAny(pattern, "*?"); literal < 0 {
+		return pattern == path
+	} else if !strings.HasPrefix(path, pattern[:literal]) {
+		return false
+	}
+	var a, b places
+	now, next := &a, &b
+	now.add(pattern, 0)
+	for i := 0; i < len(path) && now.n > 0; i++ {
+		c := path[i]
+		next.clear()
+		for _, at := range now.list[:now.n] {
+			if int(at) == len(pattern) {
+				continue // there is more of the path than of the pattern
+			}
+			switch p := pattern[at]; {
+			case isWide(pattern, int(at)):
+				next.mark(int(at))
+				switch {
+				case !isSegments(pattern, int(at)):
+					next.add(pattern, int(at)+2)
+				case c == '/':
+					next.add(pattern, int(at)+3)
+				}
+			case p == '*' && c != '/':
+				next.add(pattern, int(at))
+			case p == '?' && c != '/', p == c && p != '*' && p != '?':
+				next.add(pattern, int(at)+1)
+			}
+		}
+		now, next = next, now
+	}
+	return now.seen[len(pattern)]
+}
+
+// isWide reports whether a pattern has "**" at a place, and isSegments whether
+// that is any number of whole segments.
+func isWide(pattern string, at int) bool { return strings.HasPrefix(pattern[at:], "**") }
+
+func isSegments(pattern string, at int) bool {
+	return strings.HasPrefix(pattern[at:], "**/") && (at == 0 || pattern[at-1] == '/')
+}
+
+// places are those of a pattern that what was read of a path may have led to.
+type places struct {
+	seen [MaxPattern + 1]bool
+	list [MaxPattern + 1]uint16
+	n    int
+}
+
+func (s *places) clear() {
+	for _, at := range s.list[:s.n] {
+		s.seen[at] = false
+	}
+	s.n = 0
+}
+
+func (s *places) mark(at int) {
+	if !s.seen[at] {
+		s.seen[at] = true
+		s.list[s.n] = uint16(at)
+		s.n++
+	}
+}
+
+// add marks a place and those behind it that nothing need be read for. "**/"
+// of whole segments is left at its beginning and after each slash only; mark
+// alone stands for its middle, which no slash has led to, and so add neither.
+func (s *places) add(pattern string, at int) {
+	for !s.seen[at] {
+		s.mark(at)
+		switch {
+		case at == len(pattern) || pattern[at] != '*':
+			return
+		case isSegments(pattern, at):
+			at += 3
+		case isWide(pattern, at):
+			at += 2
+		default:
+			at++
+		}
+	}
+}
