@@ -12,6 +12,11 @@
 //		store(step) // what is owed now, and step.Cursor, in one transaction
 //	}
 //
+// A site tells in up to five forms, of which Source.As names one: what changed,
+// what differs, the page itself, many pages in a bundle, and the whole site as
+// an archive. Where pages come with what is told, Step.Bodies has them, checked
+// against the digests; a copy is the same in every form. [Batch] asks for many pages at once.
+//
 // The caller keeps the cursor. Whoever stores it together with the effect of
 // the step misses nothing and needs nobody to remember him, however often
 // either side is stopped: a step may be told again after a crash, and every

@@ -2,9 +2,7 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -21,7 +19,8 @@ const (
 
 // takeChanges asks once what comes after the cursor.
 func (f *follower) takeChanges(ctx context.Context) error {
-	u, err := withQuery(f.changes.url, "after", f.cursor.String(), "wait", strconv.Itoa(int(longPoll/time.Second)))
+	as := f.form()
+	u, err := f.selecting(as, f.changes.url, "after", f.at().String(), "wait", strconv.Itoa(int(longPoll/time.Second)))
 	if err != nil {
 		return err
 	}
@@ -34,34 +33,25 @@ func (f *follower) takeChanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	switch m.Kind {
+	case protocol.Batch, protocol.Bundle, protocol.Archive:
+	default:
+		return fmt.Errorf("answer is %.20q, which tells of no changes", m.Kind)
+	}
+	told := len(m.Changes)
 	if m.Kind != protocol.Batch {
-		return errors.New("answer is no batch")
+		told = m.N
 	}
-	if m.From != f.cursor {
-		return fmt.Errorf("batch after %v, not %v", m.From, f.cursor)
-	}
-	if err := f.advance(Changes, m.To, m.Changes); err != nil {
+	if err := f.take(ctx, Changes, as, &m); err != nil {
 		return err
 	}
 	switch {
 	case m.To == m.From:
 		return sleep(ctx, min(emptyPace, longPoll-time.Since(asked)))
-	case len(m.Changes) < manyAtOnce:
+	case as == protocol.AsBatch && f.bundleEvery > 0: // the schedule is ours, where we ask
+		return sleep(ctx, f.bundleEvery-time.Since(asked))
+	case told < manyAtOnce:
 		return sleep(ctx, smallPace-time.Since(asked))
 	}
 	return sleep(ctx, catchPace-time.Since(asked))
-}
-
-// withQuery adds parameters to a URL: names and values in turn.
-func withQuery(ref string, pairs ...string) (string, error) {
-	u, err := url.Parse(ref)
-	if err != nil {
-		return "", err
-	}
-	q := u.Query()
-	for i := 0; i < len(pairs); i += 2 {
-		q.Set(pairs[i], pairs[i+1])
-	}
-	u.RawQuery = q.Encode()
-	return u.String(), nil
 }

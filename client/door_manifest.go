@@ -2,29 +2,32 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
 )
 
-// openManifest asks for the manifest. It returns nil where the site says that
+// openManifest asks for a manifest at u. It returns nil where the site says that
 // the one that was last taken in still stands.
-func (f *follower) openManifest(ctx context.Context, conditional bool) (*http.Response, *protocol.ManifestReader, error) {
+func (f *follower) openManifest(ctx context.Context, u string, conditional bool) (*http.Response, *protocol.ManifestReader, error) {
 	h := f.header()
 	h.Set("Accept", protocol.ManifestType+", application/xml;q=0.9, */*;q=0.1")
 	if conditional {
 		if f.etag != "" {
 			h.Set("If-None-Match", f.etag)
+			if !f.cursor.IsZero() && f.filter.IsZero() {
+				h.Set("A-IM", "feed") // RFC 3229: what has changed since then is enough
+			}
 		}
 		if f.lastModified != "" {
 			h.Set("If-Modified-Since", f.lastModified)
 		}
 	}
-	resp, err := f.get(ctx, f.manifestURL, h, stall)
+	resp, err := f.get(ctx, u, h, stall)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -37,9 +40,108 @@ func (f *follower) openManifest(ctx context.Context, conditional bool) (*http.Re
 	}), nil
 }
 
-// takeManifest emits what the manifest offers as a snapshot, if that is news.
+// asksSite reports whether the site alone knows what the filter lets through,
+// so that it is asked for that in place of the manifest.
+func (f *follower) asksSite() bool {
+	return f.filter.Where != "" && f.offer != nil && f.offer.Query != ""
+}
+
+// describedAt is where the site says what it offers: all of it, or what the filter lets through.
+func (f *follower) describedAt() (string, error) {
+	if !f.asksSite() {
+		return f.manifestURL, nil
+	}
+	page := f.filter // what is asked of changes alone says nothing of a page
+	page.Ops, page.MinSignificance, page.Agent = nil, 0, protocol.Digest{}
+	return withQuery(f.offer.Query, page.Query())
+}
+
+// maxParts bounds in how many parts the answer to a query may come.
+const maxParts = 10_000
+
+// nextPart returns where the rest of an answer is to be had, empty if there is none.
+func (f *follower) nextPart(h http.Header) string {
+	if !f.asksSite() {
+		return ""
+	}
+	for _, line := range h.Values("Link") {
+		for one := range strings.SplitSeq(line, ", <") {
+			ref, params, ok := strings.Cut(strings.TrimPrefix(one, "<"), ">")
+			if ok && strings.Contains(params, `rel="next"`) {
+				if u, err := door(f.base, ref); err == nil {
+					return u
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// A listing is what a site offers: a manifest, or the parts of the answer to a
+// query as if they were one.
+type listing struct {
+	f       *follower
+	resp    *http.Response
+	r       *protocol.ManifestReader
+	parts   int
+	first   protocol.Manifest // what the first part says of itself, when it was read
+	skipped int               // in the parts before
+}
+
+// next returns what follows, and io.EOF at the end of it all.
+func (l *listing) next(ctx context.Context) (protocol.Record, error) {
+	for {
+		rec, err := l.r.Next()
+		if err == nil && l.parts > 0 && l.r.Head().Cursor.Epoch != l.first.Cursor.Epoch {
+			return rec, fmt.Errorf("the next part of an answer stands at %v, not as the first at %v", l.r.Head().Cursor, l.first.Cursor)
+		}
+		if err != io.EOF {
+			return rec, err
+		}
+		next := l.f.nextPart(l.resp.Header)
+		if next == "" {
+			return rec, io.EOF
+		}
+		if l.parts == 0 {
+			l.first = l.r.Head()
+		}
+		if l.parts++; l.parts > maxParts {
+			return rec, fmt.Errorf("answer of more than %d parts", maxParts)
+		}
+		n, _ := l.r.Skipped()
+		l.skipped += n
+		resp, r, err := l.f.openManifest(ctx, next, false)
+		if err != nil {
+			return rec, err
+		}
+		l.resp.Body.Close()
+		l.resp, l.r = resp, r
+	}
+}
+
+// head is what the listing says of itself: of several parts the first says
+// where the caller stands after them.
+func (l *listing) head() protocol.Manifest {
+	if l.parts > 0 {
+		return l.first
+	}
+	return l.r.Head()
+}
+
+// left counts what was left out so far, and says why.
+func (l *listing) left() (int, []error) {
+	n, why := l.r.Skipped()
+	return l.skipped + n, why
+}
+
+// takeManifest emits what the manifest offers as a snapshot, if that is news;
+// or, where the site says no more than that, what has changed.
 func (f *follower) takeManifest(ctx context.Context) error {
-	resp, r, err := f.openManifest(ctx, !f.resync)
+	u, err := f.describedAt()
+	if err != nil {
+		return err
+	}
+	resp, r, err := f.openManifest(ctx, u, !f.resync)
 	if err != nil {
 		return err
 	}
@@ -47,22 +149,24 @@ func (f *follower) takeManifest(ctx context.Context) error {
 		f.tookManifest("", "")
 		return nil
 	}
-	defer resp.Body.Close()
+	l := &listing{f: f, resp: resp, r: r}
+	defer func() { l.resp.Body.Close() }()
 	defer func(begun time.Time) {
 		took := time.Since(begun)
 		f.spared = time.Now().Add(min(manifestTax*took, max(f.poll, longestWait)))
 	}(time.Now())
 	etag, lastModified := resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")
+	part := resp.StatusCode == http.StatusIMUsed
 
-	s := Step{Door: Manifest, Reset: true}
+	s := Step{Door: Manifest, As: protocol.AsMeta, Reset: !part}
 	skipped := 0 // and told
 	for begun := false; ; begun = true {
-		rec, err := r.Next()
+		rec, err := l.next(ctx)
 		if err != nil && err != io.EOF {
 			return err
 		}
 		if !begun || err == io.EOF && s.Reset {
-			if news, err := f.isNews(r.Head()); err != nil || !news {
+			if news, err := f.isNews(l.head(), part); err != nil || !news {
 				if err == nil {
 					f.tookManifest(etag, lastModified)
 				}
@@ -73,34 +177,44 @@ func (f *follower) takeManifest(ctx context.Context) error {
 			break
 		}
 		if len(s.Changes) == protocol.MaxBatch {
-			n, _ := r.Skipped()
+			n, _ := l.left()
 			s.Skipped, skipped = n-skipped, n
 			if err := f.emit(s); err != nil {
 				return err
 			}
-			s = Step{Door: Manifest}
+			s = Step{Door: Manifest, As: protocol.AsMeta}
 		}
-		switch t := rec.Gone; {
-		case t == nil:
-			s.Changes = append(s.Changes, protocol.Change{Op: protocol.Create, Item: rec.Item})
-		case !r.Head().Complete: // else absence says it too
-			s.Changes = append(s.Changes, protocol.Change{
-				Op: protocol.Delete, Item: protocol.Item{URL: t.URL, Length: -1}, At: t.At, Prev: t.Prev})
+		if c, ok := f.listed(&rec, part, l.head().Complete); ok {
+			s.Changes = append(s.Changes, c)
 		}
 	}
-	head := r.Head()
-	if behind(head.Cursor, f.cursor) { // the channel came last
+	head := l.head()
+	if behind(head.Cursor, f.cursor) || part && head.Cursor.Epoch != f.cursor.Epoch { // the channel came last
 		return fmt.Errorf("manifest stands at %v, before %v", head.Cursor, f.cursor)
 	}
-	n, why := r.Skipped()
+	n, why := l.left()
 	if n > 0 {
 		f.log.Warn("left out of the manifest", "site", f.base, "entries", n, "first", why)
 	}
-	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, head.Complete
+	// What the site alone can judge it names whole, too, though it is less than all.
+	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, !part && (head.Complete || f.asksSite() && f.filter.Since.IsZero())
 	f.cursor = head.Cursor
-	f.setDoors(head.Stream, head.Changes)
+	f.manifestDoors(head)
 	f.tookManifest(etag, lastModified)
 	return f.emit(s)
+}
+
+// listed is what a record of a manifest tells, if anything.
+func (f *follower) listed(rec *protocol.Record, part, complete bool) (protocol.Change, bool) {
+	t := rec.Gone
+	switch {
+	case t == nil && part:
+		return protocol.Change{Op: protocol.Update, Item: rec.Item}, true
+	case t == nil:
+		return protocol.Change{Op: protocol.Create, Item: rec.Item}, f.filter.Wants(&rec.Item)
+	}
+	return protocol.Change{Op: protocol.Delete, Item: protocol.Item{URL: t.URL, Length: -1}, At: t.At, Prev: t.Prev},
+		part || !complete && !f.asksSite() // else absence says it too
 }
 
 // tookManifest says that the caller knows what the manifest says. Where the
@@ -113,21 +227,32 @@ func (f *follower) tookManifest(etag, lastModified string) {
 	if !f.resync || f.cursor.IsZero() || !f.stream.exists() && !f.changes.exists() {
 		f.went(Manifest)
 	}
-	f.resync = false
+	f.resync, f.noArchive = false, false
 }
 
 // isNews reports whether a manifest stands elsewhere than the caller. It is an
-// error if it stands before, or where the site does not continue from.
-func (f *follower) isNews(head protocol.Manifest) (bool, error) {
+// error if it stands before, or where the site does not continue from; what is
+// only a part of one must continue what the caller has.
+func (f *follower) isNews(head protocol.Manifest, part bool) (bool, error) {
 	switch {
+	case part && head.Cursor.Epoch != f.cursor.Epoch:
+		f.etag, f.lastModified = "", "" // so that it comes whole
+		return false, fmt.Errorf("part of a manifest stands at %v, which does not continue %v", head.Cursor, f.cursor)
 	case f.cursor.IsZero() || head.Cursor.Epoch != f.cursor.Epoch:
 		return true, nil
 	case behind(head.Cursor, f.cursor), f.resync && head.Cursor == f.cursor:
 		f.pollAt = time.Now().Add(f.nextLook())
 		return false, fmt.Errorf("manifest stands at %v, which brings nobody on from %v", head.Cursor, f.cursor)
 	}
-	f.setDoors(head.Stream, head.Changes)
+	f.manifestDoors(head)
 	return head.Cursor != f.cursor, nil
+}
+
+// manifestDoors takes the doors that a manifest names. An answer to a query need not name any.
+func (f *follower) manifestDoors(head protocol.Manifest) {
+	if !f.asksSite() || head.Stream != "" || head.Changes != "" {
+		f.setDoors(head.Stream, head.Changes)
+	}
 }
 
 func behind(c, than protocol.Cursor) bool { return c.Epoch == than.Epoch && c.Seq < than.Seq }
@@ -147,28 +272,4 @@ func (f *follower) setDoors(stream, changes string) {
 			*d.state = doorState{url: u, shut: d.state.shut}
 		}
 	}
-}
-
-// discover finds the doors without reading the manifest: from the site's
-// well-known file, or, where that is silent, from the manifest's beginning.
-func (f *follower) discover(ctx context.Context) error {
-	text, err := f.getJSON(ctx, f.origin+"/.well-known/parley", stall, maxSmall)
-	var site struct{ Base, Manifest, Stream, Changes string }
-	if err == nil && json.Unmarshal(text, &site) == nil && (site.Base == f.base || site.Manifest == f.manifestURL) {
-		f.setDoors(site.Stream, site.Changes)
-		return nil
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	resp, r, err := f.openManifest(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if _, err := r.Next(); err != nil && err != io.EOF {
-		return err
-	}
-	f.setDoors(r.Head().Stream, r.Head().Changes)
-	return nil
 }

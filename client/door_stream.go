@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -32,7 +33,8 @@ func (e *byeError) Error() string {
 
 // takeStream is told what comes after the cursor, until the stream ends.
 func (f *follower) takeStream(ctx context.Context) error {
-	u, err := withQuery(f.stream.url, "after", f.cursor.String())
+	as, at := f.form(), f.at()
+	u, err := f.selecting(as, f.stream.url, "after", at.String())
 	if err != nil {
 		return err
 	}
@@ -40,7 +42,8 @@ func (f *follower) takeStream(ctx context.Context) error {
 		return err
 	}
 	conn, err := wsconn.Dial(ctx, u, f.header(), f.client, wsconn.Options{
-		Subprotocol: protocol.Subprotocol, MaxMessage: protocol.MaxMessage, Handshake: streamPatience,
+		Subprotocols: protocol.Subprotocols(), Packed: map[string]wsconn.Packing{protocol.SubprotocolZstd: new(coding.Messages)},
+		MaxMessage: protocol.MaxMessage, Handshake: streamPatience,
 	})
 	if err != nil {
 		return cursorError(err, f.stream.url)
@@ -54,8 +57,8 @@ func (f *follower) takeStream(ctx context.Context) error {
 	if m.Kind == protocol.Bye {
 		return &byeError{m.Code, m.Reason, m.Retry}
 	}
-	if m.Kind != protocol.Hello || m.From != f.cursor {
-		return fmt.Errorf("stream begins with %.20q at %v, not with hello at %v", m.Kind, m.From, f.cursor)
+	if m.Kind != protocol.Hello || m.From != at {
+		return fmt.Errorf("stream begins with %.20q at %v, not with hello at %v", m.Kind, m.From, at)
 	}
 	beat := m.Heartbeat
 	if beat <= 0 {
@@ -68,13 +71,6 @@ func (f *follower) takeStream(ctx context.Context) error {
 			return err
 		}
 		switch m.Kind {
-		case protocol.Batch:
-			if m.From != f.cursor {
-				return fmt.Errorf("batch after %v, not %v", m.From, f.cursor)
-			}
-			err = f.advance(Stream, m.To, m.Changes)
-		case protocol.Ev, protocol.Mark:
-			err = f.advance(Stream, m.To, m.Changes)
 		case protocol.Gap:
 			return fmt.Errorf("gap from %v to %v (%.200q): %w", m.From, m.To, m.Reason, protocol.ErrTooOld)
 		case protocol.Bye:
@@ -82,8 +78,14 @@ func (f *follower) takeStream(ctx context.Context) error {
 		case protocol.Hello:
 			return errors.New("hello in the middle of the stream")
 		}
-		if err != nil {
+		if err := f.take(ctx, Stream, as, &m); err != nil {
 			return err
+		}
+		switch {
+		case f.resync && m.Kind == protocol.Mark: // nothing comes for who stands nowhere
+			return errNoArchive
+		case f.form() != as: // what is held now is better told otherwise
+			return nil
 		}
 	}
 }

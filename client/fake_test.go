@@ -332,7 +332,7 @@ func (s *fakeSite) stream(w http.ResponseWriter, r *http.Request) {
 
 // say opens a stream, says hello and leaves the rest to f. It ends when the reader does.
 func (s *fakeSite) say(w http.ResponseWriter, r *http.Request, hello protocol.Message, f func(send func(protocol.Message))) {
-	c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocol: protocol.Subprotocol})
+	c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: []string{protocol.Subprotocol}})
 	if err != nil {
 		return
 	}
@@ -364,7 +364,7 @@ func closeWith(ctx context.Context, code int) {
 
 // sayRaw is a stream of the given texts, which then says no more.
 func (s *fakeSite) sayRaw(w http.ResponseWriter, r *http.Request, texts ...string) {
-	c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocol: protocol.Subprotocol})
+	c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: []string{protocol.Subprotocol}})
 	if err != nil {
 		return
 	}

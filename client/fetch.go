@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -95,17 +96,29 @@ func retryAfter(s string) time.Duration {
 	return 0
 }
 
-// A fetcher asks one origin.
+// A fetcher asks one site.
 type fetcher struct {
+	base, origin, manifestURL string
+
 	client *http.Client
 	agent  string
+	token  string
 	own    bool // the client's connections are nobody else's
 	pace   func(context.Context) error
-	allow  func(url string) error
+
+	maxPage, maxBundle int64
+
+	allow func(url string) error
 }
 
-func newFetcher(s *Source, origin string) *fetcher {
-	f := &fetcher{client: new(http.Client), agent: cmp.Or(s.UserAgent, defaultAgent), pace: s.Pace, allow: s.Allow}
+func newFetcher(s *Source) (*fetcher, error) {
+	base, manifest, err := s.Site()
+	if err != nil {
+		return nil, err
+	}
+	origin := protocol.Origin(base)
+	f := &fetcher{base: base, origin: origin, manifestURL: manifest, client: new(http.Client), agent: cmp.Or(s.UserAgent, defaultAgent), token: s.Token,
+		maxPage: cmp.Or(s.MaxPage, defaultMaxPage), maxBundle: defaultMaxBundle, pace: s.Pace, allow: s.Allow}
 	if s.HTTP != nil {
 		*f.client = *s.HTTP
 	} else {
@@ -133,7 +146,7 @@ func newFetcher(s *Source, origin string) *fetcher {
 		}
 		return nil
 	}
-	return f
+	return f, nil
 }
 
 // allowed asks the caller about a URL. That of a stream is shown to him as what
@@ -165,15 +178,26 @@ func (f *fetcher) close() {
 	}
 }
 
-func (f *fetcher) header() http.Header { return http.Header{"User-Agent": {f.agent}} }
+func (f *fetcher) header() http.Header {
+	h := http.Header{"User-Agent": {f.agent}}
+	if f.token != "" {
+		h.Set("Authorization", "Bearer "+f.token)
+	}
+	return h
+}
 
 var errStalled = errors.New("no byte for too long")
 
-// get asks for u and returns an answer with status 200, or 304 if the header
-// has a condition; anything else is an error. The headers must have come
-// within the given time; then no part of the body may take longer than stall.
-// The body must be closed.
+// get asks for u and returns an answer with status 200, or one that the header
+// has asked for: 304 if it has a condition, 206 with Range, 226 with A-IM;
+// anything else is an error. The headers must have come within the given time;
+// then no part of the body may take longer than stall. The body must be closed.
 func (f *fetcher) get(ctx context.Context, u string, h http.Header, patience time.Duration) (*http.Response, error) {
+	return f.ask(ctx, http.MethodGet, u, h, nil, patience)
+}
+
+// ask is get with another method, and something to say.
+func (f *fetcher) ask(ctx context.Context, method, u string, h http.Header, say []byte, patience time.Duration) (*http.Response, error) {
 	if err := f.wait(ctx, u); err != nil {
 		return nil, err
 	}
@@ -181,7 +205,11 @@ func (f *fetcher) get(ctx context.Context, u string, h http.Header, patience tim
 	ctx, cancel := context.WithCancelCause(ctx)
 	b := &body{ctx: ctx, cancel: func() { cancel(nil); end() }}
 	b.timer = time.AfterFunc(patience, func() { cancel(errStalled) })
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	var content io.Reader
+	if say != nil {
+		content = bytes.NewReader(say)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, u, content)
 	if err != nil {
 		b.timer.Stop()
 		b.cancel()
@@ -196,7 +224,7 @@ func (f *fetcher) get(ctx context.Context, u string, h http.Header, patience tim
 		return nil, err
 	}
 	b.ReadCloser, resp.Body = resp.Body, b
-	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNotModified && (h.Get("If-None-Match") != "" || h.Get("If-Modified-Since") != "") {
+	if wanted(resp.StatusCode, h) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
@@ -204,10 +232,29 @@ func (f *fetcher) get(ctx context.Context, u string, h http.Header, patience tim
 	return nil, statusError(u, resp.StatusCode, resp.Header, text)
 }
 
-// A typeError is an answer of another media type: a page where a door was expected.
-type typeError struct{ url, got string }
+// wanted reports whether a status is what a request with this header asks for.
+func wanted(status int, h http.Header) bool {
+	switch status {
+	case http.StatusOK:
+		return true
+	case http.StatusCreated:
+		return h.Get("Content-Type") != "" // something was sent
+	case http.StatusNotModified:
+		return h.Get("If-None-Match") != "" || h.Get("If-Modified-Since") != ""
+	case http.StatusPartialContent:
+		return h.Get("Range") != ""
+	case http.StatusIMUsed:
+		return h.Get("A-IM") != ""
+	}
+	return false
+}
 
-func (e *typeError) Error() string { return fmt.Sprintf("%s answered %.80q, not JSON", e.url, e.got) }
+// A typeError is an answer of another media type: a page where a door was expected.
+type typeError struct{ url, got, want string }
+
+func (e *typeError) Error() string {
+	return fmt.Sprintf("%s answered %.80q, not %s", e.url, e.got, e.want)
+}
 
 // getJSON returns the body of an answer of at most max bytes.
 func (f *fetcher) getJSON(ctx context.Context, u string, patience time.Duration, max int64) ([]byte, error) {
@@ -219,7 +266,7 @@ func (f *fetcher) getJSON(ctx context.Context, u string, patience time.Duration,
 	}
 	defer resp.Body.Close()
 	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != "application/json" {
-		return nil, &typeError{u, resp.Header.Get("Content-Type")}
+		return nil, &typeError{u, resp.Header.Get("Content-Type"), "JSON"}
 	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, max+1))
 	if err != nil {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -63,12 +65,29 @@ func Follow(ctx context.Context, src *Source, cursor protocol.Cursor) iter.Seq2[
 // A follower is one range over Follow.
 type follower struct {
 	*fetcher
-	base, origin, manifestURL string
-	poll                      time.Duration
-	every                     func() time.Duration
-	maxManifest               int64
-	log                       *slog.Logger
-	yield                     func(Step, error) bool
+	poll        time.Duration
+	every       func() time.Duration
+	maxManifest int64
+	log         *slog.Logger
+	yield       func(Step, error) bool
+
+	as          protocol.Form // where choose is nil
+	choose      func(*protocol.Discovery, protocol.Cursor) protocol.Form
+	filter      protocol.Filter
+	late        bool // ManifestFirst
+	bundleEvery time.Duration
+	bundleCount int
+	have        func(url string, d protocol.Digest) ([]byte, error)
+	archives    spool
+
+	offer      *protocol.Discovery // nil: not known, and not needed where As is AsMeta
+	plainUntil time.Time           // no form but AsMeta is tried until then
+	noArchive  bool                // the snapshot that is needed is not to be had as an archive
+
+	archiveTag  string // of the archive that was last taken in
+	packing     map[string]wsconn.Packing
+	recent      map[string]version
+	recentBytes int
 
 	cursor protocol.Cursor
 	resync bool // a snapshot is needed before anything else
@@ -105,17 +124,19 @@ func (d *doorState) works() bool             { return d.exists() && !d.down }
 var errStop = errors.New("the caller has stopped")
 
 func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
-	base, manifest, err := src.Site()
+	ask, err := newFetcher(src)
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{
-		base: base, origin: protocol.Origin(base), manifestURL: manifest,
+	f := &follower{fetcher: ask,
 		poll: src.Poll, every: src.Every, maxManifest: src.MaxManifest, log: src.Log,
 		cursor: cursor, resync: cursor.IsZero(),
 		stream: doorState{shut: src.NoStream}, changes: doorState{shut: src.NoChanges},
+		as: cmp.Or(src.As, protocol.AsMeta), choose: src.Choose, late: src.ManifestFirst, filter: src.Filter, have: src.Held,
+		bundleEvery: src.BundleEvery, bundleCount: src.BundleCount,
+		packing:  map[string]wsconn.Packing{protocol.SubprotocolZstd: new(coding.Messages)},
+		archives: spool{dir: src.Temp, most: cmp.Or(src.MaxArchive, defaultMaxArchive)},
 	}
-	f.fetcher = newFetcher(src, f.origin)
 	if f.poll <= 0 {
 		f.poll = defaultPoll
 	}
@@ -153,6 +174,11 @@ func (f *follower) run(ctx context.Context) {
 		if err == errStop || ctx.Err() != nil {
 			return
 		}
+		var offer *OfferError
+		if errors.As(err, &offer) {
+			f.report(fmt.Errorf("follow %w", offer))
+			return
+		}
 		if f.settle(ctx, door, &DoorError{f.base, door, err}) != nil {
 			return
 		}
@@ -162,6 +188,12 @@ func (f *follower) run(ctx context.Context) {
 // turn does one thing at the best door there is: a connection, a question, or
 // a wait. It returns the door, and what went wrong.
 func (f *follower) turn(ctx context.Context) (Door, error) {
+	if err := f.learn(ctx); err != nil {
+		return Manifest, err
+	}
+	if f.resync && !f.noArchive && !f.asksSite() && f.form() == protocol.AsSite {
+		return f.takeSite(ctx)
+	}
 	if f.resync {
 		return Manifest, f.takeManifest(ctx)
 	}
@@ -175,7 +207,7 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 		if now.Before(due) {
 			return Manifest, sleep(ctx, due.Sub(now))
 		}
-		return Manifest, f.takeManifest(ctx)
+		return Manifest, f.look(ctx)
 	}
 	if now.Before(due) || f.stream.works() || f.changes.works() {
 		if f.stream.open(now) {
@@ -193,12 +225,16 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 	if now.Before(due) {
 		return Manifest, sleep(ctx, due.Sub(now))
 	}
-	return Manifest, f.takeManifest(ctx)
+	return Manifest, f.look(ctx)
 }
 
 // settle decides what follows a failure, reports it, and waits as long as is
 // decent. It returns an error if that was the end.
 func (f *follower) settle(ctx context.Context, door Door, err error) error {
+	if f.resync && !f.noArchive && f.offer != nil && f.form() == protocol.AsSite {
+		f.noArchive = true // what was asked for was an archive: the manifest is as good
+		return f.report(err)
+	}
 	d := f.state(door)
 	bye := new(byeError)
 	isBye := errors.As(err, &bye)
@@ -206,6 +242,11 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 	var status *StatusError
 	if errors.As(err, &status) {
 		asked = status.RetryAfter
+	}
+	if status != nil && status.Status == http.StatusBadRequest && d != nil && f.choose != nil && f.form() != protocol.AsMeta {
+		f.plainUntil = time.Now().Add(around(retryDoor)) // it does not tell in that form after all
+		f.offer = nil
+		return f.report(err)
 	}
 	var leave time.Duration // the door alone
 	switch {
@@ -318,24 +359,67 @@ func (f *follower) report(err error) error {
 	return nil
 }
 
+// at is where the next question begins: before everything, if what the caller
+// holds is of no use.
+func (f *follower) at() protocol.Cursor {
+	if f.resync {
+		return protocol.Cursor{}
+	}
+	return f.cursor
+}
+
+// take takes in a message that brings the caller on.
+func (f *follower) take(ctx context.Context, door Door, as protocol.Form, m *protocol.Message) error {
+	switch m.Kind {
+	case protocol.Bundle:
+		return f.takeBundle(ctx, door, m)
+	case protocol.Archive:
+		return f.takeArchive(ctx, door, m)
+	case protocol.Batch:
+		if m.From != f.at() {
+			return fmt.Errorf("batch after %v, not %v", m.From, f.at())
+		}
+	case protocol.Ev, protocol.Mark:
+	default:
+		return nil // a kind to come
+	}
+	if f.resync {
+		return nil // it says nothing to who stands nowhere
+	}
+	if !m.From.IsZero() && m.From != f.cursor { // a message before it was lost
+		return fmt.Errorf("%s after %v, not %v", m.Kind, m.From, f.cursor)
+	}
+	return f.advance(door, as, m)
+}
+
 // advance emits the changes that bring the caller to a cursor, which must
 // continue its own.
-func (f *follower) advance(door Door, to protocol.Cursor, changes []protocol.Change) error {
-	if to.Epoch != f.cursor.Epoch || to.Seq < f.cursor.Seq {
-		return fmt.Errorf("watermark %v after %v", to, f.cursor)
+func (f *follower) advance(door Door, as protocol.Form, m *protocol.Message) error {
+	if err := f.continues(m.To); err != nil {
+		return err
 	}
-	for _, c := range changes {
-		if c.Seq <= f.cursor.Seq || c.Seq > to.Seq {
-			return fmt.Errorf("change %d between %v and %v", c.Seq, f.cursor, to)
+	for _, c := range m.Changes {
+		if c.Seq <= f.cursor.Seq || c.Seq > m.To.Seq {
+			return fmt.Errorf("change %d between %v and %v", c.Seq, f.cursor, m.To)
 		}
 	}
 	f.went(door)
-	if to == f.cursor {
+	if m.To == f.cursor {
 		return nil
 	}
-	kept, skipped := local(f.base, changes)
-	f.cursor = to
-	return f.emit(Step{Changes: kept, Cursor: to, Door: door, Skipped: skipped})
+	kept, with, skipped := local(f.base, m.Changes, m.Bodies)
+	s := Step{Changes: kept, Cursor: m.To, Door: door, As: as, Skipped: skipped}
+	s.Bodies, s.Outputs = f.decode(kept, with)
+	f.cursor = m.To
+	return f.emit(s)
+}
+
+// continues refuses a watermark that does not continue the caller's cursor.
+func (f *follower) continues(to protocol.Cursor) error {
+	if to.Epoch != f.cursor.Epoch || to.Seq < f.cursor.Seq {
+		return fmt.Errorf("watermark %v after %v", to, f.cursor)
+	}
+	return nil
 }
 
 // around varies a time by a tenth, so that followers spread.

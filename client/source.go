@@ -39,8 +39,24 @@ type Source struct {
 	Allow func(url string) error
 
 	// As is the form in which changes are asked for; empty means AsMeta. A form
-	// that the site does not offer is an error that names those that it does.
+	// that the site does not offer is an *OfferError, which ends Follow.
 	As protocol.Form
+
+	// Choose, if not nil, says the form in place of As, from what the site
+	// offers and where the caller stands: the zero Cursor, if he holds nothing or
+	// must begin anew. It is asked whenever there is something to ask for. What
+	// it says that the site does not offer is AsMeta.
+	Choose func(offer *protocol.Discovery, at protocol.Cursor) protocol.Form
+
+	// ManifestFirst has what a site offers read only once it has shown a
+	// manifest. It is for who asks many sites of which most offer nothing.
+	ManifestFirst bool
+
+	// BundleEvery and BundleCount say when a bundle of AsBatch is told: after
+	// so long since its first change, in whole seconds, or with so many changes.
+	// Zero leaves it to the site, which tells at once.
+	BundleEvery time.Duration
+	BundleCount int
 
 	// Filter says which changes are wanted. What a filter holds back is not
 	// reported: a copy kept by one is a copy of what it lets through.
@@ -66,6 +82,16 @@ type Source struct {
 	// MaxManifest bounds a manifest, in bytes without content coding. Zero
 	// means 4 GiB.
 	MaxManifest int64
+
+	// MaxPage bounds the bytes of a page, of whatever Bodies holds and Batch
+	// returns. Zero means 16 MiB. A larger one is as none.
+	MaxPage int64
+
+	// MaxArchive bounds an archive of the whole site, in bytes as it comes: zero
+	// means 16 GiB. Until it is read it stands in a file of Temp, a directory;
+	// empty is the system's for such files.
+	MaxArchive int64
+	Temp       string
 
 	// NoStream and NoChanges keep a door shut.
 	NoStream, NoChanges bool
@@ -96,9 +122,9 @@ func (s *Source) Site() (base, manifest string, err error) {
 }
 
 // local returns the changes that are about the site, with their URLs
-// canonical, and how many were left out. What moves here from another origin
-// is new; what moves there is gone.
-func local(base string, changes []protocol.Change) (kept []protocol.Change, skipped int) {
+// canonical, with their bodies, if there are any, and how many were left out.
+// What moves here from another origin is new; what moves there is gone.
+func local(base string, changes []protocol.Change, bodies []protocol.Body) (kept []protocol.Change, with []protocol.Body, skipped int) {
 	at := func(ref string) string {
 		u, err := protocol.CanonicalURL(base, ref)
 		if err != nil || protocol.Origin(u) != protocol.Origin(base) {
@@ -106,8 +132,8 @@ func local(base string, changes []protocol.Change) (kept []protocol.Change, skip
 		}
 		return u
 	}
-	kept = changes[:0]
-	for _, c := range changes {
+	kept, with = changes[:0], bodies[:0]
+	for i, c := range changes {
 		c.Item.URL = at(c.Item.URL)
 		if c.Op == protocol.Move {
 			c.From = at(c.From)
@@ -123,8 +149,11 @@ func local(base string, changes []protocol.Change) (kept []protocol.Change, skip
 			continue
 		}
 		kept = append(kept, c)
+		if i < len(bodies) {
+			with = append(with, bodies[i])
+		}
 	}
-	return kept, skipped
+	return kept, with, skipped
 }
 
 // door checks the URL of a door that the site has stated, and returns it

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,6 +24,9 @@ import (
 func TestMain(m *testing.M) {
 	before := runtime.NumGoroutine()
 	code := m.Run()
+	if f := flag.Lookup("test.fuzz"); f != nil && f.Value.String() != "" {
+		os.Exit(code) // which has goroutines of its own
+	}
 	for end := time.Now().Add(5 * time.Second); code == 0 && runtime.NumGoroutine() > before; runtime.Gosched() {
 		if time.Now().After(end) {
 			buf := make([]byte, 1<<20)
@@ -432,7 +436,7 @@ func TestTLS(t *testing.T) {
 	})
 	mux.HandleFunc("/parley/stream", func(w http.ResponseWriter, r *http.Request) {
 		agents[r.UserAgent()] = true
-		c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocol: protocol.Subprotocol})
+		c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: []string{protocol.Subprotocol}})
 		if err != nil {
 			return
 		}

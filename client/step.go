@@ -29,6 +29,13 @@ type Step struct {
 	// the page is to be asked for, if it is wanted.
 	Bodies [][]byte
 
+	// Outputs holds nothing, or for each of Changes what the caller's agent made
+	// of it at the site (Filter.Agent), which nothing can be checked against.
+	Outputs [][]byte
+
+	// As is the form in which the step came.
+	As protocol.Form
+
 	// Cursor is where the caller stands after this step. It is the zero
 	// Cursor while a snapshot is still arriving, and where a site states none:
 	// then nothing is to be stored in its place.

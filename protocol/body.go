@@ -109,8 +109,9 @@ func escapedLen(b []byte, most int) int {
 
 // weight is how many bytes a body takes in a message, at most.
 func (b *Body) weight() int {
-	const fixed, escaped = 200, 6                                                                    // of the names and digests; of one byte of a string
-	return fixed + escaped*(len(b.Coding)+len(b.Href)) + base64.StdEncoding.EncodedLen(len(b.Bytes)) // text takes no more
+	const fixed, escaped = 200, 6                          // of the names and digests; of one byte of a string
+	content := base64.StdEncoding.EncodedLen(len(b.Bytes)) // text takes no more
+	return fixed + escaped*(len(b.Coding)+len(b.Href)) + content
 }
 
 // fromWireBody returns the zero Body for what it cannot understand: the page

@@ -7,8 +7,8 @@ type Discovery struct {
 	Base         string   `json:"base"`
 	Manifest     string   `json:"manifest"`
 	Changes      string   `json:"changes"`
-	Stream       string   `json:"stream"`
-	Subprotocols []string `json:"subprotocols"`
+	Stream       string   `json:"stream,omitempty"`
+	Subprotocols []string `json:"subprotocols,omitempty"`
 	Epoch        string   `json:"epoch"`
 	Head         Cursor   `json:"head"`
 	Floor        Cursor   `json:"floor"`

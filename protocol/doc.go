@@ -4,7 +4,8 @@
 // has no network, files, clock or goroutines.
 //
 // A site keeps a journal of its changes. All that a crawler asks for, or is
-// told, is that journal read from a cursor. There are three doors to it:
+// told, is that journal read from a cursor. There are three doors to it that
+// every site has:
 //
 //   - the manifest, robots.rdf: everything offered at one moment;
 //   - the change list: what changed after a cursor, asked for over HTTP;
@@ -13,6 +14,11 @@
 // Whoever has read the manifest stands at its cursor and goes on at either of
 // the other doors. All doors share one cursor, so any can be left for another,
 // and the manifest replaces a history that is lost.
+//
+// Changes are told in one of five forms ([Form]), from what changed to the
+// whole site, and of those that a reader chooses ([Filter]). Which forms,
+// conditions and further doors a site has, it says: see "Finding the doors".
+// All of it may be asked for and be told, from the same cursor.
 //
 // # Nouns
 //
@@ -112,6 +118,12 @@
 // cannot be understood. Everything is bounded before it is parsed; a document
 // type declaration is refused.
 //
+// Whoever asks with "A-IM: feed" and, in If-None-Match, the entity tag of an
+// earlier manifest may be answered 226 with "IM: feed" (RFC 3229): a manifest
+// with p:complete "false", of the items that are new or other since and of
+// tombstones of what went, standing where the whole manifest stands, whose
+// entity tag the answer has. The whole manifest, 200, is always an answer too.
+//
 // # The change list
 //
 // The change list is a resource, parley/changes below the base URL unless the
@@ -119,33 +131,48 @@
 //
 //   - after: the cursor to read after; missing means "0:0";
 //   - wait: seconds, 0 to 60, to wait for a change if there is none yet;
-//   - limit: the number of changes, 1 to 1000, to answer with at most.
+//   - limit: the number of changes, 1 to 1000, to answer with at most;
+//   - as, and the parameters of a filter: see "Forms" and "Filters".
 //
-// It answers 200 with one batch message, as application/json: the changes in
-// (from, to], where from is the after of the query, and head, the newest
-// change of the site. Standing at to, ask again; to equal to head is
-// everything. There may be no change in the answer.
+// It answers 200 with one message, as application/json: a batch of the changes
+// in (from, to], where from is the after of the query, or what the form has in
+// its place, with head, the newest change of the site. Standing at to, ask
+// again; to equal to head is everything. There may be no change in the answer,
+// and to may still have moved: as far as the site has looked for what was asked
+// for. The parameters may also come as the body of a QUERY (RFC 10008) or a
+// POST, of type application/x-www-form-urlencoded. Accept-Encoding is heeded.
 //
 // # The stream
 //
 // The stream is a WebSocket, parley/stream below the base URL unless the
-// manifest says otherwise, of subprotocol [Subprotocol], with after in its
-// query as on the change list. All messages are text and go from the site to
-// the crawler; each is one JSON object of at most [MaxMessage] bytes whose
-// member t names its kind:
+// manifest says otherwise, with after, as and a filter in its query as on the
+// change list. All messages go from the site to the crawler; each is one JSON
+// object of at most [MaxMessage] bytes. In the subprotocol [Subprotocol] it is
+// sent as text; in [SubprotocolZstd] as a binary message, one frame of
+// Zstandard (RFC 8878) that states the length of its content, has no dictionary
+// and a window of at most 8 MiB. The crawler offers those that it speaks, and
+// the site chooses. The member t names the kind of a message:
 //
 //   - hello, always first: v (1), from (the cursor that is told after), head,
 //     floor (the oldest cursor that can be resumed from), at (the site's
 //     clock), hb (seconds of silence after which the connection is dead if
 //     nothing comes; the site says something that often), manifest (its URL);
-//   - ev: to, and one change, whose members stand in the message itself;
+//   - ev: after, to, and one change, whose members stand in the message itself;
 //   - batch: from, to, n and ev: the n changes in (from, to], at most 1000;
-//   - mark: to, head, at: nothing more to tell up to to; also the heartbeat, and
-//     sent at once where changes may not be told to anybody;
+//   - bundle: from, to, n and body: pages that changed in (from, to], each once,
+//     with n changes in all;
+//   - site: from, to, n and body: an archive of the whole site, of n pages, as it
+//     is at to; from is where the reader stood, of whatever epoch;
+//   - mark: after, to, head, at: nothing more to tell up to to; also the heartbeat,
+//     and sent at once where changes may not be told to anybody;
 //   - gap: from, to, reason, manifest: the changes in (from, to] cannot be
 //     told any more: read the manifest; the stream goes on after to;
 //   - bye, always last: code, reason, retry_ms (how long to wait before coming
 //     again), resume (the cursor to resume from).
+//
+// From and after say where a message begins, exclusively. A reader that stands
+// elsewhere has missed one, and connects anew with its own cursor. After may be
+// missing: then nothing is known of that.
 //
 // The member to is a watermark: having taken in the message, a reader stands
 // at to, whatever it was shown. Store it in the same transaction as the effect
@@ -159,7 +186,7 @@
 // be sig (the significance, a number from 0 to 1 with at most three digits
 // after the point; of an update or a move), text (the main-text digest), lang,
 // canonical (an absolute URL) and imp (the importance, a number). After a delete
-// there is none of these but prev. A move says that the bytes of from are
+// there is none of these but prev, and no body. A move says that the bytes of from are
 // offered at url now, and that from is gone; a copy whose digest is hash need
 // not be fetched again.
 //
@@ -175,22 +202,141 @@
 // Beside its messages the site sends WebSocket pings, and cuts a crawler that
 // answers none. What a crawler says itself is passed over, up to 4 KiB a message.
 //
+// # Forms
+//
+// The parameter as says how changes are told; missing means "meta". A reader
+// may change the form whenever it asks or connects anew (C02).
+//
+//   - meta: what changed, as above.
+//   - page: beside the last change of each page in a message stands body, the
+//     page as it is then.
+//   - delta: as page, but that the body may be a difference, against what a
+//     reader has who stands at the from of the message. What is not held any
+//     more, or is no smaller, is told whole; so is, now and then, what could be
+//     told by a difference.
+//   - batch: a bundle in place of batch and ev. On the stream it is told when
+//     every seconds (1 to 86,400; missing means 1) have passed since the site
+//     noted the first change after the reader's cursor, or as soon as there are
+//     count changes (1 to 100,000, the default), whichever is first; what has
+//     waited already is told at once. On the change list count bounds the bundle.
+//   - site: to whoever has nothing (after is "0:0", or missing) or whose cursor
+//     the site cannot honour, an archive, in place of a refusal; and to whoever
+//     stands where a large part of the site is news, in place of changes. Else
+//     changes as in meta. Until there is an archive the stream says marks at the
+//     reader's own cursor, and the change list answers 503 with Retry-After, or
+//     waits.
+//
+// A body ([Body]) has either text (a string, the bytes in UTF-8) or b64 (in
+// base64), of at most [MaxInline] bytes; or href (an absolute URL of the site's
+// origin), len and hash: where it is to be asked for, and what will be there as
+// far as that is known. The member enc is missing where the bytes are those of the
+// page as it is served without content coding. Else it is
+//
+//   - "dcz": a difference (RFC 9842): 40 bytes that name the base by its
+//     SHA-256, and a frame of Zstandard made with that as a raw dictionary; the
+//     member base is the digest of the same;
+//   - "warc.gz": of a bundle, a WARC file, as the batch door answers it;
+//   - "agent": what a program of the reader's own has made of the page, in place
+//     of what the form brings.
+//
+// Decoded, what stands beside a change has its hash; whoever finds that it has
+// not, has not the base, or does not know enc, goes on as if there were no
+// body: the page itself can always be asked for. A change without a body where
+// the form brings one says that another change brings the page, or that these
+// bytes are not to be had any more. Nothing is brought that is not public when
+// it is told, old versions neither.
+//
+// # Filters
+//
+// The change list, the stream and the doors below take conditions, all of which
+// must hold. Those in the first line may be repeated: then one of them must hold.
+//
+//   - prefix (of URLs, absolute or from "/"), match (a pattern of paths: "*"
+//     within a segment, "**" across, "?" one byte), type ("text/html",
+//     "text/*"), op, lang (a range of RFC 4647);
+//   - minlen and maxlen (bytes), maxdepth (slashes in the path), minimp and
+//     minsig (importance and significance, above 0 and up to 1), since (a
+//     time: changed then or later);
+//   - where: an expression in CEL (https://cel.dev) over change and page, which
+//     package server/cel describes;
+//   - agent: the digest of a program that the reader has sent, which decides
+//     further.
+//
+// [Filter] says what they mean. A filter is no loss: to is the watermark of
+// what was looked through. On the stream a mark says so within a fifth of a
+// heartbeat, and not for each change that is passed over; before a batch, a
+// bundle or an archive always, so that its from is where the reader stands.
+// An archive is the whole site, whatever the filter.
+//
+// # Further doors
+//
+// A site may have these, below its base URL or where it says:
+//
+// The batch door, parley/batch, answers many pages at once (C09). GET with
+// after, to (missing: as far as there is) and a filter answers what changed
+// in between; QUERY or POST with application/json either the same, with what
+// the reader holds already, or what named pages are now:
+//
+//	{"after": "EPOCH:7", "to": "EPOCH:9", "have": {"https://www.example.com/a": "sha-256=:BASE64:"}}
+//	{"pages": [{"url": "https://www.example.com/a", "hash": "sha-256=:BASE64:"}, {"url": "https://www.example.com/b"}]}
+//
+// The answer is application/warc (ISO 28500), each record a gzip member of its
+// own, with the header Parley-Cursor: where its reader then stands. It is a
+// warcinfo record that states parley-from, parley-to and parley-changes; for
+// each change a metadata record of type application/json, which holds the change
+// as an ev message, followed by a response record of the page unless that is
+// gone, held already or not to be had; and at the end a metadata record of type
+// application/warc-fields that states parley-changes and parley-pages. Without
+// that it is not whole. Each URL stands there once, as it is last: a move is a
+// delete and a create. To whoever accepts the content coding zstd the records
+// may come uncompressed within that.
+//
+// The site door, parley/site.wacz, is an archive of the whole site (WACZ 1.1.1)
+// as it was at one cursor, which the header Parley-Cursor and the member
+// "parley" of its datapackage.json name (C11). It has a strong entity tag, and
+// answers Range. With at=CURSOR it is the one that stands there, or 410.
+//
+// The query door, parley/query, is asked by a filter without op, minsig and
+// agent for what is offered now, and answers a manifest that is not complete,
+// standing at its cursor; with since also the tombstones of what went since (C13).
+// limit (1 to 50,000) bounds it; the header Parley-More then says of what there is
+// more, and Link, rel="next", where the next items are. Whoever has read
+// several parts goes on from the cursor of the first.
+//
+// The door for programs, parley/agents, takes a program as POST of
+// application/wasm from whom the site lets, and answers {"agent": DIGEST}, the
+// value of the parameter agent (C14). POST parley/agents/run?agent=DIGEST answers what it
+// makes of all that is offered now, as application/x-ndjson. Package server/agent
+// says what a program is.
+//
+// # Who asks
+//
+// A site may know crawlers by a token: "Authorization: Bearer TOKEN". To a
+// crawler for which robots.txt has a group of its own nothing is told, at any of
+// these doors but the manifest, that this group forbids; what is forbidden to
+// everybody is told to nobody. The archive is the same for all: whoever may not
+// have all of it is refused.
+//
 // # Refusals
 //
-// Both doors refuse alike, the stream before it is a WebSocket, with
+// All doors refuse alike, the stream before it is a WebSocket, with
 // application/problem+json (RFC 9457):
 //
 //   - 400, urn:parley:problem:parameter: a parameter that is unknown or wrong,
-//     named by the member parameter; so is a subprotocol that was not offered;
+//     named by the member parameter; so is a subprotocol that was not offered,
+//     and a form that the site does not offer;
 //   - 409, urn:parley:problem:epoch: the cursor is of another epoch, or after
 //     the head;
 //   - 410, urn:parley:problem:too-old: the cursor is below the floor, as "0:0"
 //     always is;
-//   - 429, urn:parley:problem:limit, with Retry-After: too many subscribers, or
-//     too many from one address;
+//   - 422, urn:parley:problem:origin: a page of another origin is asked for;
+//   - 413 and 429, urn:parley:problem:limit, 429 with Retry-After: the question
+//     is too long; there are too many subscribers, downloads or questions at a
+//     time, in all or from one address;
 //   - 503, urn:parley:problem:scanning, with Retry-After: the site's first
-//     description is not whole yet;
-//   - 403: a page of another origin asks; 426: this is no WebSocket handshake.
+//     description, or the archive that is asked for, is not whole yet;
+//   - 401: the token is of nobody; 403: a page of another origin asks, or
+//     somebody who may not have that; 426: this is no WebSocket handshake.
 //
 // 409 and 410 have the members head, floor and manifest: read the manifest, and
 // go on from its cursor. A cursor is never quietly replaced by another.
@@ -198,8 +344,13 @@
 // # Finding the doors
 //
 // The manifest names the doors in its channel. So does /.well-known/parley at
-// the root of the host, in JSON: version (1), base, manifest, changes, stream,
-// subprotocols, epoch, head, floor, heartbeat and, where it is known, items.
+// the root of the host, in JSON ([Discovery]): version (1), base, manifest,
+// changes, stream, subprotocols, epoch, head, floor, heartbeat and, where it is
+// known, items; forms (the values of as; missing means meta alone) and filters
+// (the parameters of a filter) that changes and stream understand; query, batch,
+// site and agents, the URLs of further doors; inline (how many bytes a body in a
+// message has at most); openapi and asyncapi, where all of it is described for
+// programs. What is missing is not to be had.
 //
 // # What is frozen, and what may come
 //
@@ -207,7 +358,9 @@
 // epoch, seq, items, complete, stream, changes, digest, text, canonical and
 // importance in the places above;
 // the kinds of messages and their members; that a cursor is EPOCH:SEQ and
-// exclusive; that to is a watermark; when absence means gone. What a reader
+// exclusive; that to is a watermark; when absence means gone; the forms, what a
+// condition of a filter means, and that a body is the bytes of its hash or none.
+// So is that [SubprotocolZstd] says the same. What a reader
 // would misunderstand gets another namespace and another subprotocol.
 //
 // Everything else may come, and readers are ready for it:
@@ -218,6 +371,7 @@
 //   - a message of a kind that is not known is passed over with all its
 //     members, and so is a member that is not known;
 //   - a change whose op is not known is an update: look at the URL;
+//   - a body whose enc is not known is no body: ask for the page;
 //   - a digest of an algorithm that is not known is an unknown digest, and
 //     whatever else describes a resource and cannot be read, such as a date, a
 //     length or a language, is unknown: the entry stands;

@@ -50,7 +50,10 @@ type Message struct {
 	// the number of the last change it was shown.
 	To Cursor
 
-	From  Cursor // Hello: effective start, exclusive. Batch, Gap: exclusive start. Bye: where to resume.
+	// From is where a message begins, exclusively: a reader that stands elsewhere has
+	// missed one. Ev and Mark of sites that do not say it have none.
+	// Hello: the effective start. Bye: where to resume.
+	From  Cursor
 	Head  Cursor // Hello, Mark, and Batch from the changes door: the newest change of the site.
 	Floor Cursor // Hello: the oldest cursor that can be resumed from.
 
@@ -81,6 +84,7 @@ const (
 type wireMessage struct {
 	T        Kind        `json:"t"`
 	V        int         `json:"v,omitempty"`
+	After    *Cursor     `json:"after,omitempty"`
 	From     *Cursor     `json:"from,omitempty"`
 	To       *Cursor     `json:"to,omitempty"`
 	Head     *Cursor     `json:"head,omitempty"`
@@ -99,8 +103,9 @@ type wireMessage struct {
 
 // wireEv is an Ev message: the members of its change stand in the message itself.
 type wireEv struct {
-	T  Kind    `json:"t"`
-	To *Cursor `json:"to"`
+	T     Kind    `json:"t"`
+	After *Cursor `json:"after,omitempty"`
+	To    *Cursor `json:"to"`
 	wireChange
 }
 
@@ -158,7 +163,7 @@ func (m Message) Encode() []byte {
 	var v any
 	switch m.Kind {
 	case Ev:
-		v = wireEv{T: Ev, To: &m.To, wireChange: toWire(m.Changes[0], m.body(0))}
+		v = wireEv{T: Ev, After: known(&m.From), To: &m.To, wireChange: toWire(m.Changes[0], m.body(0))}
 	case Hello:
 		v = wireMessage{T: Hello, V: version, From: &m.From, Head: &m.Head, Floor: &m.Floor,
 			At: FormatDate(m.At), HB: int64(m.Heartbeat / time.Second), Manifest: m.Manifest}
@@ -179,7 +184,7 @@ func (m Message) Encode() []byte {
 		}
 		v = w
 	case Mark:
-		v = wireMessage{T: Mark, To: &m.To, Head: &m.Head, At: FormatDate(m.At)}
+		v = wireMessage{T: Mark, After: known(&m.From), To: &m.To, Head: &m.Head, At: FormatDate(m.At)}
 	case Gap:
 		v = wireMessage{T: Gap, From: &m.From, To: &m.To, Reason: m.Reason, Manifest: m.Manifest}
 	case Bye:
@@ -280,9 +285,16 @@ func ParseMessage(b []byte) (Message, error) {
 	return m, nil
 }
 
+// beginsEv is how Encode begins the message of which there are the most: its
+// kind need not be looked for.
+const beginsEv = `{"t":"ev",`
+
 func parseMessage(b []byte) (Message, error) {
 	if len(b) > MaxMessage {
 		return Message{}, fmt.Errorf("%d bytes, more than %d", len(b), MaxMessage)
+	}
+	if bytes.HasPrefix(b, []byte(beginsEv)) {
+		return parseEv(b)
 	}
 	var head struct {
 		T Kind `json:"t"`
@@ -318,7 +330,7 @@ func parseMessage(b []byte) (Message, error) {
 		return Message{Kind: Hello, From: orZero(w.From), Head: orZero(w.Head), Floor: orZero(w.Floor),
 			At: at, Heartbeat: time.Duration(w.HB) * time.Second, Manifest: w.Manifest}, nil
 	case Mark:
-		return Message{Kind: Mark, To: *w.To, Head: orZero(w.Head), At: at}, nil
+		return Message{Kind: Mark, From: orZero(w.After), To: *w.To, Head: orZero(w.Head), At: at}, nil
 	case Gap:
 		return Message{Kind: Gap, From: orZero(w.From), To: *w.To, Reason: w.Reason, Manifest: w.Manifest}, nil
 	case Bye:
@@ -328,6 +340,14 @@ func parseMessage(b []byte) (Message, error) {
 		return parsePacked(w)
 	}
 	return parseBatch(w)
+}
+
+// known returns a cursor that says something, else nil.
+func known(c *Cursor) *Cursor {
+	if c.IsZero() {
+		return nil
+	}
+	return c
 }
 
 func orZero(c *Cursor) Cursor {
@@ -386,7 +406,7 @@ func parseEv(b []byte) (Message, error) {
 	if err := json.Unmarshal(b, &w); err != nil {
 		return Message{}, err
 	}
-	if w.To == nil {
+	if w.To == nil || w.T != Ev {
 		return Message{}, fmt.Errorf("ev without its watermark to")
 	}
 	c, err := fromWire(w.wireChange)
@@ -399,7 +419,7 @@ func parseEv(b []byte) (Message, error) {
 	if c.Seq > w.To.Seq {
 		return Message{}, fmt.Errorf("change %d after its watermark %v", c.Seq, *w.To)
 	}
-	m := Message{Kind: Ev, To: *w.To, Changes: []Change{c}}
+	m := Message{Kind: Ev, From: orZero(w.After), To: *w.To, Changes: []Change{c}}
 	if err := m.addBody(0, 1, &w.wireChange); err != nil {
 		return Message{}, err
 	}

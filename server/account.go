@@ -79,7 +79,7 @@ func (s *Snapshot) accounted(ctx context.Context, j *Journal) bool {
 	}
 	moved := !a.isOf(f)
 	if moved {
-		if etag, err := etagOfFile(f); err != nil || etag != a.Etag {
+		if etag, err := etagOfFile(f, a.Cursor); err != nil || etag != a.Etag {
 			return false
 		}
 	}

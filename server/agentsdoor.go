@@ -1,7 +1,319 @@
 package server
 
-import "net/http"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
 
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	mostAgent     = 8 << 20          // bytes of a program
+	agentArrive   = time.Minute      // how long it may take to arrive
+	agentLoad     = 45 * time.Second // how long it may take until it is compiled
+	mostAgentPage = 4 << 20          // bytes of a page that programs are shown
+
+	// agentsTime is after how long a message ends for which a program is
+	// asked; and agentTurn how long one change waits for its answer, others'
+	// programs included, before it is told without.
+	agentsTime = 3 * time.Second
+	agentTurn  = 10 * time.Second
+)
+
+// serveAgents takes a program in:
+//
+//	POST BASE/parley/agents
+//	Authorization: Bearer TOKEN
+//	Content-Type: application/wasm
+//
+// 201 answers {"agent": DIGEST}, to be given as the parameter agent. What a
+// program is, and what it may do, is said in package server/agent. 401 and 403:
+// whoever asks may send none; 413: it is too large; 415: it is something else;
+// 422: it cannot be run, or has failed too often; 429: too many are kept here.
 func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *problem {
-	return plainProblem(http.StatusNotImplemented, "not yet")
+	c, p := n.agentSender(r)
+	if p != nil {
+		return p
+	}
+	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if coding := r.Header.Get("Content-Encoding"); err != nil || t != "application/wasm" || coding != "" && !strings.EqualFold(coding, "identity") {
+		return plainProblem(http.StatusUnsupportedMediaType, "a program is application/wasm, without content coding")
+	}
+	n.deadline(w, agentArrive)
+	program, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostAgent))
+	if err != nil {
+		var long *http.MaxBytesError
+		if errors.As(err, &long) {
+			return plainProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the program has more than %d bytes", mostAgent))
+		}
+		return plainProblem(http.StatusBadRequest, "the program did not arrive whole")
+	}
+	n.deadline(w, agentLoad)
+	ctx, stop := context.WithTimeout(r.Context(), agentLoad)
+	defer stop()
+	digest, err := n.Agents.Keep(ctx, c.Name, program)
+	switch {
+	case err == nil:
+	case r.Context().Err() != nil:
+		return nil // nobody is there to be answered
+	case errors.Is(err, ErrProgram):
+		return plainProblem(http.StatusUnprocessableEntity, err.Error())
+	case errors.Is(err, ErrNoRoom):
+		p := plainProblem(http.StatusTooManyRequests, err.Error())
+		p.Type, p.retry = problemLimit, time.Hour
+		return p
+	case ctx.Err() != nil:
+		p := plainProblem(http.StatusServiceUnavailable, "other programs are running: send it again")
+		p.retry = 30 * time.Second
+		return p
+	default:
+		orDiscard(n.Logger).Error("agent could not be kept", "caller", c.Name, "err", err)
+		return plainProblem(http.StatusInternalServerError, "the program could not be kept")
+	}
+	b, err := json.Marshal(struct {
+		Agent protocol.Digest `json:"agent"`
+	}{digest})
+	if err != nil {
+		panic("server: encode answer: " + err.Error()) // plain values always encode
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusCreated)
+	w.Write(append(b, '\n')) // the client may have gone
+	return nil
+}
+
+// agentSender returns who asks, if he may have programs run.
+func (n *Notifier) agentSender(r *http.Request) (Caller, *problem) {
+	c, p := n.callerOf(r)
+	switch {
+	case p != nil:
+		return c, p
+	case c.Agents:
+		return c, nil
+	case r.Header.Get("Authorization") == "":
+		p = plainProblem(http.StatusUnauthorized, "say who you are: programs run here for those only whom the site knows and lets do so")
+		p.challenge = "Bearer"
+		return c, p
+	}
+	return c, plainProblem(http.StatusForbidden, "programs run here for those only whom the site knows and lets do so")
+}
+
+// An AgentOutput is a line of the answer of the door parley/agents/run: what
+// a program makes of one page, or why it made nothing of it.
+type AgentOutput struct {
+	URL    string          `json:"url"`
+	Digest protocol.Digest `json:"hash,omitzero"`
+	Output []byte          `json:"b64,omitempty"`
+	Failed string          `json:"failed,omitempty"`
+}
+
+// An AgentEnd is the last line: an answer without it is not whole. Whoever has
+// taken it in stands at To.
+type AgentEnd struct {
+	To    protocol.Cursor `json:"to"`
+	Pages int             `json:"n"` // that the program was asked about
+	Told  int             `json:"told"`
+}
+
+// serveAgentRun asks a program about all that is there now, as if each page had
+// just been created:
+//
+//	POST BASE/parley/agents/run?agent=DIGEST&prefix=/news/
+//
+// The answer is application/x-ndjson: an AgentOutput for each page that the
+// program would tell of, perhaps empty lines, and an AgentEnd. From there it goes on with the same
+// parameters at the changes door, or by stream.
+func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *problem {
+	q, p := query(r, protocol.FilterNames()...)
+	if p != nil {
+		return p
+	}
+	if _, p := n.agentSender(r); p != nil {
+		return p
+	}
+	s, p := n.selectionOf(r, q)
+	switch {
+	case p != nil:
+		return p
+	case s.filter.Agent.IsZero():
+		return badParameter("agent", "which program? Name it by the digest with which it was kept")
+	}
+	if p := n.scanning(); p != nil {
+		return p
+	}
+	ctx, stop := context.WithCancelCause(r.Context())
+	defer stop(nil)
+	leave, p := n.admit(r, &guest{stop: stop, cut: func() { stop(errShutdown) }})
+	if p != nil {
+		return p
+	}
+	defer leave()
+	at, items, err := n.itemsAfter(ctx, "")
+	if err != nil {
+		orDiscard(n.Logger).Error("items could not be read", "err", err)
+		return plainProblem(http.StatusInternalServerError, "the journal could not be read")
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/x-ndjson")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	out := &agentLines{enc: json.NewEncoder(patient{w, n}), w: patient{w, n}, last: time.Now()}
+	out.enc.SetEscapeHTML(false)
+	end := AgentEnd{To: at}
+	for len(items) > 0 && err == nil {
+		for i := range items {
+			if err = n.runAgent(ctx, s, items[i], out, &end); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			_, items, err = n.itemsAfter(ctx, items[len(items)-1].URL)
+		}
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			orDiscard(n.Logger).Error("agent was not asked about all pages", "agent", s.filter.Agent.String(), "err", err)
+		}
+		return nil // the last line is missing
+	}
+	out.enc.Encode(end) // the client may have gone
+	return nil
+}
+
+// itemsAfter returns some items that come after a URL, and where the site
+// stands. What changes before the rest is read is told after the first cursor.
+func (n *Notifier) itemsAfter(ctx context.Context, url string) (at protocol.Cursor, items []protocol.Item, err error) {
+	const some = 500
+	m, err := n.Items(ctx)
+	if err != nil {
+		return at, nil, err
+	}
+	defer m.Close()
+	for item, err := range m.Items(url) {
+		if err != nil {
+			return at, nil, err
+		}
+		if items = append(items, item); len(items) == some {
+			break
+		}
+	}
+	return m.Cursor, items, nil
+}
+
+// runAgent asks about one page that is there.
+func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Item, out *agentLines, end *AgentEnd) error {
+	if !n.public(s, item.URL) || !s.filter.Wants(&item) {
+		return nil
+	}
+	c := protocol.Change{Seq: end.To.Seq, Op: protocol.Create, At: item.Modified, Item: item}
+	if s.where != nil {
+		if ok, err := s.where(ctx, &c); err != nil || !ok {
+			return err
+		}
+	}
+	v, err := n.askedAgent(ctx, s, &c)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	end.Pages++
+	line := AgentOutput{URL: item.URL, Digest: item.Digest, Output: v.Output}
+	switch {
+	case err != nil:
+		if err := n.Agents.Has(s.caller.Name, s.filter.Agent); err != nil {
+			return err // it is out of use: the rest would fail alike
+		}
+		line.Failed = err.Error()
+	case !v.Tell:
+		return out.silence()
+	}
+	end.Told++
+	out.last = time.Now()
+	return out.enc.Encode(line)
+}
+
+// agentLines is an answer of which nobody knows when its next line comes.
+type agentLines struct {
+	enc  *json.Encoder
+	w    patient
+	last time.Time
+}
+
+// silence writes an empty line now and then, so that a program that tells of
+// few pages is not taken for a dead site. Readers pass over it.
+func (l *agentLines) silence() error {
+	if time.Since(l.last) < 10*time.Second {
+		return nil
+	}
+	l.last = time.Now()
+	if _, err := l.w.Write([]byte("\n")); err != nil {
+		return err
+	}
+	return http.NewResponseController(l.w).Flush()
+}
+
+// askAgent returns what a program says of a change that its reader is to be
+// told of. Where it fails, the change is told without it.
+func (n *Notifier) askAgent(ctx context.Context, s *selection, c *protocol.Change) (protocol.Body, bool, error) {
+	if c.Op == protocol.Delete {
+		return protocol.Body{}, true, nil
+	}
+	v, err := n.askedAgent(ctx, s, c)
+	switch {
+	case ctx.Err() != nil:
+		return protocol.Body{}, false, ctx.Err()
+	case err != nil:
+		orDiscard(n.Logger).Debug("agent gave no answer", "agent", s.filter.Agent.String(), "url", c.Item.URL, "err", err)
+		return protocol.Body{}, true, nil
+	case !v.Tell && c.Op != protocol.Move:
+		return protocol.Body{}, false, nil
+	case v.Output == nil || len(v.Output) > protocol.MaxInline:
+		return protocol.Body{}, true, nil
+	}
+	return protocol.Body{Coding: protocol.CodingAgent, Bytes: v.Output, Length: int64(len(v.Output))}, true, nil
+}
+
+// askedAgent shows a change, and the page before and after it, to a program.
+func (n *Notifier) askedAgent(ctx context.Context, s *selection, c *protocol.Change) (Verdict, error) {
+	page, err := n.agentPage(ctx, c.Item)
+	if err != nil {
+		return Verdict{}, err
+	}
+	was := c.Item
+	was.Digest, was.Length = c.Prev, -1
+	if c.Op == protocol.Move {
+		was.URL = c.From
+	}
+	before, err := n.agentPage(ctx, was)
+	if err != nil {
+		return Verdict{}, err
+	}
+	ctx, stop := context.WithTimeout(ctx, agentTurn)
+	defer stop()
+	return n.Agents.Run(ctx, s.caller.Name, s.filter.Agent, c, page, before)
+}
+
+// agentPage returns what a program is shown of a version of a page, nil if that is not to be had.
+func (n *Notifier) agentPage(ctx context.Context, item protocol.Item) ([]byte, error) {
+	if item.Digest.IsZero() || n.Pages == nil {
+		return nil, nil
+	}
+	page, err := n.Pages.Page(ctx, &item, mostAgentPage)
+	switch {
+	case errors.Is(err, ErrNoVersion):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("show page %s: %w", item.URL, err)
+	case page == nil:
+		return []byte{}, nil // an empty page is a page
+	}
+	return page, nil
 }

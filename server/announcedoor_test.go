@@ -175,7 +175,7 @@ func TestAnnounceDoorIsShut(t *testing.T) {
 	if rec := get("GET", "parley/announce"); rec.Code != 405 || rec.Header().Get("Allow") != "POST" {
 		t.Errorf("%d %v", rec.Code, rec.Header())
 	}
-	if rec := get("POST", "parley/changes"); rec.Code != 405 || rec.Header().Get("Allow") != "GET, HEAD" {
+	if rec := get("PUT", "parley/changes"); rec.Code != 405 || rec.Header().Get("Allow") != "GET, HEAD, QUERY, POST" {
 		t.Errorf("%d %v", rec.Code, rec.Header())
 	}
 	m.n.Announce = nil

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -18,7 +19,7 @@ const longPoll = 60
 
 // serveChanges answers with one Batch of what follows a cursor.
 func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem {
-	q, p := query(r, append(selectionNames(), "after", "wait", "limit")...)
+	q, p := questionOf(w, r, append(selectionNames(), "after", "wait", "limit")...)
 	if p != nil {
 		return p
 	}
@@ -41,8 +42,14 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 	if p := n.scanning(); p != nil {
 		return p
 	}
-	m, err := n.next(r.Context(), sel, after, limit)
-	if err == nil && m.Kind == protocol.Batch && len(m.Changes) == 0 && wait > 0 && r.Method == http.MethodGet {
+	if n.PullOnly {
+		wait = 0
+	}
+	m, err := n.look(r.Context(), sel, after, limit)
+	if errors.Is(err, errNoArchive) {
+		m = protocol.Message{Kind: protocol.Batch, From: after, To: after}
+	}
+	if wait > 0 && r.Method != http.MethodHead && (errors.Is(err, errNoArchive) || err == nil && tellsNothing(&m)) {
 		m, p, err = n.poll(w, r, sel, m, limit, time.Duration(wait)*time.Second)
 	}
 	switch {
@@ -50,6 +57,10 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 		return p
 	case r.Context().Err() != nil:
 		return nil // nobody is there to be answered
+	case errors.Is(err, errNoArchive):
+		p := unavailable("the archive of the whole site is being made")
+		p.Title, p.retry = "the archive of the site is not made yet", archiveRetry
+		return p
 	case err != nil:
 		if p = n.cursorProblem(after, err); p != nil {
 			return p
@@ -58,14 +69,48 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 		return plainProblem(http.StatusInternalServerError, "the journal could not be read")
 	}
 	m.Head = n.Log.Head()
-	n.stats.batches.Add(1)
-	n.stats.told.Add(int64(len(m.Changes)))
-	writeJSON(w, append(m.Encode(), '\n'))
+	n.deadline(w, 0) // what it took to find this is not its reader's fault
+	text := append(m.Encode(), '\n')
+	n.stats.answered(sel.as, max(len(m.Changes), m.N), len(text))
+	n.coder.write(w, r, text)
 	return nil
 }
 
+// archiveRetry is when to ask again for an archive that is being made.
+const archiveRetry = 10 * time.Second
+
+// lookOn is how long an answer is looked for at once where what comes next
+// may not be told, or is not asked for.
+const lookOn = 300 * time.Millisecond
+
+// tellsNothing reports whether a message only moves the watermark.
+func tellsNothing(m *protocol.Message) bool {
+	return m.Kind == protocol.Batch && len(m.Changes) == 0
+}
+
+// look returns what follows a cursor. Where that is nothing for this reader it
+// looks on for a while, so that he need not ask a hundred times over.
+func (n *Notifier) look(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
+	m, err := n.next(ctx, s, after, limit)
+	for end := time.Now().Add(lookOn); err == nil && tellsNothing(&m) && m.To != n.Log.Head() && time.Now().Before(end); {
+		m, err = n.lookAfter(ctx, s, m, limit)
+	}
+	return m, err
+}
+
+// lookAfter returns what follows a message that tells nothing, together with it.
+func (n *Notifier) lookAfter(ctx context.Context, s *selection, m protocol.Message, limit int) (protocol.Message, error) {
+	next, err := n.next(ctx, s, m.To, limit)
+	if err != nil {
+		return m, err
+	}
+	next.From = m.From
+	return next, nil
+}
+
 // poll waits until there is something to tell, the time is over, or the site
-// stops; then it returns the batch, which may be empty.
+// stops; then it returns the batch, which may be empty. Its To is how far the
+// journal was looked through. m tells nothing.
 func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m protocol.Message, limit int, wait time.Duration) (protocol.Message, *problem, error) {
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)
@@ -77,19 +122,29 @@ func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m 
 	n.deadline(w, wait)
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	for m.Kind == protocol.Batch && len(m.Changes) == 0 {
-		if err := n.Log.Wait(ctx, m.To); err != nil {
-			if ctx.Err() != nil {
-				err = nil
+	for tellsNothing(&m) {
+		latest := Archived{}
+		if s.as == protocol.AsSite {
+			latest, _ = n.Archive.Latest()
+		}
+		next, err := n.lookAfter(ctx, s, m, limit)
+		if err == nil && next.To == m.To {
+			err = n.Log.Wait(ctx, m.To)
+		} else if err == nil {
+			m = next
+		}
+		if errors.Is(err, errNoArchive) {
+			if n.Archive.Wait(ctx, latest) == nil {
+				continue
 			}
 			return m, nil, err
 		}
-		next, err := n.next(ctx, s, m.To, limit)
 		if err != nil {
+			if ctx.Err() != nil {
+				err = nil // its time is over
+			}
 			return m, nil, err
 		}
-		next.From = m.From
-		m = next
 	}
 	return m, nil, nil
 }
@@ -103,10 +158,15 @@ func single(name string) bool {
 	return true
 }
 
-// query reads the parameters of a request. An unknown one is refused by its
-// name: ignored in silence it would be the riddle why nothing comes.
+// query reads the parameters of a request that stand in its URL.
 func query(r *http.Request, known ...string) (url.Values, *problem) {
-	q, err := url.ParseQuery(r.URL.RawQuery)
+	return parameters(r.URL.RawQuery, known...)
+}
+
+// parameters reads parameters as a URL has them. An unknown one is refused by
+// its name: ignored in silence it would be the riddle why nothing comes.
+func parameters(written string, known ...string) (url.Values, *problem) {
+	q, err := url.ParseQuery(written)
 	if err != nil {
 		return nil, badParameter("", "the query cannot be read: "+err.Error())
 	}

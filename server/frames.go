@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -12,7 +14,7 @@ import (
 // Bounds of the frames that are kept for others to send.
 const (
 	maxFrames     = 64
-	maxFrameBytes = 8 << 20
+	maxFrameBytes = 16 << 20
 
 	// frameLife is how long an encoded frame may be sent to others. So a rule
 	// that changes what is public takes effect on what is replayed within
@@ -24,19 +26,61 @@ const (
 type frame struct {
 	ready chan struct{} // closed when the rest is there
 
-	to       protocol.Cursor
-	told     int // changes in it, those that may be told
-	text     []byte
-	prepared *wsconn.Prepared
-	err      error
-	made     time.Time
+	from protocol.Cursor
+	to   protocol.Cursor
+	told int           // changes in it, those that may be told
+	kind protocol.Kind // Mark where that is none
+	text []byte
+	size int // what it is counted for
+	err  error
+	made time.Time
+
+	writing sync.Mutex // guards what follows
+	taken   bool       // by a first reader
+	plain   *wsconn.Prepared
+	packed  *wsconn.Prepared
+}
+
+// write sends the frame to a connection whose messages are packed by p. For
+// all but a first reader of texts, who is often the only one, it is packed and
+// framed once.
+func (fr *frame) write(ctx context.Context, c *wsconn.Conn, p wsconn.Packing) error {
+	prepared, err := fr.prepared(p)
+	if err != nil {
+		return err
+	}
+	if prepared == nil {
+		return c.Write(ctx, fr.text)
+	}
+	return c.WritePrepared(ctx, prepared)
+}
+
+func (fr *frame) prepared(p wsconn.Packing) (*wsconn.Prepared, error) {
+	fr.writing.Lock()
+	defer fr.writing.Unlock()
+	at := &fr.packed
+	if p == nil {
+		if at = &fr.plain; !fr.taken {
+			fr.taken = true
+			return nil, nil
+		}
+	}
+	if *at == nil {
+		made, err := wsconn.Prepare(fr.text, p)
+		if err != nil {
+			return nil, err
+		}
+		*at = made
+	}
+	return *at, nil
 }
 
 // frames encodes what a log says, once for all who stand at the same place.
 type frames struct {
-	next func(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error)
-	head func() protocol.Cursor
-	now  func() time.Time
+	next    func(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error)
+	head    func() protocol.Cursor
+	now     func() time.Time
+	packing coding.Messages
 
 	mu    sync.Mutex
 	byKey map[place]*frame
@@ -67,8 +111,11 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if fr.err == nil && fr.text != nil {
+		switch {
+		case fr.text != nil:
 			return fr, nil
+		case errors.Is(fr.err, context.Canceled):
+			return f.after(ctx, s, cursor) // whoever made it has gone
 		}
 		return f.encode(ctx, s, cursor) // whoever tried first had no luck: that may have been only theirs
 	}
@@ -77,21 +124,26 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 	f.mu.Unlock()
 	made, err := f.encode(ctx, s, cursor)
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	kept := f.byKey[at] == fr // not pushed out by others meanwhile
-	if fr.err = err; made != nil {
-		fr.to, fr.told, fr.text, fr.prepared = made.to, made.told, made.text, made.prepared
-	} else if kept {
-		f.drop(at)
+	if made == nil {
+		fr.err = err
+		if kept {
+			f.drop(at)
+		}
+		close(fr.ready)
+		return nil, err
 	}
-	if kept {
-		f.bytes += len(fr.text)
-	}
-	for f.bytes > maxFrameBytes && len(f.order) > 1 {
-		f.drop(f.order[0])
-	}
+	fr.from, fr.to, fr.told, fr.kind, fr.text, fr.size = made.from, made.to, made.told, made.kind, made.text, made.size
 	close(fr.ready)
-	f.mu.Unlock()
-	return made, err
+	if !kept {
+		return fr, nil
+	}
+	f.bytes += fr.size
+	for f.bytes > maxFrameBytes {
+		f.drop(f.order[0]) // this one too, where it alone is too much: whoever waits for it has it
+	}
+	return fr, nil
 }
 
 // isOld reports whether a frame that is ready must not be sent any more.
@@ -118,7 +170,7 @@ func (f *frames) keep(at place, fr *frame) {
 }
 
 func (f *frames) drop(at place) {
-	f.bytes -= len(f.byKey[at].text)
+	f.bytes -= f.byKey[at].size
 	delete(f.byKey, at)
 	for i, c := range f.order {
 		if c == at {
@@ -129,43 +181,28 @@ func (f *frames) drop(at place) {
 }
 
 func (f *frames) encode(ctx context.Context, s *selection, at protocol.Cursor) (*frame, error) {
-	m, err := f.next(ctx, s, at, protocol.MaxBatch)
+	limit := protocol.MaxBatch
+	if s.as == protocol.AsBatch {
+		limit = s.count
+	}
+	m, err := f.next(ctx, s, at, limit)
 	if err != nil || m.To == at {
 		return nil, err
 	}
 	told := len(m.Changes)
 	switch {
-	case m.Kind != protocol.Batch:
+	case m.Kind == protocol.Bundle || m.Kind == protocol.Archive:
 		told = m.N
 	case told == 0:
-		m = protocol.Message{Kind: protocol.Mark, To: m.To, Head: f.head(), At: f.now()}
+		m = protocol.Message{Kind: protocol.Mark, From: at, To: m.To, Head: f.head(), At: f.now()}
 	case told == 1:
 		m.Kind = protocol.Ev
 	}
-	fr := &frame{to: m.To, told: told, text: m.Encode()}
-	fr.prepared, err = wsconn.Prepare(fr.text)
-	return fr, err
+	fr := &frame{from: at, to: m.To, told: told, kind: m.Kind, text: m.Encode()}
+	fr.size = frameCopies * len(fr.text)
+	return fr, nil
 }
 
-// tellable returns the changes as they may be told now: what the present
-// rules forbid is not told, when it is replayed neither. That a page is gone
-// is always told: who has been told of it must learn that.
-func tellable(changes []protocol.Change, public func(string) bool) []protocol.Change {
-	if public == nil {
-		return changes
-	}
-	told := make([]protocol.Change, 0, len(changes))
-	for _, c := range changes {
-		switch {
-		case c.Op == protocol.Delete:
-		case c.Op == protocol.Move && !public(c.Item.URL):
-			c.Op, c.Item, c.From, c.Significance = protocol.Delete, protocol.Item{URL: c.From, Length: -1}, "", 0
-		case c.Op == protocol.Move && !public(c.From):
-			c.Op, c.From, c.Prev, c.Significance = protocol.Create, "", protocol.Digest{}, 0
-		case c.Op != protocol.Move && !public(c.Item.URL):
-			continue
-		}
-		told = append(told, c)
-	}
-	return told
-}
+// frameCopies is how often the text of a frame lies in memory at most: as it
+// is, with the head of a WebSocket frame, and twice packed.
+const frameCopies = 3

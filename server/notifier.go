@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -23,7 +22,12 @@ import (
 //	robots.rdf       the manifest, from the Snapshot
 //	parley/changes   the changes after a cursor; also as a long poll
 //	parley/stream    the same over WebSocket
+//	parley/query     what is offered now, by a filter; with Items
+//	parley/batch     many pages at once; with Pages
+//	parley/site.wacz the whole site as one archive; with Archive
+//	parley/agents    where crawlers send programs; with Agents
 //	parley/announce  where the site's own programs say what they changed
+//	parley/openapi.json, parley/asyncapi.json  all of these described for others
 //
 // and at the root of the host /.well-known/parley, which names them all.
 //
@@ -89,20 +93,34 @@ type Notifier struct {
 
 	// What the site tells beside what changed. Pages brings the contents of
 	// pages: the forms delta, page and batch. Archive brings the whole site:
-	// the form site. Items is what is offered now, to be asked by a filter. Where evaluates expressions (the parameter where), and
+	// the form site. Items is what is offered now, to be asked by a filter: see [Moments]. Where evaluates expressions (the parameter where), and
 	// Agents runs programs (the parameter agent). Nil is not offered.
 	Pages   Pages
 	Archive Archive
-	Items   func(context.Context) (protocol.Cursor, iter.Seq2[protocol.Item, error], error)
-	Where   func(expression string) (Predicate, error)
-	Agents  Agents
+	Items   func(context.Context) (*Moment, error)
 
-	// Identify says who asks. An error is answered 401. Nil: nobody in particular.
+	// SiteShare is the share of the site's pages which must be new to a reader
+	// of the form site to be told of an archive. Zero means a half.
+	SiteShare float64
+
+	// Item returns what is offered at a URL, and false if nothing is: pages that
+	// the batch door is asked for by their URLs. Nil: they cannot be.
+	Item func(url string) (protocol.Item, bool, error)
+
+	Where  func(expression string) (Predicate, error)
+	Agents Agents
+
+	// Identify says who asks. An error is answered 401. Nil: nobody in
+	// particular. [Callers.Identify] is made for it.
 	Identify func(*http.Request) (Caller, error)
 
 	// PublicTo says what of what is public a caller with rules of its own in
-	// robots.txt may be told of. Nil: all of it.
+	// robots.txt may be told of. Nil: all of it. [Site.PublicTo] is made for it.
 	PublicTo func(name, url string) bool
+
+	// PullOnly leaves out what lasts: there is no stream, and nobody waits at
+	// the changes door. Everything can still be asked for.
+	PullOnly bool
 
 	// MaxSubscribers bounds the streams and waiting long polls at a time.
 	// Zero means 1,000. PerAddress bounds them for one client address; zero
@@ -121,11 +139,20 @@ type Notifier struct {
 	Logger *slog.Logger
 	Now    func() time.Time
 
-	once     sync.Once
+	once         sync.Once
+	descriptions descriptions
+
 	doors    doors
 	frames   frames
 	admitted admission
+	bundles  admission // answers of the batch door, and archives
+	packers  packers
+	bundled  bundleCache
+	judged   judgements
+	queries  admission // answers of the query door
 	stats    counters
+	coder    coder
+	turns    chan struct{} // as many as may make the site work now; see takeTurn
 
 	mu     sync.Mutex // guards guests and closed, and the use of served.Add
 	guests map[*guest]struct{}
@@ -154,11 +181,18 @@ const (
 	wellKnown = "/.well-known/parley"
 
 	// below the base
+	manifestPath = "robots.rdf"
+	changesPath  = "parley/changes"
+	streamPath   = "parley/stream"
+	openAPIPath  = "parley/openapi.json"
+	asyncAPIPath = "parley/asyncapi.json"
 	announcePath = "parley/announce"
 	queryPath    = "parley/query"
 	batchPath    = "parley/batch"
 	sitePath     = "parley/site.wacz"
 	agentsPath   = "parley/agents"
+
+	agentsRunPath = "parley/agents/run"
 )
 
 func doorsOf(base string) doors {
@@ -169,12 +203,13 @@ func doorsOf(base string) doors {
 	if err != nil {
 		return doors{err: err}
 	}
-	return doors{manifest: base + "robots.rdf", changes: base + "parley/changes",
-		stream: "ws" + strings.TrimPrefix(base, "http") + "parley/stream", path: u.Path, host: u.Host}
+	return doors{manifest: base + manifestPath, changes: base + changesPath,
+		stream: "ws" + strings.TrimPrefix(base, "http") + streamPath, path: u.Path, host: u.Host}
 }
 
 func (n *Notifier) init() {
 	n.once.Do(func() {
+		n.turns = make(chan struct{}, turnsAtATime())
 		if n.Now == nil {
 			n.Now = time.Now
 		}
@@ -263,12 +298,20 @@ func (n *Notifier) door(path string) door {
 		return door{}
 	}
 	switch below {
-	case "robots.rdf":
+	case manifestPath:
 		return door{n.serveManifest, read}
-	case "parley/changes":
-		return door{n.serveChanges, []string{http.MethodGet, http.MethodHead, methodQuery}}
-	case "parley/stream":
-		return door{n.serveStream, read}
+	case changesPath:
+		return door{n.serveChanges, ask}
+	case streamPath:
+		if !n.PullOnly {
+			return door{n.serveStream, read}
+		}
+	case openAPIPath:
+		return door{n.serveOpenAPI, read}
+	case asyncAPIPath:
+		if !n.PullOnly {
+			return door{n.serveAsyncAPI, read}
+		}
 	case announcePath:
 		if n.Announce != nil {
 			return door{n.serveAnnounce, []string{http.MethodPost}}
@@ -289,6 +332,10 @@ func (n *Notifier) door(path string) door {
 		if n.Agents != nil {
 			return door{n.serveAgents, []string{http.MethodPost}}
 		}
+	case agentsRunPath:
+		if n.Agents != nil && n.Items != nil {
+			return door{n.serveAgentRun, []string{http.MethodPost}}
+		}
 	}
 	return door{}
 }
@@ -298,6 +345,7 @@ func (n *Notifier) serveManifest(w http.ResponseWriter, r *http.Request) *proble
 		return plainProblem(http.StatusNotFound, "there is no manifest here")
 	}
 	n.stats.manifests.Add(1)
+	n.linkDescriptions(w.Header())
 	n.Snapshot.ServeHTTP(patient{w, n}, r)
 	return nil
 }
@@ -308,11 +356,30 @@ func (n *Notifier) serveDiscovery(w http.ResponseWriter, r *http.Request) *probl
 	}
 	head := n.Log.Head()
 	d := protocol.Discovery{Version: 1, Base: n.Base, Manifest: n.doors.manifest, Changes: n.doors.changes, Stream: n.doors.stream,
-		Subprotocols: []string{protocol.Subprotocol}, Epoch: head.Epoch, Head: head, Floor: n.Log.Floor(),
+		Subprotocols: protocol.Subprotocols(), Epoch: head.Epoch, Head: head, Floor: n.Log.Floor(),
 		Heartbeat: int(n.heartbeat() / time.Second), Forms: n.forms(), Filters: n.filters()}
 	if n.Snapshot != nil {
 		d.Items = n.Snapshot.Items()
 	}
+	for _, o := range []struct {
+		is   bool
+		to   *string
+		path string
+	}{{n.Items != nil, &d.Query, queryPath}, {n.Pages != nil, &d.Batch, batchPath}, {n.Archive != nil, &d.Site, sitePath}, {n.Agents != nil, &d.Agents, agentsPath}} {
+		if o.is {
+			*o.to = n.Base + o.path
+		}
+	}
+	if n.Pages != nil {
+		d.Inline = protocol.MaxInline
+	}
+	d.OpenAPI = n.Base + openAPIPath
+	if n.PullOnly {
+		d.Stream, d.Subprotocols = "", nil
+	} else {
+		d.AsyncAPI = n.Base + asyncAPIPath
+	}
+	n.linkDescriptions(w.Header())
 	b, err := json.Marshal(d)
 	if err != nil {
 		panic("server: encode discovery: " + err.Error()) // plain values always encode

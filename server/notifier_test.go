@@ -202,11 +202,13 @@ func TestRefusals(t *testing.T) {
 			}
 		}
 	}
-	resp, err := http.Post(s.web.URL+"/parley/changes", "text/plain", strings.NewReader("x"))
+	r, err := http.NewRequest("PUT", s.web.URL+"/parley/changes", strings.NewReader("x"))
+	s.must(err)
+	resp, err := http.DefaultClient.Do(r)
 	s.must(err)
 	resp.Body.Close()
-	if resp.StatusCode != 405 || resp.Header.Get("Allow") != "GET, HEAD" {
-		t.Errorf("POST: status %d, %v", resp.StatusCode, resp.Header)
+	if resp.StatusCode != 405 || resp.Header.Get("Allow") != "GET, HEAD, QUERY, POST" {
+		t.Errorf("PUT: status %d, %v", resp.StatusCode, resp.Header)
 	}
 	if n := s.notifier.Stats().Refused[410]; n != 3 {
 		t.Errorf("%d refusals with 410 counted", n)
@@ -231,8 +233,10 @@ func TestDiscovery(t *testing.T) {
 	s := newSite(t)
 	resp, body := s.get("/.well-known/parley")
 	want := fmt.Sprintf(`{"version":1,"base":"http://site.example/","manifest":"http://site.example/robots.rdf",`+
-		`"changes":"http://site.example/parley/changes","stream":"ws://site.example/parley/stream","subprotocols":["parley.v1.json"],`+
-		`"epoch":%q,"head":"%[1]s:0","floor":"%[1]s:0","heartbeat":25,"items":2}`+"\n", s.journal.Head().Epoch)
+		`"changes":"http://site.example/parley/changes","stream":"ws://site.example/parley/stream","subprotocols":["parley.v1.zstd","parley.v1.json"],`+
+		`"epoch":%q,"head":"%[1]s:0","floor":"%[1]s:0","heartbeat":25,"items":2,"forms":["meta"],`+
+		`"filters":["prefix","match","type","op","lang","minlen","maxlen","maxdepth","minimp","minsig","since"],`+
+		`"openapi":"http://site.example/parley/openapi.json","asyncapi":"http://site.example/parley/asyncapi.json"}`+"\n", s.journal.Head().Epoch)
 	want = strings.ReplaceAll(want, `:"`+`"`, `:"`)
 	if resp.StatusCode != 200 || body != want {
 		t.Errorf("status %d\n%s\nwant\n%s", resp.StatusCode, body, want)

@@ -53,3 +53,18 @@ func (s *Site) openOffer(ctx context.Context, o Offer) (io.ReadCloser, error) {
 	f.Close()
 	return nil, err
 }
+
+// OpenPage opens the file behind the URL of a page, in the same way. What the
+// present rules forbid is not opened: the error wraps fs.ErrNotExist.
+func (s *Site) OpenPage(ctx context.Context, url string) (io.ReadCloser, error) {
+	for _, place := range s.publicPlaces(url) {
+		r, err := s.openOffer(ctx, Offer{URL: url, Place: place})
+		switch {
+		case err == nil:
+			return r, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("open %s: %w", url, err)
+		}
+	}
+	return nil, fmt.Errorf("open %s: %w", url, fs.ErrNotExist)
+}

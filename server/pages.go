@@ -46,6 +46,13 @@ type Archive interface {
 	// background, if that is due.
 	Latest() (Archived, bool)
 
+	// Within reports whether may is true of every URL in the archives that are
+	// there. It takes as long as reading all of them.
+	Within(may func(url string) bool) bool
+
+	// Coming reports whether a newer one is being made, or is about to be.
+	Coming() bool
+
 	// Wait blocks until Latest would return another than a, or ctx ends.
 	Wait(ctx context.Context, a Archived) error
 }
@@ -54,18 +61,26 @@ type Archive interface {
 // called by many goroutines at once.
 type Predicate func(context.Context, *protocol.Change) (bool, error)
 
+// ErrProgram is wrapped by errors of [Agents] that are the fault of a program,
+// and ErrNoRoom by those that say that there are too many.
+var (
+	ErrProgram = errors.New("the program cannot be run")
+	ErrNoRoom  = errors.New("there is no room for another program")
+)
+
 // Agents runs programs that crawlers have sent (C14). server/agent is the
-// implementation; without one there is no such thing.
+// implementation; without one there is no such thing. Its methods may be
+// called by many goroutines at once.
 type Agents interface {
 	// Keep stores a program, after checking it, and returns its digest, by which Run knows it.
 	Keep(ctx context.Context, who string, program []byte) (protocol.Digest, error)
 
-	// Has reports whether a program of that digest may be run for who.
-	Has(who string, program protocol.Digest) bool
+	// Has returns nil if a program of that digest may be run for who, and else says why not.
+	Has(who string, program protocol.Digest) error
 
-	// Run asks the program about a change. page returns what the page holds
-	// now, nil if it is gone; it is asked at most once.
-	Run(ctx context.Context, program protocol.Digest, c *protocol.Change, page func() ([]byte, error)) (Verdict, error)
+	// Run asks the program about a change: page is what the page holds now and
+	// before what it held before the change, each nil if it is not to be had.
+	Run(ctx context.Context, who string, program protocol.Digest, c *protocol.Change, page, before []byte) (Verdict, error)
 }
 
 // A Verdict is what an agent says of a change.

@@ -71,3 +71,19 @@ func readRules(r io.Reader) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// PublicTo reports whether robots.txt allows a URL that is [Site.Public] to
+// whom it has a group of rules for: the product token name. Whoever has none
+// goes by the rules for everybody. It is made for [Notifier].PublicTo.
+func (s *Site) PublicTo(name, url string) bool {
+	places := s.publicPlaces(url)
+	s.mu.Lock()
+	rules := s.robots
+	s.mu.Unlock()
+	for _, place := range places {
+		if s.allowedTo(name, rules, place, url) {
+			return true
+		}
+	}
+	return false
+}

@@ -50,6 +50,9 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *prob
 	if !n.offers(s.as) {
 		return nil, badParameter("as", fmt.Sprintf("this site does not tell in the form %s: see %s for those that it does", s.as, wellKnown))
 	}
+	if s.as == protocol.AsSite && !n.mayHaveSite(s.caller) {
+		return nil, notTheSite()
+	}
 	if s.filter, err = protocol.ParseFilter(q); err != nil {
 		wrong := new(protocol.ParameterError)
 		errors.As(err, &wrong)
@@ -63,8 +66,16 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *prob
 			return nil, badParameter("where", err.Error())
 		}
 	}
-	if a := s.filter.Agent; !a.IsZero() && (n.Agents == nil || !n.Agents.Has(s.caller.Name, a)) {
-		return nil, badParameter("agent", "no program of that digest runs here for you: send it to the door for agents first")
+	if a := s.filter.Agent; !a.IsZero() {
+		if n.Agents == nil {
+			return nil, badParameter("agent", "this site runs no programs")
+		}
+		if !s.caller.Agents {
+			return nil, plainProblem(http.StatusForbidden, "programs run here for those only whom the site knows and lets do so")
+		}
+		if err := n.Agents.Has(s.caller.Name, a); err != nil {
+			return nil, badParameter("agent", err.Error())
+		}
 	}
 	every, p := numberOf(q, "every", 1, longestEvery, 1)
 	if p != nil {
@@ -134,6 +145,12 @@ func (n *Notifier) callerOf(r *http.Request) (Caller, *problem) {
 	return c, nil
 }
 
+// notTheSite refuses an archive to whom robots.txt forbids a part of it.
+func notTheSite() *problem {
+	return plainProblem(http.StatusForbidden, "the archive holds what everybody may have, and robots.txt has rules of its own for you: "+
+		"ask for bundles (as=batch), or for what changed")
+}
+
 // public reports whether a URL may be told to the one who asks.
 func (n *Notifier) public(s *selection, url string) bool {
 	if n.Public != nil && !n.Public(url) {
@@ -142,24 +159,38 @@ func (n *Notifier) public(s *selection, url string) bool {
 	return s.caller.Name == "" || n.PublicTo == nil || n.PublicTo(s.caller.Name, url)
 }
 
-// selects returns the changes that the reader is to be told of.
-func (n *Notifier) selects(ctx context.Context, s *selection, changes []protocol.Change) ([]protocol.Change, error) {
-	told := tellable(changes, func(url string) bool { return n.public(s, url) })
-	if s.filter.IsZero() {
-		return told, nil
+// selects returns a change as the reader is to be told of it now, with what
+// its own program has made of it; false if it is not to be told. What the
+// present rules forbid is not told, when it is replayed neither.
+func (n *Notifier) selects(ctx context.Context, s *selection, c protocol.Change) (protocol.Change, protocol.Body, bool, error) {
+	var output protocol.Body
+	c, ok := tellable(c, func(url string) bool { return n.public(s, url) })
+	if ok {
+		c, ok = s.filter.Apply(c)
 	}
-	kept := make([]protocol.Change, 0, len(told))
-	for _, c := range told {
-		c, ok := s.filter.Apply(c)
-		if ok && s.where != nil {
-			var err error
-			if ok, err = s.where(ctx, &c); err != nil {
-				return nil, fmt.Errorf("evaluate expression: %w", err)
-			}
-		}
-		if ok {
-			kept = append(kept, c)
+	var err error
+	if ok && s.where != nil {
+		if c, ok, err = s.asks(ctx, c); err != nil {
+			return c, output, false, err
 		}
 	}
-	return kept, nil
+	if ok && !s.filter.Agent.IsZero() {
+		output, ok, err = n.askAgent(ctx, s, &c)
+	}
+	return c, output, ok, err
+}
+
+// tellable returns a change as it may be told now, and false if it may not be.
+// That a page is gone is always told: who has been told of it must learn that.
+func tellable(c protocol.Change, public func(string) bool) (protocol.Change, bool) {
+	switch {
+	case c.Op == protocol.Delete:
+	case c.Op == protocol.Move && !public(c.Item.URL):
+		c.Op, c.Item, c.From, c.Significance = protocol.Delete, protocol.Item{URL: c.From, Length: -1}, "", 0
+	case c.Op == protocol.Move && !public(c.From):
+		c.Op, c.From, c.Prev, c.Significance = protocol.Create, "", protocol.Digest{}, 0
+	case c.Op != protocol.Move && !public(c.Item.URL):
+		return c, false
+	}
+	return c, true
 }

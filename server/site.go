@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -142,30 +143,32 @@ func (s *Site) maxFile() int64 {
 // read for the first time nothing is public; later, while it cannot be read,
 // what it said last goes on to count.
 func (s *Site) Public(url string) bool {
+	return len(s.publicPlaces(url)) > 0
+}
+
+// publicPlaces returns the files that may stand behind a URL and may be
+// published, the likeliest first.
+func (s *Site) publicPlaces(url string) []string {
 	if s.Check() != nil {
-		return false
+		return nil
 	}
 	s.mu.Lock()
 	rules, tried := s.robots, s.tried
 	_, noIndex := s.noIndex[url]
 	s.mu.Unlock()
 	if noIndex {
-		return false
+		return nil
 	}
 	if rules == nil {
 		if time.Since(tried) < robotsAgain {
-			return false
+			return nil
 		}
 		if rules = s.firstRules(); rules == nil {
-			return false
+			return nil
 		}
 	}
-	for _, place := range s.urls.places(url) {
-		if s.left(rules, place, url) == "" {
-			return true
-		}
-	}
-	return false
+	places := s.urls.places(url)
+	return slices.DeleteFunc(places, func(place string) bool { return s.left(rules, place, url) != "" })
 }
 
 // firstRules reads the rules before any look has done so. It returns nil if it cannot.
@@ -211,12 +214,16 @@ const everybody = "*"
 // name gives where that is another: "/private/index.html" is written for what
 // is published as "/private/", and a web server answers at both.
 func (s *Site) allowed(rules *robots.File, place, url string) bool {
+	return s.allowedTo(everybody, rules, place, url)
+}
+
+func (s *Site) allowedTo(agent string, rules *robots.File, place, url string) bool {
 	_, name := splitPlace(place)
 	if s.urls.tail(name) == name {
-		return rules.Allowed(everybody, s.urls.path(url))
+		return rules.Allowed(agent, s.urls.path(url))
 	}
 	named := url[:strings.LastIndexByte(url, '/')+1] + escapeName(name)
-	return rules.Allowed(everybody, s.urls.path(url), s.urls.path(named))
+	return rules.Allowed(agent, s.urls.path(url), s.urls.path(named))
 }
 
 // ownOutput reports whether a place, or a directory above it, is in own.

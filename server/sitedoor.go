@@ -1,7 +1,176 @@
 package server
 
-import "net/http"
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
 
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	siteShare = 0.5 // see Notifier.SiteShare
+
+	// judgedLife is how long it counts what was found of a caller and an archive.
+	judgedLife = 10 * time.Second
+	judgedMost = 1000 // callers
+
+	// sampled is how many changes are looked at, at most, to tell how many
+	// pages changed.
+	sampled = 4 * protocol.MaxBatch
+
+	// siteRanges is how many parts of an archive one request may ask for.
+	siteRanges = 4
+)
+
+// serveSite hands over an archive of the whole site: the newest, or with the
+// parameter at the one that stands there.
 func (n *Notifier) serveSite(w http.ResponseWriter, r *http.Request) *problem {
-	return plainProblem(http.StatusNotImplemented, "not yet")
+	q, p := query(r, "at")
+	if p != nil {
+		return p
+	}
+	if q.Has("at") {
+		if _, err := protocol.ParseCursor(q.Get("at")); err != nil {
+			return badParameter("at", err.Error())
+		}
+	}
+	caller, p := n.callerOf(r)
+	if p != nil {
+		return p
+	}
+	if !n.mayHaveSite(caller) {
+		return notTheSite()
+	}
+	if strings.Count(r.Header.Get("Range"), ",") >= siteRanges || len(r.Header.Values("Range")) > 1 {
+		return plainProblem(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("one request may ask for %d ranges", siteRanges))
+	}
+	leave, ok := n.bundles.enter(clientAddress(r), bundlesAtOnce, bundlesEach)
+	if !ok {
+		return &problem{Type: problemLimit, Title: "too many downloads at a time", Status: http.StatusTooManyRequests,
+			Detail: fmt.Sprintf("at most %d bundles and archives are sent at a time, and %d to one address", bundlesAtOnce, bundlesEach), retry: 5 * time.Second}
+	}
+	defer leave()
+	if p := n.scanning(); p != nil {
+		return p
+	}
+	n.stats.answered(protocol.AsSite, 0, 0)
+	n.Archive.ServeHTTP(metered{patient{w, n}, &n.stats.form(protocol.AsSite).bytes}, r)
+	return nil
+}
+
+// Refuse answers a request as RFC 9457 has it. It is for handlers that stand
+// behind a Notifier, such as an [Archive]. With retry it says when to come again.
+func Refuse(w http.ResponseWriter, r *http.Request, status int, detail string, retry time.Duration) {
+	p := plainProblem(status, detail)
+	p.retry = retry
+	p.write(w, r)
+}
+
+// mayHaveSite reports whether a caller may have the archive. It is the same
+// for everybody: who has rules of his own in robots.txt may have it only if
+// they forbid nothing that is in it.
+func (n *Notifier) mayHaveSite(c Caller) bool {
+	if c.Name == "" || n.PublicTo == nil {
+		return true
+	}
+	n.judged.mu.Lock()
+	defer n.judged.mu.Unlock()
+	a, _ := n.Archive.Latest()
+	j, ok := n.judged.byName[c.Name]
+	if now := n.Now(); !ok || j.archive != a || now.Sub(j.at) > judgedLife || now.Before(j.at) {
+		j = judgement{archive: a, at: now, may: n.Archive.Within(func(url string) bool { return n.PublicTo(c.Name, url) })}
+		if n.judged.byName == nil || len(n.judged.byName) >= judgedMost {
+			n.judged.byName = make(map[string]judgement)
+		}
+		n.judged.byName[c.Name] = j
+	}
+	return j.may
+}
+
+// judgements are what was found of callers with rules of their own.
+type judgements struct {
+	mu     sync.Mutex
+	byName map[string]judgement
+}
+
+type judgement struct {
+	archive Archived
+	at      time.Time
+	may     bool
+}
+
+// nextArchive returns the archive of the site, and false where changes say
+// as much at less cost: the archive is for those who have nothing, or whose
+// cursor says nothing any more, and for those to whom more than a share of the
+// site is new (C12). The error is errNoArchive while it is being made.
+func (n *Notifier) nextArchive(ctx context.Context, s *selection, after protocol.Cursor) (protocol.Message, bool, error) {
+	if !n.mayHaveSite(s.caller) {
+		return protocol.Message{}, false, nil
+	}
+	a, ok := n.Archive.Latest()
+	head, floor := n.Log.Head(), n.Log.Floor()
+	if after.Epoch != head.Epoch || after.Seq < floor.Seq || after.Seq > head.Seq {
+		if !ok {
+			return protocol.Message{}, false, errNoArchive
+		}
+		return n.archiveMessage(after, a), true, nil
+	}
+	items := float64(a.Items)
+	if !ok && n.Snapshot != nil {
+		items = float64(n.Snapshot.Items())
+	}
+	share := n.SiteShare
+	if share <= 0 {
+		share = siteShare
+	}
+	most := share * items
+	if items == 0 || float64(head.Seq)-float64(after.Seq) < most {
+		return protocol.Message{}, false, nil
+	}
+	changed, err := n.changedAfter(ctx, after, head)
+	if err != nil || changed < most {
+		return protocol.Message{}, false, err
+	}
+	if ok && a.Cursor.Epoch == after.Epoch && a.Cursor.Seq > after.Seq && float64(head.Seq-a.Cursor.Seq) < most {
+		return n.archiveMessage(after, a), true, nil
+	}
+	if n.Archive.Coming() {
+		return protocol.Message{}, false, errNoArchive
+	}
+	return protocol.Message{}, false, nil
+}
+
+// archiveMessage says where an archive is.
+func (n *Notifier) archiveMessage(after protocol.Cursor, a Archived) protocol.Message {
+	return protocol.Message{Kind: protocol.Archive, From: after, To: a.Cursor, N: a.Items,
+		Body: protocol.Body{Href: n.Base + sitePath + "?at=" + a.Cursor.String(), Length: a.Length, Digest: a.Digest}}
+}
+
+// changedAfter is about how many pages changed between two cursors: exactly, if
+// there are few changes, and else as the first of them say.
+func (n *Notifier) changedAfter(ctx context.Context, after, head protocol.Cursor) (float64, error) {
+	urls := make(map[string]struct{})
+	at := after
+	for at.Seq-after.Seq < sampled && at != head {
+		changes, err := n.Log.Read(ctx, at, protocol.MaxBatch)
+		if err != nil {
+			return 0, err
+		}
+		if len(changes) == 0 {
+			break
+		}
+		for i := range changes {
+			urls[changes[i].Item.URL] = struct{}{}
+		}
+		at.Seq = changes[len(changes)-1].Seq
+	}
+	if at.Seq == after.Seq {
+		return 0, nil
+	}
+	all := max(head.Seq, at.Seq) - after.Seq
+	return float64(len(urls)) * float64(all) / float64(at.Seq-after.Seq), nil
 }

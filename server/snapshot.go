@@ -5,13 +5,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"iter"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -42,8 +40,9 @@ type Snapshot struct {
 
 	writing sync.Mutex // held by whoever writes or compares the file
 
-	mu    sync.RWMutex // guards state, and that it belongs to the file
-	state *published
+	mu      sync.RWMutex // guards what follows, and that state belongs to the file
+	state   *published
+	journal *Journal // that the file is of; nil before the first Load or Write
 }
 
 // published is what is known of the file.
@@ -53,6 +52,8 @@ type published struct {
 	etag    string // quoted
 	info    os.FileInfo
 	checked bool // this process has compared or written it
+
+	forms manifestForms
 }
 
 // Describe returns what the manifest of a site says of it, with the doors
@@ -72,6 +73,7 @@ var errDiffers = errors.New("published manifest differs")
 func (s *Snapshot) Load(j *Journal) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	s.belongTo(j)
 	if err := s.tidy(); err != nil {
 		return err
 	}
@@ -101,7 +103,7 @@ func (s *Snapshot) Load(j *Journal) error {
 		return nil
 	}
 	if st.etag == "" {
-		if st.etag, err = etagOfFile(f); err != nil {
+		if st.etag, err = etagOfFile(f, st.cursor); err != nil {
 			return err
 		}
 	}
@@ -109,6 +111,12 @@ func (s *Snapshot) Load(j *Journal) error {
 	defer s.mu.Unlock()
 	s.state = st
 	return nil
+}
+
+func (s *Snapshot) belongTo(j *Journal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.journal = j
 }
 
 // readHead reads what a manifest says before its first item.
@@ -182,6 +190,7 @@ func sameFile(a, b os.FileInfo) bool {
 func (s *Snapshot) Write(ctx context.Context, j *Journal) (bool, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	s.belongTo(j)
 	if s.current(j) || s.accounted(ctx, j) {
 		return false, nil
 	}
@@ -290,7 +299,7 @@ func (s *Snapshot) replace(d *draft) (*published, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
-	st := &published{cursor: d.m.Cursor, items: d.m.Items, etag: etagOf(sum), info: info, checked: true}
+	st := &published{cursor: d.m.Cursor, items: d.m.Items, etag: etagAt(sum, d.m.Cursor), info: info, checked: true}
 	s.mu.Lock()
 	err = os.Rename(f.Name(), s.Path)
 	if err == nil {
@@ -321,7 +330,7 @@ func (s *Snapshot) stampTime(f *os.File) error {
 }
 
 // etagOfFile reads a file from its beginning.
-func etagOfFile(f *os.File) (string, error) {
+func etagOfFile(f *os.File, at protocol.Cursor) (string, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return "", err
 	}
@@ -329,10 +338,16 @@ func etagOfFile(f *os.File) (string, error) {
 	if _, err := io.Copy(sum, f); err != nil {
 		return "", err
 	}
-	return etagOf(sum), nil
+	return etagAt(sum, at), nil
 }
 
-func etagOf(h hash.Hash) string { return `"` + hex.EncodeToString(h.Sum(nil)[:16]) + `"` }
+func etagOf(h hash.Hash) string { return fmt.Sprintf(`"%x"`, h.Sum(nil)[:16]) }
+
+// etagAt returns an entity tag that says where the manifest stands: whoever
+// brings it back can be told what has changed since.
+func etagAt(h hash.Hash, at protocol.Cursor) string {
+	return fmt.Sprintf(`"%s.%d.%x"`, at.Epoch, at.Seq, h.Sum(nil)[:16])
+}
 
 // A draft is the manifest as it is to be at one View.
 type draft struct {
@@ -421,7 +436,7 @@ func (d *draft) compare(path string) (*published, error) {
 	if _, err := c.old.ReadByte(); err != io.EOF {
 		return nil, errDiffers
 	}
-	return &published{cursor: d.m.Cursor, items: d.m.Items, etag: etagOf(sum), info: info, checked: true}, nil
+	return &published{cursor: d.m.Cursor, items: d.m.Items, etag: etagAt(sum, d.m.Cursor), info: info, checked: true}, nil
 }
 
 // comparer is a writer that accepts only what stands in old.
@@ -440,22 +455,6 @@ func (c *comparer) Write(p []byte) (int, error) {
 		return 0, errDiffers
 	}
 	return c.sum.Write(p)
-}
-
-// ServeHTTP serves the manifest with a strong entity tag: GET, HEAD, ranges
-// and conditional requests. Before there is one it answers 503.
-func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f, st := s.open()
-	if f == nil {
-		unavailable("the manifest is not written yet").write(w, r)
-		return
-	}
-	defer f.Close()
-	h := w.Header()
-	h.Set("Content-Type", protocol.ManifestType)
-	h.Set("Etag", st.etag)
-	h.Set("Cache-Control", "no-cache") // ask again, and be told 304
-	http.ServeContent(w, r, "", st.info.ModTime(), f)
 }
 
 // open opens the file that state describes. It returns nil if there is none.

@@ -2,8 +2,12 @@ package server
 
 import (
 	"maps"
+	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/parleyweb/parley/protocol"
 )
 
 // Stats counts what a [Notifier] has done since it began.
@@ -17,14 +21,64 @@ type Stats struct {
 	Slow        int64         // streams cut because their reader did not read
 	Manifests   int64         // requests for the manifest
 	Refused     map[int]int64 // requests refused, by status
+
+	Forms map[protocol.Form]FormStats // those in which something was told, or is listened to
 }
+
+// FormStats counts what was told in one form.
+type FormStats struct {
+	Streams int   `json:"streams"` // now
+	Frames  int64 `json:"frames"`  // messages with changes, sent on streams
+	Answers int64 `json:"answers"` // of the doors that are asked
+	Bytes   int64 `json:"bytes"`   // of both, before any content coding
+}
+
+type formCounters struct{ streams, frames, answers, bytes atomic.Int64 }
 
 type counters struct {
 	streams, frames, batches, told, gaps, slow, manifests atomic.Int64
 
+	forms [5]formCounters // as protocol.Forms has them
+
 	mu      sync.Mutex
 	refused map[int]int64
 }
+
+// form returns the counters of a form that is offered.
+func (c *counters) form(f protocol.Form) *formCounters {
+	return &c.forms[slices.Index(protocol.Forms(), f)]
+}
+
+// answered counts an answer in a form: how many changes it told, and its bytes so far.
+func (c *counters) answered(f protocol.Form, told, bytes int) {
+	c.batches.Add(1)
+	c.told.Add(int64(told))
+	c.form(f).answers.Add(1)
+	c.form(f).bytes.Add(int64(bytes))
+}
+
+// sent counts a frame on a stream.
+func (c *counters) sent(f protocol.Form, told, bytes int) {
+	c.frames.Add(1)
+	c.told.Add(int64(told))
+	c.form(f).frames.Add(1)
+	c.form(f).bytes.Add(int64(bytes))
+}
+
+// metered counts what is written to a form.
+type metered struct {
+	http.ResponseWriter
+	bytes *atomic.Int64
+}
+
+func (m metered) Write(b []byte) (int, error) {
+	n, err := m.ResponseWriter.Write(b)
+	m.bytes.Add(int64(n))
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (m metered) Unwrap() http.ResponseWriter { return m.ResponseWriter }
 
 func (c *counters) refuse(status int) {
 	c.mu.Lock()
@@ -40,6 +94,13 @@ func (n *Notifier) Stats() Stats {
 	c := &n.stats
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Stats{Subscribers: n.admitted.now(), Streams: c.streams.Load(), Frames: c.frames.Load(), Batches: c.batches.Load(),
+	forms := make(map[protocol.Form]FormStats)
+	for i, f := range protocol.Forms() {
+		s := FormStats{int(c.forms[i].streams.Load()), c.forms[i].frames.Load(), c.forms[i].answers.Load(), c.forms[i].bytes.Load()}
+		if s != (FormStats{}) {
+			forms[f] = s
+		}
+	}
+	return Stats{Forms: forms, Subscribers: n.admitted.now(), Streams: c.streams.Load(), Frames: c.frames.Load(), Batches: c.batches.Load(),
 		Told: c.told.Load(), Gaps: c.gaps.Load(), Slow: c.slow.Load(), Manifests: c.manifests.Load(), Refused: maps.Clone(c.refused)}
 }

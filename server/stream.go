@@ -43,11 +43,14 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 		return p
 	}
 	if _, err := n.Log.Read(r.Context(), after, 1); err != nil {
-		if p := n.cursorProblem(after, err); p != nil {
+		p := n.cursorProblem(after, err)
+		switch {
+		case p == nil:
+			orDiscard(n.Logger).Error("changes could not be read", "after", after.String(), "err", err)
+			return plainProblem(http.StatusInternalServerError, "the journal could not be read")
+		case sel.as != protocol.AsSite: // else the whole site is what follows
 			return p
 		}
-		orDiscard(n.Logger).Error("changes could not be read", "after", after.String(), "err", err)
-		return plainProblem(http.StatusInternalServerError, "the journal could not be read")
 	}
 
 	// life ends with the connection; until then it can be written to. loop
@@ -61,13 +64,15 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 		return p
 	}
 	defer leave()
-	conn, err := wsconn.Accept(w, r, wsconn.Options{Subprotocol: protocol.Subprotocol, MaxMessage: clientLimit,
-		WriteWait: n.writeWait(), Ping: n.heartbeat()})
+	conn, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: n.packed(),
+		MaxMessage: clientLimit, WriteWait: n.writeWait(), Ping: n.heartbeat()})
 	if err != nil {
 		n.stats.refuse(http.StatusBadRequest)
 		return nil // it has been answered
 	}
 	n.stats.streams.Add(1)
+	n.stats.form(sel.as).streams.Add(1)
+	defer n.stats.form(sel.as).streams.Add(-1)
 	listening := make(chan struct{})
 	go func() {
 		defer close(listening)
@@ -78,7 +83,7 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 			}
 		}
 	}()
-	s := &stream{n: n, conn: conn, sel: sel, at: after}
+	s := &stream{n: n, conn: conn, sel: sel, at: after, said: after, packing: n.packed()[conn.Subprotocol()]}
 	err = s.run(life, loop)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		n.stats.slow.Add(1)
@@ -98,8 +103,8 @@ func (n *Notifier) handshakeProblem(w http.ResponseWriter, r *http.Request) *pro
 		w.Header().Set("Connection", "Upgrade")
 		return plainProblem(http.StatusUpgradeRequired, "this door speaks WebSocket; the same is told by plain HTTP at "+n.doors.changes)
 	}
-	if !hasToken(r.Header.Values("Sec-Websocket-Protocol"), protocol.Subprotocol) {
-		return badParameter("Sec-WebSocket-Protocol", "offer the subprotocol "+protocol.Subprotocol)
+	if offered := r.Header.Values("Sec-Websocket-Protocol"); !hasToken(offered, protocol.Subprotocol) && !hasToken(offered, protocol.SubprotocolZstd) {
+		return badParameter("Sec-WebSocket-Protocol", "offer the subprotocol "+protocol.Subprotocol+", or "+protocol.SubprotocolZstd)
 	}
 	// A browser sends Origin, and the visitor's cookies with it: a page of
 	// another site must not read a stream in its visitor's name.
@@ -110,6 +115,11 @@ func (n *Notifier) handshakeProblem(w http.ResponseWriter, r *http.Request) *pro
 		}
 	}
 	return nil
+}
+
+// packed says how the messages of each subprotocol are packed.
+func (n *Notifier) packed() map[string]wsconn.Packing {
+	return map[string]wsconn.Packing{protocol.SubprotocolZstd: &n.frames.packing}
 }
 
 // hasToken reports whether one of the comma-separated lists holds the token.
@@ -126,11 +136,14 @@ func hasToken(lists []string, token string) bool {
 
 // A stream is one subscriber: a position in the log.
 type stream struct {
-	n    *Notifier
-	conn *wsconn.Conn
-	sel  *selection
-	at   protocol.Cursor
-	told time.Time // when something was last sent
+	n       *Notifier
+	conn    *wsconn.Conn
+	packing wsconn.Packing // nil: messages are text
+	sel     *selection
+	at      protocol.Cursor // all up to here was told, or is not for this reader
+	said    protocol.Cursor // where the reader knows that it stands
+	told    time.Time       // when something was last sent
+	broken  error           // why nothing can be sent any more
 }
 
 // run tells until loop ends or something fails, and returns why.
@@ -142,66 +155,163 @@ func (s *stream) run(life, loop context.Context) error {
 		return err
 	}
 	for {
-		fr, err := s.n.frames.after(loop, s.sel, s.at)
+		err := s.turn(life, loop)
 		switch {
+		case s.broken != nil: // which ends loop as well, so that this comes first
+			return s.broken
 		case loop.Err() != nil:
 			return context.Cause(loop)
-		case errors.Is(err, protocol.ErrTooOld):
-			err = s.gap(life)
 		case err != nil:
-			return err
-		case fr != nil:
-			err = s.frame(life, fr)
-		default:
-			err = s.wait(life, loop)
-		}
-		if err != nil {
 			return err
 		}
 	}
+}
+
+// turn tells what follows, or waits until something does.
+func (s *stream) turn(life, loop context.Context) error {
+	if rest, err := s.untilDue(loop); err != nil || rest > 0 {
+		if err == nil {
+			err = s.wait(life, loop, rest, s.more)
+		}
+		return s.missed(life, err)
+	}
+	latest := s.latestArchive() // looked at first: one that comes later ends the wait
+	fr, err := s.n.frames.after(loop, s.sel, s.at)
+	switch {
+	case errors.Is(err, errNoArchive):
+		return s.wait(life, loop, s.n.heartbeat(), func(ctx context.Context) error { return s.n.Archive.Wait(ctx, latest) })
+	case err != nil:
+		return s.missed(life, err)
+	case fr != nil:
+		return s.frame(life, fr)
+	}
+	return s.wait(life, loop, s.n.heartbeat(), func(ctx context.Context) error { return s.n.Log.Wait(ctx, s.at) })
+}
+
+// missed makes a gap of what the log does not remember any more.
+func (s *stream) missed(life context.Context, err error) error {
+	if errors.Is(err, protocol.ErrTooOld) {
+		return s.gap(life)
+	}
+	return err
+}
+
+// untilDue is how long it takes until a Bundle is to be told if no more
+// changes come; zero if what follows is to be told at once.
+func (s *stream) untilDue(ctx context.Context) (time.Duration, error) {
+	head := s.n.Log.Head()
+	if s.sel.as != protocol.AsBatch || head == s.at || head.Epoch != s.at.Epoch || head.Seq >= s.at.Seq+uint64(s.sel.count) {
+		return 0, nil
+	}
+	first, err := s.n.Log.Read(ctx, s.at, 1)
+	if err != nil || len(first) == 0 {
+		return 0, err
+	}
+	// A clock that was put back must not hold up what is there already.
+	return min(first[0].At.Add(s.sel.every).Sub(s.n.Now()), s.sel.every), nil
+}
+
+// more waits until a Bundle holds as many changes as it is to hold at most.
+func (s *stream) more(ctx context.Context) error {
+	for {
+		head := s.n.Log.Head()
+		if head.Epoch != s.at.Epoch || head.Seq >= s.at.Seq+uint64(s.sel.count) {
+			return nil
+		}
+		if err := s.n.Log.Wait(ctx, head); err != nil {
+			return err
+		}
+	}
+}
+
+// latestArchive is the newest archive of the site, the zero Archived where
+// there is none or none is asked for.
+func (s *stream) latestArchive() Archived {
+	if s.sel.as != protocol.AsSite || s.n.Archive == nil {
+		return Archived{}
+	}
+	a, _ := s.n.Archive.Latest()
+	return a
 }
 
 func (s *stream) send(life context.Context, m protocol.Message) error {
 	s.told = s.n.Now()
-	return s.conn.Write(life, m.Encode())
+	s.broken = s.conn.Write(life, m.Encode())
+	return s.broken
 }
 
-func (s *stream) frame(life context.Context, fr *frame) error {
-	s.told = s.n.Now()
-	if err := s.conn.WritePrepared(life, fr.prepared); err != nil {
-		return err
-	}
-	s.at = fr.to
+// mark says where the reader stands, and that the site lives.
+func (s *stream) mark(life context.Context) error {
 	s.n.stats.frames.Add(1)
-	s.n.stats.told.Add(int64(fr.told))
+	from := s.said
+	s.said = s.at
+	return s.send(life, protocol.Message{Kind: protocol.Mark, From: from, To: s.at, Head: s.n.Log.Head(), At: s.n.Now()})
+}
+
+// unsaid is the share of a heartbeat after which a reader is told where it
+// stands, where it has not been since.
+const unsaid = 5
+
+// quiet is for how long nothing needs to be said.
+func (s *stream) quiet() time.Duration {
+	most := s.n.heartbeat()
+	if s.at != s.said {
+		most /= unsaid
+	}
+	return most - s.n.Now().Sub(s.told)
+}
+
+// frame sends a frame, or takes note of one in which there is nothing for this
+// reader: who filters is told so now and then, and not whenever something
+// happens that he does not want to know.
+func (s *stream) frame(life context.Context, fr *frame) error {
+	if fr.kind == protocol.Mark && !s.sel.filter.IsZero() {
+		if s.at = fr.to; s.quiet() > 0 {
+			return nil
+		}
+		return s.mark(life)
+	}
+	if fr.from != s.said { // it says after which cursor it comes
+		if err := s.mark(life); err != nil {
+			return err
+		}
+	}
+	s.told = s.n.Now()
+	if s.broken = fr.write(life, s.conn, s.packing); s.broken != nil {
+		return s.broken
+	}
+	s.at, s.said = fr.to, fr.to
+	s.n.stats.sent(s.sel.as, fr.told, len(fr.text))
 	return nil
 }
 
 // gap says what cannot be told any more, and goes on after it.
 func (s *stream) gap(life context.Context) error {
 	head := s.n.Log.Head()
-	err := s.send(life, protocol.Message{Kind: protocol.Gap, From: s.at, To: head, Manifest: s.n.doors.manifest,
+	err := s.send(life, protocol.Message{Kind: protocol.Gap, From: s.said, To: head, Manifest: s.n.doors.manifest,
 		Reason: "the reader fell behind what this site remembers"})
-	s.at = head
+	s.at, s.said = head, head
 	s.n.stats.gaps.Add(1)
 	s.n.stats.frames.Add(1)
 	return err
 }
 
-// wait waits at the head for a change, or for the time of the next heartbeat.
-func (s *stream) wait(life, loop context.Context) error {
-	rest := s.n.heartbeat() - s.n.Now().Sub(s.told)
-	ctx, cancel := context.WithTimeout(loop, rest)
+// wait waits for what until tells, for rest at most, and says meanwhile that
+// the site lives.
+func (s *stream) wait(life, loop context.Context, rest time.Duration, until func(context.Context) error) error {
+	silent := s.quiet()
+	ctx, cancel := context.WithTimeout(loop, min(rest, silent))
 	defer cancel()
-	err := s.n.Log.Wait(ctx, s.at)
+	err := until(ctx)
 	switch {
 	case err == nil, loop.Err() != nil:
 		return nil // run finds out
 	case ctx.Err() == nil:
 		return err
+	case rest < silent:
+		return nil
 	}
-	s.n.stats.frames.Add(1)
-	return s.send(life, protocol.Message{Kind: protocol.Mark, To: s.at, Head: s.n.Log.Head(), At: s.n.Now()})
+	return s.mark(life)
 }
 
 // close says goodbye where somebody may still listen, and returns the code

@@ -28,7 +28,7 @@ func (s *site) dial(after protocol.Cursor, header ...string) (*wsconn.Conn, erro
 		h.Set(header[i], header[i+1])
 	}
 	return wsconn.Dial(s.Context(), s.web.URL+"/parley/stream?after="+after.String(), h, nil,
-		wsconn.Options{Subprotocol: protocol.Subprotocol, MaxMessage: protocol.MaxMessage})
+		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
 }
 
 // statusOf is the status with which a stream was refused, or 0.

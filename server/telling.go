@@ -4,22 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"time"
 
 	"github.com/parleyweb/parley/protocol"
 )
 
-// roomy is how much of a message bodies may take, in bytes as they are: as JSON
-// they may take half as much again, and what else is said of a change stands beside.
-const roomy = protocol.MaxMessage / 3
-
 // next returns what follows a cursor, in the form and of the selection that
 // was asked for: an Ev or a Batch, a Bundle or an Archive, a Mark where nothing
-// of it may be told. Its To is the cursor itself at the head. Of changes it
-// reads at most limit.
+// of it may be told. Its To is the cursor itself at the head. It tells at most
+// limit changes.
 //
 // It is the one place where the six forms differ. Whether the message is asked
 // for or told is its callers' business: see serveChanges and stream.
 func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
+	if after == n.Log.Head() && !after.IsZero() {
+		return protocol.Message{Kind: protocol.Batch, From: after, To: after}, nil
+	}
+	if !s.cheap() && s.filter.Agent.IsZero() { // whoever runs programs bounds how many at a time
+		leave, err := n.takeTurn(ctx)
+		if err != nil {
+			return protocol.Message{}, err
+		}
+		defer leave()
+	}
 	switch s.as {
 	case protocol.AsBatch:
 		return n.nextBundle(ctx, s, after, limit)
@@ -28,60 +36,190 @@ func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor
 			return m, err
 		}
 	}
-	m, err := n.readBatch(ctx, s, after, limit)
+	m, outputs, err := n.readBatch(ctx, s, after, limit)
+	if s.as == protocol.AsSite && (errors.Is(err, protocol.ErrTooOld) || errors.Is(err, protocol.ErrEpoch)) {
+		return m, errNoArchive
+	}
 	if err != nil {
 		return m, err
 	}
-	if err := n.addBodies(ctx, s, &m); err != nil {
+	if err := n.addBodies(ctx, s, &m, outputs); err != nil {
 		return m, err
 	}
 	return m, nil
 }
 
-// readBatch reads the changes after a cursor into one Batch that may be told.
-// Its To stands after all that was read; it is the cursor itself at the head.
-func (n *Notifier) readBatch(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
-	changes, err := n.Log.Read(ctx, after, min(limit, protocol.MaxBatch))
-	if err != nil {
-		return protocol.Message{}, err
-	}
-	m := protocol.Message{Kind: protocol.Batch, From: after, To: after}
-	if len(changes) == 0 {
-		return m, nil
-	}
-	changes = changes[:protocol.Fit(changes)]
-	m.To.Seq = changes[len(changes)-1].Seq
-	m.Changes, err = n.selects(ctx, s, changes)
-	return m, err
+// errNoArchive is that the whole site is to be told, and is not packed yet.
+var errNoArchive = errors.New("the archive of the site is not made yet")
+
+// cheap reports whether what is asked for is a mere look into the journal.
+func (s *selection) cheap() bool {
+	return s.filter.IsZero() && (s.as == protocol.AsMeta || s.as == protocol.AsSite)
 }
 
-// addBodies puts beside each change what its form brings of the page. Where
-// that does not fit into the message, the message ends before it.
-func (n *Notifier) addBodies(ctx context.Context, s *selection, m *protocol.Message) error {
-	if s.as == protocol.AsMeta || s.as == protocol.AsSite {
-		return nil
+// takeTurn waits until there is room for one more who makes the site work:
+// of the processors half are left to those who ask for less, however many
+// filter a long history for nothing at the same time.
+func (n *Notifier) takeTurn(ctx context.Context) (leave func(), err error) {
+	select {
+	case n.turns <- struct{}{}:
+		return func() { <-n.turns }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	room := roomy
-	for i := range m.Changes {
-		c := &m.Changes[i]
-		if c.Op == protocol.Delete || c.Op == protocol.Move && c.Item.Digest == c.Prev {
-			continue
+}
+
+// turnsAtATime is how many may make the site work at the same time.
+func turnsAtATime() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+
+// readBatch reads the changes after a cursor into one Batch that may be told,
+// limit at most, and returns what a program of the reader's own has made of
+// each; nil where there is none. To stands after all that was read; it is the
+// cursor itself at the head.
+func (n *Notifier) readBatch(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, []protocol.Body, error) {
+	read := protocol.MaxBatch
+	switch {
+	case s.filter.IsZero():
+		read = min(limit, read)
+	case !s.filter.Agent.IsZero():
+		read = agentBatch
+	}
+	changes, err := n.Log.Read(ctx, after, read)
+	if err != nil {
+		return protocol.Message{}, nil, err
+	}
+	m := protocol.Message{Kind: protocol.Batch, From: after, To: after}
+	var outputs []protocol.Body
+	begun := time.Now()
+	for i := range changes[:protocol.Fit(changes)] {
+		if i > 0 && !s.filter.Agent.IsZero() && time.Since(begun) > agentsTime {
+			break // what is there is told, and then it goes on
 		}
-		b, err := n.body(ctx, s, c)
-		if err != nil {
+		c, output, ok, err := n.selects(ctx, s, changes[i])
+		switch {
+		case err != nil:
+			return m, nil, err
+		case ok && len(m.Changes) == limit:
+			return m, outputs, nil
+		case ok:
+			m.Changes = append(m.Changes, c)
+			if outputs != nil || !output.IsZero() {
+				outputs = append(append(outputs, make([]protocol.Body, len(m.Changes)-1-len(outputs))...), output)
+			}
+		}
+		m.To.Seq = changes[i].Seq
+	}
+	return m, outputs, nil
+}
+
+// agentBatch is how many changes are read at once for a reader's own program,
+// which may take long for each.
+const agentBatch = 32
+
+// mostBodies is about how many bytes of a message are bodies: those who are
+// told at different places hold as much each.
+const mostBodies = 256 << 10
+
+// addBodies puts beside each change what its form brings of the page, or what
+// the reader's own program has made of it. Where that is too much for one
+// message, the message ends before it.
+func (n *Notifier) addBodies(ctx context.Context, s *selection, m *protocol.Message, outputs []protocol.Body) error {
+	made := make(map[wanted]protocol.Body)
+	for {
+		cut, err := n.fillBodies(ctx, s, m, outputs, made)
+		if err != nil || !cut {
 			return err
 		}
-		if room -= len(b.Bytes); room < 0 && i > 0 {
+	}
+}
+
+// A wanted is a body to be told with a change of a message.
+type wanted struct {
+	change int
+	base   protocol.Digest // what the reader has of the page; zero if nothing, or if it is to be told whole
+}
+
+// fillBodies cuts the message and returns true where it turns out too long:
+// then other bodies may be wanted.
+func (n *Notifier) fillBodies(ctx context.Context, s *selection, m *protocol.Message, outputs []protocol.Body, made map[wanted]protocol.Body) (cut bool, err error) {
+	m.Bodies = nil
+	want := wantedBodies(s, m.Changes)
+	room, bodies := protocol.MaxRoom, mostBodies
+	for i := range m.Changes {
+		c := &m.Changes[i]
+		var b protocol.Body
+		if i < len(outputs) {
+			b = outputs[i]
+		}
+		if w, ok := want[i]; ok && b.IsZero() {
+			if b, ok = made[w]; !ok {
+				if b, err = n.body(ctx, s, c, w.base); err != nil {
+					return false, err
+				}
+				made[w] = b
+			}
+		}
+		weight := protocol.Weight(c, &b)
+		if !b.IsZero() {
+			bodies -= weight
+		}
+		if room -= weight; i > 0 && (room < 0 || bodies < 0) {
 			m.To.Seq, m.Changes = m.Changes[i-1].Seq, m.Changes[:i]
-			m.Bodies = m.Bodies[:min(i, len(m.Bodies))]
-			return nil
+			return true, nil
+		}
+		if b.IsZero() {
+			continue
 		}
 		if m.Bodies == nil {
 			m.Bodies = make([]protocol.Body, len(m.Changes))
 		}
 		m.Bodies[i] = b
 	}
-	return nil
+	return false, nil
+}
+
+// wantedBodies says which changes of a message bring a body: the last of each
+// page that the message leaves there, against what the reader had of it before.
+func wantedBodies(s *selection, changes []protocol.Change) map[int]wanted {
+	if s.as != protocol.AsDelta && s.as != protocol.AsPage {
+		return nil
+	}
+	pending := make(map[string]wanted) // by URL
+	came := make(map[string]bool)      // URLs of what the reader has, if at all, by another one
+	for i := range changes {
+		c := &changes[i]
+		w := wanted{change: i, base: c.Prev}
+		before, fresh := pending[c.Item.URL]
+		other := came[c.Item.URL]
+		if c.Op == protocol.Move {
+			before, fresh = pending[c.From]
+			other = came[c.From]
+			delete(pending, c.From)
+			delete(came, c.From)
+		}
+		switch {
+		case c.Op == protocol.Delete, c.Op == protocol.Move && !fresh && c.Item.Digest == c.Prev:
+			delete(pending, c.Item.URL) // it is gone, or the reader has it
+			came[c.Item.URL] = c.Op == protocol.Move
+			continue
+		case fresh:
+			w.base = before.base
+		case other:
+			w.base = protocol.Digest{} // a base must be there where the reader looks for it
+		}
+		if c.Op != protocol.Move && fresh && changes[before.change].Op == protocol.Move {
+			w.base = protocol.Digest{}
+		}
+		if s.as == protocol.AsPage || c.Seq%wholeEvery == 0 {
+			w.base = protocol.Digest{}
+		}
+		pending[c.Item.URL] = w
+	}
+	want := make(map[int]wanted, len(pending))
+	for _, w := range pending {
+		want[w.change] = w
+	}
+	return want
 }
 
 // wholeEvery is how often a page is told whole where differences are asked
@@ -89,34 +227,27 @@ func (n *Notifier) addBodies(ctx context.Context, s *selection, m *protocol.Mess
 const wholeEvery = 50
 
 // body returns what a form brings of a page. Bytes that are not to be had any
-// more are none: a later change tells what became of the page.
-func (n *Notifier) body(ctx context.Context, s *selection, c *protocol.Change) (protocol.Body, error) {
-	if s.as == protocol.AsDelta && !c.Prev.IsZero() && c.Seq%wholeEvery != 0 {
-		delta, err := n.Pages.Delta(ctx, &c.Item, c.Prev)
+// more are none: a later change tells what became of the page. What is too
+// large for a message is at the page's own URL.
+func (n *Notifier) body(ctx context.Context, s *selection, c *protocol.Change, base protocol.Digest) (protocol.Body, error) {
+	if !base.IsZero() {
+		delta, err := n.Pages.Delta(ctx, &c.Item, base)
 		switch {
 		case err == nil && len(delta) <= protocol.MaxInline:
-			return protocol.Body{Coding: protocol.CodingDelta, Base: c.Prev, Bytes: delta, Length: int64(len(delta))}, nil
+			return protocol.Body{Coding: protocol.CodingDelta, Base: base, Bytes: delta, Length: int64(len(delta))}, nil
 		case err != nil && !errors.Is(err, ErrNoVersion):
 			return protocol.Body{}, fmt.Errorf("tell difference of %s: %w", c.Item.URL, err)
 		}
+	}
+	if c.Item.Length > protocol.MaxInline {
+		return protocol.Body{Href: c.Item.URL, Length: c.Item.Length, Digest: c.Item.Digest}, nil
 	}
 	page, err := n.Pages.Page(ctx, &c.Item, protocol.MaxInline)
 	switch {
 	case err == nil:
 		return protocol.Body{Bytes: page, Length: int64(len(page))}, nil
 	case errors.Is(err, ErrNoVersion):
-		return protocol.Body{Href: c.Item.URL, Length: c.Item.Length}, nil
+		return protocol.Body{}, nil
 	}
 	return protocol.Body{}, fmt.Errorf("tell page %s: %w", c.Item.URL, err)
-}
-
-// nextBundle returns the changes after a cursor as one Bundle.
-func (n *Notifier) nextBundle(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
-	return protocol.Message{}, errors.ErrUnsupported
-}
-
-// nextArchive returns the archive of the site, and false where changes say
-// as much at less cost.
-func (n *Notifier) nextArchive(ctx context.Context, s *selection, after protocol.Cursor) (protocol.Message, bool, error) {
-	return protocol.Message{}, false, nil
 }

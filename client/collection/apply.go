@@ -101,11 +101,22 @@ func (s *applying) apply(source uint64) error {
 		s.prefix = site.Origin + "/"
 		s.names = s.c.naming[source]
 	}
+	s.a.Reception.Received = len(s.step.Changes) + s.step.Skipped
 	for i := range s.step.Changes {
+		owed, left := s.a.Owed, s.left()
 		if err := s.change(&s.step.Changes[i]); err != nil {
 			return err
 		}
+		switch {
+		case s.a.Owed > owed:
+			s.a.Reception.Enqueued++
+		case s.left() > left:
+			s.a.Reception.Ignored++
+		default:
+			s.a.Reception.Processed++
+		}
 	}
+	s.a.Reception.Ignored += s.step.Skipped
 	s.finish = func() {
 		s.a.New = append(s.a.New, s.newPages()...)
 		s.a.Queue, s.a.Dropped = append(s.a.Queue, s.queue...), append(s.a.Dropped, s.dropped...)
@@ -116,6 +127,9 @@ func (s *applying) apply(source uint64) error {
 	}
 	return s.stand(s.source, s.step)
 }
+
+// left counts what was left out so far.
+func (s *applying) left() int { return s.a.Ignored + s.a.Refused + s.a.Foreign + s.out.Refused }
 
 // readSource returns a source that must be there.
 func (u *update) readSource(id uint64) (*Source, error) {

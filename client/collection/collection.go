@@ -55,7 +55,7 @@ type Options struct {
 	// is further behind begins anew.
 	MaxEvents int
 
-	Policy   fresh.Policy               // nil means fresh.Thesis{}
+	Policy   fresh.Policy               // nil means the one that decided last (KeptPolicy), and fresh.Thesis{} in a new collection
 	TextOnly bool                       // a page whose main text is what it was has not changed, for the Policy
 	Strategy frontier.Strategy          // nil means breadth-first
 	Quality  func(*Page, *Site) float64 // V14: intrinsic quality, 0..1; nil: all alike
@@ -129,9 +129,6 @@ func (o *Options) withDefaults() Options {
 	if d.MaxSites <= 0 {
 		d.MaxSites = 100_000
 	}
-	if d.Policy == nil {
-		d.Policy = fresh.Thesis{}
-	}
 	if d.Strategy == nil {
 		d.Strategy = frontier.BreadthFirst{}
 	}
@@ -192,6 +189,8 @@ type Visited struct {
 
 // Applied says what a Step came to.
 type Applied struct {
+	Reception Reception // what became of each change
+
 	Owed    int // pages that are to be asked for because of it
 	Moved   int // pages whose content has another URL now, without a request
 	Gone    int // pages dropped
@@ -203,6 +202,26 @@ type Applied struct {
 	New     []Page
 	Queue   []frontier.Entry // as in Committed
 	Dropped []frontier.Entry
+}
+
+// A Reception says what became of what a source told (C30): each change was
+// one of three, so that Received is the sum of the others.
+type Reception struct {
+	Received  int `json:"received"`
+	Processed int `json:"processed"` // at once: a page is gone, or moved, or what is held is right
+	Enqueued  int `json:"enqueued"`  // a page is to be asked for
+	Ignored   int `json:"ignored"`   // not believed, not admitted, or of another origin
+}
+
+// Paid says that so many pages that were to be asked for have come already.
+func (r *Reception) Paid(pages int) {
+	pages = min(pages, r.Enqueued)
+	r.Enqueued, r.Processed = r.Enqueued-pages, r.Processed+pages
+}
+
+// Add adds up what became of what was told.
+func (r *Reception) Add(o *Reception) {
+	r.Received, r.Processed, r.Enqueued, r.Ignored = r.Received+o.Received, r.Processed+o.Processed, r.Enqueued+o.Enqueued, r.Ignored+o.Ignored
 }
 
 // A Collection is safe for use by many goroutines; it has one writer at a
@@ -241,12 +260,16 @@ type Collection struct {
 // with ErrDamaged, or with ErrVersion if this program cannot know what it is.
 func Open(dir string, o *Options) (*Collection, error) {
 	c := &Collection{dir: dir, opts: o.withDefaults(), seen: newSeen(), origins: map[string]frontier.SiteID{}, naming: map[uint64]*snapshot{}, stage: newStage()}
-	c.SetPolicy(c.opts.Policy)
+	c.SetPolicy(orThesis(c.opts.Policy))
 	if err := c.open(filepath.Join(dir, "state.db")); err != nil {
 		if errors.Is(err, ErrDamaged) {
 			err = fmt.Errorf("%w: put a copy of the directory in its place, or move state.db away: the next crawl makes it anew, and what is stored stays", err)
 		}
 		return nil, fmt.Errorf("open collection %s: %w", dir, err)
+	}
+	if c.opts.Policy == nil {
+		kept, _ := c.KeptPolicy()
+		c.SetPolicy(orThesis(kept))
 	}
 	return c, nil
 }

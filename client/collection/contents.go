@@ -336,6 +336,31 @@ func (c *Collection) Content(p *Page) (*Content, error) {
 	return content, nil
 }
 
+// Version returns the content of a URL that is held, if its digest is d and it has at most
+// max bytes: what a site's difference is applied to. Else it returns ErrNoContent.
+func (c *Collection) Version(url string, d protocol.Digest, max int64) ([]byte, error) {
+	p, ok, err := c.Page(url)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok || d.IsZero() || p.Digest != d || p.Length > max || p.Stored.File == "":
+		return nil, ErrNoContent
+	}
+	content, err := c.Body(p.Stored)
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	b, err := io.ReadAll(io.LimitReader(content, max+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > max || protocol.Sum(b) != d { // somebody has laid hands on the file
+		return nil, ErrNoContent
+	}
+	return b, nil
+}
+
 // answered makes a body that was read out of the record of another URL the answer of a
 // record that refers to it, which it closes.
 func (c *Content) answered(own *warc.Stored) error {

@@ -228,6 +228,10 @@ type Visit struct {
 	Digest, Parsed, Text       protocol.Digest
 	Soft404                    bool // it looks like what the site answers for what does not exist
 
+	// Delivered: the content came with what the source told, and nobody had asked.
+	// Shared: it came by one request for many pages. Neither is a request of the site's.
+	Delivered, Shared bool
+
 	Links   []Find // what it leads to; ignored for a duplicate (P17)
 	Target  *Find  // of a redirect
 	Exclude string // not asked for: the rule that forbids it

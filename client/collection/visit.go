@@ -108,7 +108,9 @@ func (u *update) account(w *work, v *Visit) error {
 	if err != nil {
 		return err
 	}
-	s.Requests++
+	if !v.Delivered && !v.Shared {
+		s.Requests++
+	}
 	s.Bytes += int64(len(v.Body))
 	if v.File != nil {
 		s.Bytes += v.Length

@@ -58,6 +58,20 @@ type Copy struct {
 	Poll                time.Duration
 	NoStream, NoChanges bool
 
+	// As is the form in which the site tells; empty chooses the cheapest that it
+	// offers for what is held. One that it does not offer ends Run. Filter, Token, BundleEvery,
+	// BundleCount and MaxArchive are those of a client.Source; what a filter
+	// holds back is not in the copy.
+	As          protocol.Form
+	Filter      protocol.Filter
+	Token       string
+	BundleEvery time.Duration
+	BundleCount int
+	MaxArchive  int64
+
+	// Bulk is as in a Crawler.
+	Bulk int
+
 	// Harvester asks, if not nil. What it leaves open is set as is said above.
 	Harvester *harvest.Harvester
 
@@ -90,7 +104,9 @@ func (c *Copy) Open() (*Crawler, error) {
 	h.Spill = col.NewBody
 	return &Crawler{Collection: col, Harvester: h, Seeder: &seed.Seeder{Agent: agent, Rules: anything()}, Log: c.Log,
 		Strategy: frontier.BreadthFirst{}, Policy: told{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll,
-		NoParse: true, NoSitemaps: true, NoFeeds: true, NoStreams: c.NoStream, NoChanges: c.NoChanges}, nil
+		NoParse: true, NoSitemaps: true, NoFeeds: true, NoStreams: c.NoStream, NoChanges: c.NoChanges,
+		As: c.As, Filter: c.Filter, Token: c.Token, BundleEvery: c.BundleEvery, BundleCount: c.BundleCount, MaxArchive: c.MaxArchive,
+		Temp: dir, Bulk: c.Bulk}, nil
 }
 
 // anything refuses nothing: what a copy has is for its site to say.

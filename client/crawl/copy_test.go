@@ -719,7 +719,8 @@ const copyEnv = "PARLEY_TEST_COPY"
 
 func TestMain(m *testing.M) {
 	if base := os.Getenv(copyEnv); base != "" {
-		from := crawl.Copy{Base: base, NoStream: true, Dir: "copy", State: "state"}
+		as := os.Getenv(copyEnv + "_AS")
+		from := crawl.Copy{Base: base, NoStream: as == "", As: protocol.Form(as), Dir: "copy", State: "state"}
 		c, err := from.Open()
 		if err == nil {
 			err = c.Run(context.Background())

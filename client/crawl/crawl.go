@@ -34,6 +34,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/poll"
 	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A Crawler is an engine. Set its fields, then Run it, once; they are not to be
@@ -84,6 +85,30 @@ type Crawler struct {
 	// names all pages, unless NoParse says otherwise.
 	NoParse, NoManifests, NoSitemaps, NoFeeds, NoStreams, NoChanges bool
 
+	// As is the form in which sites tell of themselves. Empty chooses for each the
+	// cheapest that it offers for what is held, see Choice. Where Only is set, a form
+	// that the site does not offer ends Run with an error; elsewhere such a site
+	// tells as protocol.AsMeta.
+	As protocol.Form
+
+	// Filter says what sites are asked to tell of. Token is sent to them as a bearer token.
+	Filter protocol.Filter
+	Token  string
+
+	// BundleEvery and BundleCount are those of client.Source, for protocol.AsBatch.
+	BundleEvery time.Duration
+	BundleCount int
+
+	// MaxArchive bounds the archive of a whole site, in bytes: zero means 1 GiB,
+	// and 16 GiB where As is protocol.AsSite. Temp is a directory where it
+	// stands meanwhile; empty means the system's.
+	MaxArchive int64
+	Temp       string
+
+	// Bulk is from how many pages on a site that has a door for batches is asked
+	// for them in one request. Zero means 20; negative never.
+	Bulk int
+
 	// How often sources are asked that do not tell by themselves.
 	RobotsEvery   time.Duration // zero means 24 hours (RFC 9309)
 	SitemapEvery  time.Duration // zero means 24 hours
@@ -130,6 +155,8 @@ type run struct {
 	log   *slog.Logger
 	began time.Time
 
+	asking context.Context // ends with ctx, or when there is enough: what is not asked for yet is given back
+
 	readers chan *reader  // those that are not reading: as many as there are cores
 	in      *inbox        // to be committed
 	hurry   chan struct{} // somebody waits for the commit
@@ -152,6 +179,7 @@ type run struct {
 	firsts       int                       // sites that are followed and have not told anything yet
 	busy         int                       // tasks given to the harvester and not committed, and other work that may find pages
 	batches      uint64
+	receptions   map[collection.Signal]*collection.Reception
 	readmits     map[frontier.SiteID]bool // sites whose forbidden pages are to be looked at again
 	readmitting  bool                     // somebody does
 	enough       string                   // why the crawl is to end; empty: it is not
@@ -174,12 +202,17 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r := &run{Crawler: c, log: c.Log, began: time.Now(),
 		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
 		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, out: map[frontier.PageID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}}
+		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, out: map[frontier.PageID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}, receptions: map[collection.Signal]*collection.Reception{}}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	if c.Seeder == nil {
 		c.Seeder = &seed.Seeder{}
+	}
+	if c.Harvester.Version == nil && c.Collection.Stores() {
+		c.Harvester.Version = func(url string, d protocol.Digest) ([]byte, error) {
+			return c.Collection.Version(url, d, mostDelivered)
+		}
 	}
 	if r.front, err = frontier.New(c.Strategy, c.Collection.Queue(), &c.Memory); err != nil {
 		return err
@@ -192,7 +225,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	defer cancel()
 	asking, stop := context.WithCancel(work)
 	defer stop()
-	r.ctx, r.cancel, r.stop = work, cancel, stop
+	r.ctx, r.asking, r.cancel, r.stop = work, asking, cancel, stop
 	for range cap(r.readers) {
 		r.readers <- &reader{gatherer: c.Gatherer}
 	}
@@ -217,8 +250,13 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		r.mu.Lock()
 		r.setPrice(r.startPrice())
 		r.mu.Unlock()
+	} else {
+		err = c.Collection.KeepPolicy()
 	}
-	if err = r.begin(); err == nil {
+	if err == nil {
+		err = r.begin()
+	}
+	if err == nil {
 		if r.Revisit != nil {
 			r.add(1) // so that nothing is visited again by a price that is no more than a guess
 			r.group.Go(func() { r.revisits(work) })

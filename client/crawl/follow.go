@@ -88,6 +88,7 @@ func (r *run) followed(src *source) collection.Source {
 	from := &client.Source{Base: s.URL, UserAgent: r.Harvester.Agent, Poll: orElse(r.ManifestEvery, manifestEvery),
 		NoStream: r.NoStreams, NoChanges: r.NoChanges, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
 	from.Every = func() time.Duration { return r.nextLook(st) }
+	r.listen(from, src)
 	cursor := s.Cursor
 	if r.Once {
 		asked := false
@@ -109,6 +110,7 @@ func (r *run) followed(src *source) collection.Source {
 		r.dirtySources[src] = struct{}{}
 	}
 	left, last := float64(stepBurst), time.Now()
+	var offer *client.OfferError
 	for step, err := range client.Follow(r.ctx, from, cursor) {
 		now := time.Now()
 		// A site that never stops talking is listened to at a bounded pace: its
@@ -122,6 +124,14 @@ func (r *run) followed(src *source) collection.Source {
 			s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now.Add(from.Poll)
 			return s
 		case r.ctx.Err() != nil:
+			return s
+		case errors.As(err, &offer):
+			if r.Only != "" {
+				r.fail(err)
+			}
+			r.log.Warn("site is not followed", "site", st.Origin, "err", err)
+			s.Polled, s.Fault, s.At = now, err.Error(), now.Add(orElse(r.SourceAgain, sourceAgain))
+			s.Fails++
 			return s
 		case err != nil:
 			r.judging.Lock()

@@ -6,9 +6,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // next is the Manager: it returns the next batch, and nil when there will
@@ -20,7 +22,13 @@ func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 			return nil, err
 		}
 		if len(batch.Sites) > 0 {
-			return batch, r.writeBatch(batch)
+			if err := r.writeBatch(batch); err != nil {
+				return nil, err
+			}
+			if r.bulks(batch, time.Now()); len(batch.Sites) > 0 {
+				return batch, nil
+			}
+			wake = time.Now().Add(longestIdle) // whoever asks for them wakes us
 		}
 		if wake.IsZero() {
 			return nil, nil
@@ -170,9 +178,9 @@ func (r *run) checkStop(now time.Time) {
 // stopped says why the crawl has had enough (V30), or nothing.
 func (r *run) stopped(now time.Time) string {
 	switch s := r.Stop; {
-	case s.Pages > 0 && r.count.Fetched.Load() >= int64(s.Pages):
+	case s.Pages > 0 && r.count.pages() >= int64(s.Pages):
 		return "enough pages"
-	case s.Bytes > 0 && r.count.Bytes.Load() >= s.Bytes:
+	case s.Bytes > 0 && r.count.Bytes.Load()+r.count.DeliveredBytes.Load() >= s.Bytes:
 		return "enough bytes"
 	case s.After > 0 && now.Sub(r.began) >= s.After-time.Millisecond:
 		return "enough time"
@@ -256,7 +264,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 		}
 		return st == nil || st.full || st.waits(now) || r.ahead(st, r.Harvester.Open(st.Origin)) > tooFarAhead
 	}
-	if left := r.Stop.Pages - int(r.count.Fetched.Load()) - r.busy; r.Stop.Pages > 0 {
+	if left := r.Stop.Pages - int(r.count.pages()) - r.busy; r.Stop.Pages > 0 {
 		if left <= 0 {
 			return 0, nil
 		}
@@ -409,6 +417,11 @@ func (r *run) ahead(st *site, tasks int) time.Duration {
 func (r *run) task(p *collection.Page) harvest.Task {
 	t := harvest.Task{Page: p.ID, URL: p.URL, Depth: p.Depth, Want: p.Debt, Signal: string(p.Signal)}
 	t.Claimed, _ = p.Claim()
+	if p.State == collection.Held && p.Ask == "" && r.Collection.Stores() && p.Stored.File != "" {
+		t.Held = p.Digest
+		st := r.siteOf(p.Site)
+		t.Dictionary = st != nil && p.Debt != p.Digest && (st.differs || st.offer != nil && client.Offers(st.offer.d, protocol.AsDelta))
+	}
 	if p.Ask != "" && r.Seeder.Forbids(p.Ask) == "" {
 		t.URL = p.Ask
 	}

@@ -67,8 +67,14 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	} else {
 		step.Changes = spelled(step.Changes)
 	}
+	known := r.awaits(st, &step)
 	done, err := r.Collection.Apply(source, step, by, o)
+	var brought []delivery
+	if err == nil {
+		brought, err = r.deliveries(&step)
+	}
 	if err != nil {
+		known()
 		return 0, err
 	}
 	r.count.Told.Add(int64(len(step.Changes)))
@@ -82,12 +88,22 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 		heard := st.believed()
 		heard.Signal.Numbered(len(step.Changes))
 		r.believes(st, heard)
+	} else if heard := st.believed(); by == collection.ByManifest && heard.Signal.Sure && !st.listens() && done.Owed > 0 { // numbers were missing: what they were for it names now
+		heard.Signal.Gap(done.Owed)
+		r.believes(st, heard)
 	}
 	r.counted(done.New)
 	r.front.Drop(done.Dropped)
+	brought = r.takeOut(brought)
 	r.front.Add(done.Queue)
+	done.Reception.Paid(len(brought))
+	r.received(st, source, by, &done.Reception)
 	r.mu.Unlock()
+	known()
 	r.rouse()
+	if err := r.deliver(brought); err != nil && r.ctx.Err() == nil {
+		return 0, err
+	}
 	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !r.Once {
 		err = r.hastenAll(done.Queue)
 	}
@@ -150,7 +166,7 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		r.count.Duplicates.Add(1)
 	}
 	r.seen(v, d, st.Belief)
-	if r.Revisit != nil && d.Before.Visits > 0 && v.Status != 0 &&
+	if r.Revisit != nil && d.Before.Visits > 0 && v.Status != 0 && !v.Delivered &&
 		(st.listens() || !r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief})) { // a manifest's claims are planned
 		r.spend(r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body)))))
 	}

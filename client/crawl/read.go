@@ -28,6 +28,13 @@ func (r *run) take(a *harvest.Answer) {
 	if a.Fault != "" {
 		r.log.Debug("no answer", "url", a.Task.URL, "fault", a.Fault, "err", a.Err)
 	}
+	if a.Header.Get("Use-As-Dictionary") != "" {
+		r.mu.Lock()
+		if st := r.sites[a.Site]; st != nil {
+			st.differs = true
+		}
+		r.mu.Unlock()
+	}
 	switch {
 	case a.Page == 0:
 		r.reading(func(rd *reader) { r.readSource(a, &rd.gatherer, &rd.page) })

@@ -3,6 +3,7 @@ package crawl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -36,7 +37,6 @@ const (
 	perPage    = 0.1
 	burstDays  = 1  // of the budget that are saved up: with less, the price swings
 	leastBurst = 20 // visits that the bucket holds, however small the budget
-	priorOf    = 20 // pages: what is believed of all pages weighs as much for those of a site
 )
 
 // A revisiting is the plan that a run goes by, and its budget. The run's lock guards it.
@@ -47,9 +47,8 @@ type revisiting struct {
 	bucket fresh.Bucket
 	filled time.Time // the bucket, last
 
-	longest time.Duration // between two visits
-	every   map[frontier.SiteID]time.Duration
-	fresh   float64 // share of the copies that are thought to be right, by importance, when it was made
+	every map[frontier.SiteID]time.Duration
+	fresh float64 // share of the copies that are thought to be right, by importance, when it was made
 }
 
 // budget is what may be spent in a day.
@@ -72,9 +71,14 @@ func (r *run) held() (n int) {
 	return n
 }
 
-// startPrice is the price of a crawler that has made no plan yet: at which a
-// page of which nothing is known would be visited as often as the budget has it for all.
+// startPrice is the price of a crawler that has made no plan yet: the last one of the crawler before it, if
+// that reckoned in the same way, or else that at which a page of which nothing is known
+// would be visited as often as the budget has it for all.
 func (r *run) startPrice() float64 {
+	kept, _ := r.Collection.KeptPolicy()
+	if p, ok := kept.(fresh.Priced); ok && p.Price > 0 && p.Objective == r.Revisit.Policy.Objective && p.Costs == r.Revisit.Policy.Costs {
+		return p.Price
+	}
 	each := r.Revisit.PerPage
 	if each <= 0 {
 		each = perPage
@@ -84,20 +88,10 @@ func (r *run) startPrice() float64 {
 	return importance * r.Revisit.Policy.At(&post, 1/each)
 }
 
-// longest is the longest time between two visits, which is kept at any price: longer than it is
-// set where it would take more than a tenth of the budget.
-func (r *run) longest(budget float64) time.Duration {
-	const tenth, most = 10, 100 * 365
-	days := tenth * float64(r.held()) * r.Revisit.Policy.Costs.Visit(0) / budget
-	return max(orElse(r.Revisit.Policy.Longest, maxPeriod), time.Duration(min(days, most)*float64(24*time.Hour)))
-}
-
-const maxPeriod = 90 * 24 * time.Hour
-
 // setPrice has all decisions go by a price from now on. The run's lock is held.
 func (r *run) setPrice(price float64) {
 	p := r.Revisit.Policy
-	p.Price, p.Longest = price, max(p.Longest, r.revisiting.longest)
+	p.Price, p.Longest = price, max(p.Longest, r.revisiting.plan.Longest)
 	r.price = price
 	r.Collection.SetPolicy(p)
 }
@@ -155,16 +149,14 @@ func (r *run) spend(cost float64) { r.revisiting.bucket.Spend(cost) }
 // for. The others are taken for the sum of their pages.
 const mostDemands = 500
 
-// replan finds the price at which the budget is spent, with one look at each page,
-// and then plans those anew that have become worth a visit sooner. Those that have not are planned when
-// their turn comes.
+// replan makes a plan, with one look at each page, and then plans those anew that
+// have become worth a visit sooner. Those that have not are planned when their turn comes.
 func (r *run) replan(ctx context.Context) error {
 	began := time.Now()
 	budget := r.budget()
-	planner := &fresh.Planner{Objective: r.Revisit.Policy.Objective, Costs: r.Revisit.Policy.Costs, Budget: budget,
-		Shortest: r.Revisit.Policy.Shortest, Longest: r.longest(budget)}
-	sites := r.demands(planner)
-	var right, sum, told float64
+	pass := &fresh.Planning{Priced: r.Revisit.Policy, Budget: budget, Pages: r.held()}
+	sites := r.demands(pass)
+	var right, sum float64
 	for p, err := range r.Collection.Pages(ctx) {
 		if err != nil {
 			return err
@@ -172,33 +164,18 @@ func (r *run) replan(ctx context.Context) error {
 		if p.State != collection.Held {
 			continue
 		}
-		of := sites.of(r, p.Site)
+		of := sites.of(r, pass, p.Site)
 		b := r.Collection.Believed(&p, &of.site)
-		switch {
-		case of.demand != nil:
-			of.demand.Add(&b)
-		case r.Revisit.Policy.Eager && b.Site != nil && b.Site.Tells: // what it tells is for free, and little else is due
-			told += b.Importance
-		default:
-			planner.Add(&b)
-		}
-		of.pool.Add(&b)
+		of.Add(&b)
 		of.importance += b.Importance
 		of.pages++
 		right += b.Importance * b.Fresh(began)
 		sum += b.Importance
 	}
-	for _, of := range sites {
-		if of.demand != nil {
-			of.curve = of.demand.Close()
-		}
-	}
-	plan := planner.Plan()
-	all := sites.prior()
+	plan := pass.Plan()
 
 	r.mu.Lock()
 	v := &r.revisiting
-	v.longest = planner.Longest
 	v.every = map[frontier.SiteID]time.Duration{}
 	for id, of := range sites {
 		st := r.siteOf(id)
@@ -206,11 +183,11 @@ func (r *run) replan(ctx context.Context) error {
 			continue
 		}
 		b := st.believed()
-		b.Extra = of.curve.Extra(plan.Price)
-		if prior := of.pool.Prior(all, priorOf); !alike(&prior, &b.Prior) {
+		b.Extra = of.Extra()
+		if prior := of.Prior(); !alike(&prior, &b.Prior) {
 			b.Prior = prior
 		}
-		if every := of.curve.Every(plan.Price); of.listens {
+		if every := of.Every(); of.listens {
 			if st.deaf = math.IsInf(every, 1); !st.deaf {
 				v.every[id] = time.Duration(every * float64(24*time.Hour))
 			}
@@ -227,8 +204,6 @@ func (r *run) replan(ctx context.Context) error {
 	v.plan, v.at, v.fresh = plan, began, 1
 	if sum > 0 {
 		v.fresh = right / sum
-		v.plan.Freshness = (told + plan.Freshness*(sum-told)) / sum
-		v.plan.Age *= (sum - told) / sum
 	}
 	r.trim(time.Now())
 	r.mu.Unlock()
@@ -236,17 +211,16 @@ func (r *run) replan(ctx context.Context) error {
 	r.mu.Lock()
 	v.took = time.Since(began)
 	r.mu.Unlock()
+	err = errors.Join(err, r.Collection.KeepPolicy())
 	r.log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
 	return err
 }
 
 // A demander is what a plan gathers of one site.
 type demander struct {
+	*fresh.SitePlanning
 	site       collection.Site
 	listens    bool
-	demand     *fresh.SiteDemand // nil: it is the sum of its pages
-	curve      fresh.SiteCurve
-	pool       fresh.Pool
 	importance float64
 	pages      int
 }
@@ -254,18 +228,25 @@ type demander struct {
 type demanders map[frontier.SiteID]*demander
 
 // demands begins with the sites that are looked at one by one.
-func (r *run) demands(planner *fresh.Planner) demanders {
+func (r *run) demands(pass *fresh.Planning) demanders {
 	type special struct {
 		site  collection.Site
 		terms fresh.SiteTerms
 	}
 	var list []special
+	var manifests fresh.Manifests
 	r.mu.Lock()
+	for _, st := range r.sites {
+		if st.listens() && st.Belief != nil {
+			manifests.Add(&st.Belief.Signal)
+		}
+	}
 	for id, st := range r.sites {
 		site, _ := r.Collection.SiteByID(id)
 		terms := fresh.SiteTerms{Most: r.takes(st), Manifest: st.listens()}
-		if terms.Manifest && st.Belief != nil {
-			terms.Precision = st.Belief.Signal.Precision()
+		if terms.Manifest {
+			heard := st.believed() // all of its changes: a page that it names as it was is taken for what it was
+			terms.Precision = manifests.Precision(&heard.Signal)
 		}
 		if terms.Manifest || terms.Most > 0 && float64(site.Held) > terms.Most/2 {
 			list = append(list, special{site, terms})
@@ -275,7 +256,7 @@ func (r *run) demands(planner *fresh.Planner) demanders {
 	slices.SortFunc(list, func(a, b special) int { return cmp.Compare(b.site.Held, a.site.Held) })
 	all := demanders{}
 	for _, s := range list[:min(len(list), mostDemands)] {
-		all[s.site.ID] = &demander{site: s.site, listens: s.terms.Manifest, demand: planner.Site(s.terms)}
+		all[s.site.ID] = &demander{SitePlanning: pass.Site(s.terms), site: s.site, listens: s.terms.Manifest}
 	}
 	return all
 }
@@ -307,21 +288,12 @@ func (st *site) listens() bool {
 	return src != nil && src.Door == string(client.Manifest)
 }
 
-// prior is what is believed of a page of which not even the site is known.
-func (d demanders) prior() fresh.Prior {
-	var all fresh.Pool
-	for _, of := range d {
-		all.Merge(&of.pool)
-	}
-	return all.Prior(fresh.Prior{}, priorOf)
-}
-
 // of returns what is gathered of a site.
-func (d demanders) of(r *run, id frontier.SiteID) *demander {
+func (d demanders) of(r *run, pass *fresh.Planning, id frontier.SiteID) *demander {
 	of := d[id]
 	if of == nil {
 		site, _ := r.Collection.SiteByID(id)
-		of = &demander{site: site}
+		of = &demander{SitePlanning: pass.Site(fresh.SiteTerms{}), site: site}
 		d[id] = of
 	}
 	return of

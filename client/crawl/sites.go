@@ -15,26 +15,31 @@ import (
 // A site is what the engine keeps at hand of one origin. The run's lock guards it.
 type site struct {
 	collection.Site
-	sources  map[string]*source // by URL
-	named    map[string]bool    // sources that were named and are not stored yet
-	robots   *source
-	trust    trust.Record                    // guarded by run.judging, as is underWay
-	underWay map[collection.Signal]int       // pages that are asked for because of what was told, and not judged
-	full     bool                            // a voice waits for its claims to be judged, see believe
-	muted    map[collection.Signal]time.Time // when voices fell mute in this run
-	deaf     bool                            // its manifest is not worth looking at for what has changed
-	weight   float64                         // mean importance of its pages; 0: not known yet
-	looked   time.Time                       // when its manifest was last looked at, and
-	before   time.Time                       // the time before
-	dates    []protocol.Date                 // of the manifest that is being read, see census; guarded by run.judging
-	tells    *source                         // by which it tells of its changes by itself now; nil: by none
-	soft     softProbe
-	dirty    bool   // Trust, Shape, Delay or Quiet are other than stored
-	silences int    // in a row, see leave
-	asking   int    // sources of it that are asked and not taken in
-	many     bool   // there are more of them, and pages have their turn between
-	silent   string // why nothing of it may be asked for at present, robots.txt apart
-	first    bool   // its manifest is being read for the first time: pages wait for that
+	sources    map[string]*source // by URL
+	named      map[string]bool    // sources that were named and are not stored yet
+	robots     *source
+	trust      trust.Record                    // guarded by run.judging, as is underWay
+	underWay   map[collection.Signal]int       // pages that are asked for because of what was told, and not judged
+	full       bool                            // a voice waits for its claims to be judged, see believe
+	muted      map[collection.Signal]time.Time // when voices fell mute in this run
+	deaf       bool                            // its manifest is not worth looking at for what has changed
+	weight     float64                         // mean importance of its pages; 0: not known yet
+	looked     time.Time                       // when its manifest was last looked at, and
+	before     time.Time                       // the time before
+	dates      []protocol.Date                 // of the manifest that is being read, see census; guarded by run.judging
+	tells      *source                         // by which it tells of its changes by itself now; nil: by none
+	soft       softProbe
+	dirty      bool      // Trust, Shape, Delay or Quiet are other than stored
+	silences   int       // in a row, see leave
+	asking     int       // sources of it that are asked and not taken in
+	many       bool      // there are more of them, and pages have their turn between
+	silent     string    // why nothing of it may be asked for at present, robots.txt apart
+	offer      *offer    // what it offers, nil: not known
+	differs    bool      // it makes differences of its pages for whoever has them (RFC 9842)
+	bulking    bool      // it is being asked for many pages at once
+	bulkFrom   time.Time // it is not to be asked so before
+	delivering int       // steps with pages that are being taken in
+	first      bool      // its manifest is being read for the first time: pages wait for that
 }
 
 // A source is one that the engine asks when it is due.
@@ -44,6 +49,9 @@ type source struct {
 	index int  // in the heap, -1 if not there
 	busy  bool // asked, or followed
 	heard bool // followed, and not to be waited for
+
+	told   collection.Reception // since the run began
+	choice Choice               // by which door and in which form it tells, if it is followed
 }
 
 // A sourceHeap orders sources by when they are due.
@@ -229,7 +237,7 @@ func (st *site) untold(now time.Time) time.Duration {
 // waits reports whether the pages of a site are to wait: its robots.txt is not
 // known yet, or its sources are being asked (App. W), or it wants to be left alone.
 func (st *site) waits(now time.Time) bool {
-	return !st.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.first || now.Before(st.Quiet)
+	return st.delivering > 0 || st.bulking || !st.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.first || now.Before(st.Quiet)
 }
 
 // siteOf returns the site of an ID, which a commit may just have made.

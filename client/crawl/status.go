@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/harvest"
 )
 
@@ -12,7 +13,21 @@ import (
 type counters struct {
 	Fetched, Unchanged, Missing, Refused, Faults                  atomic.Int64
 	Bytes, Wire, Told, Ignored, Changed, Duplicates, New, Batches atomic.Int64
+	Delivered, DeliveredBytes                                     atomic.Int64
 }
+
+// delivered counts a page that came without a request of its own.
+func (c *counters) delivered(a *harvest.Answer) {
+	if a.Status == http.StatusNotModified {
+		c.Unchanged.Add(1)
+		return
+	}
+	c.Delivered.Add(1)
+	c.DeliveredBytes.Add(int64(len(a.Body)))
+}
+
+// pages are those that came, however they did.
+func (c *counters) pages() int64 { return c.Fetched.Load() + c.Delivered.Load() }
 
 // asked counts an answer.
 func (c *counters) asked(a *harvest.Answer) {
@@ -49,19 +64,24 @@ type Status struct {
 	Followed int   `json:"followed"`  // sites that tell of themselves
 	Batches  int64 `json:"batches"`
 
-	Requests   int64 `json:"requests"`
-	Fetched    int64 `json:"fetched"`   // pages with a body
-	Unchanged  int64 `json:"unchanged"` // 304
-	Missing    int64 `json:"missing"`   // 404, 410
-	Refused    int64 `json:"refused"`   // other answers without a page
-	Faults     int64 `json:"faults"`    // no answer, or not a whole one
-	Changed    int64 `json:"changed"`   // pages that were new or other than before
-	Duplicates int64 `json:"duplicates"`
-	New        int64 `json:"new"`     // URLs that were not known
-	Told       int64 `json:"told"`    // changes that sources told
-	Ignored    int64 `json:"ignored"` // of those, how many were not believed
-	Bytes      int64 `json:"bytes"`   // of pages, decoded
-	Wire       int64 `json:"wire"`    // of all bodies, as they came
+	Requests       int64 `json:"requests"`
+	Fetched        int64 `json:"fetched"`   // pages with a body
+	Unchanged      int64 `json:"unchanged"` // 304
+	Missing        int64 `json:"missing"`   // 404, 410
+	Refused        int64 `json:"refused"`   // other answers without a page
+	Faults         int64 `json:"faults"`    // no answer, or not a whole one
+	Changed        int64 `json:"changed"`   // pages that were new or other than before
+	Duplicates     int64 `json:"duplicates"`
+	New            int64 `json:"new"`             // URLs that were not known
+	Told           int64 `json:"told"`            // changes that sources told
+	Ignored        int64 `json:"ignored"`         // of those, how many were not believed
+	Delivered      int64 `json:"delivered"`       // pages that came without a request of their own
+	DeliveredBytes int64 `json:"delivered_bytes"` // of those, decoded
+
+	// Received says what became of what was told, by how (C30).
+	Received map[collection.Signal]collection.Reception `json:"received"`
+	Bytes    int64                                      `json:"bytes"` // of pages, decoded
+	Wire     int64                                      `json:"wire"`  // of all bodies, as they came
 
 	Revisits *Revisits `json:"revisits,omitempty"` // nil where no price is paid, or none is known yet
 	Truth    []Decile  `json:"truth,omitempty"`
@@ -95,11 +115,16 @@ func (c *Crawler) Status() Status {
 		Requests: asked.Requests, Fetched: n.Fetched.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
 		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Told: n.Told.Load(), Ignored: n.Ignored.Load(),
 		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(),
+		Delivered: n.Delivered.Load(), DeliveredBytes: n.DeliveredBytes.Load(),
 		InFlight: asked.Sites}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.Ends, s.Sites, s.Queue, s.Busy = r.enough, len(r.sites), r.front.Len(), r.busy
 	s.Followed = len(r.telling)
+	s.Received = make(map[collection.Signal]collection.Reception, len(r.receptions))
+	for by, n := range r.receptions {
+		s.Received[by] = *n
+	}
 	if v := &r.revisiting; !v.at.IsZero() {
 		s.Revisits = &Revisits{Planned: v.at, Took: v.took.Seconds(), Price: r.price, Budget: v.bucket.Rate, Spend: v.plan.Spend,
 			Requests: v.plan.Requests, Fresh: v.fresh, Freshness: v.plan.Freshness, Age: v.plan.Age}

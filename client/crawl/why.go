@@ -2,6 +2,8 @@ package crawl
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -102,7 +104,7 @@ func beliefs(p *collection.Page, site *collection.Site, col *collection.Collecti
 	say("thought to change every %s; with a probability of 0.8 between %s and %s", period(post.Mean()), period(high), period(low))
 	say("as it was with a probability of %.2f", b.Fresh(now))
 	if priced.Price == 0 {
-		say("a visit now gains %.3g for each unit of its cost; only a running crawler knows the price of one", profit)
+		say("a visit now gains %.3g for each unit of its cost; no crawler has found the price of one yet", profit)
 		return list
 	}
 	say("a visit now gains %.3g for each unit of its cost, at a price of %.3g", profit, priced.Price)
@@ -190,6 +192,17 @@ func (c *Crawler) Why(url string) (Why, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if st := r.origins[protocol.Origin(w.URL)]; st != nil {
+		for _, u := range slices.Sorted(maps.Keys(st.sources)) {
+			src := st.sources[u]
+			if c := src.choice; c.As != "" {
+				c.Door = src.Door
+				w.Signals = append(w.Signals, fmt.Sprintf("listened to by %s", c))
+			}
+			if n := src.told; n.Received > 0 {
+				w.Signals = append(w.Signals, fmt.Sprintf("%s %s has told %d changes since the crawler runs: %d taken in at once, %d to be asked for, %d ignored",
+					src.Kind, u, n.Received, n.Processed, n.Enqueued, n.Ignored))
+			}
+		}
 		if now := time.Now(); now.Before(st.Quiet) {
 			w.Rules = append(w.Rules, "its site is left alone until "+day(st.Quiet))
 		}

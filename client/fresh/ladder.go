@@ -19,6 +19,10 @@ type ladder struct {
 	unseen         rungs // what Harmonic costs
 }
 
+// aYear is how old a copy counts at most: of one that is never fetched again its age would say how long it was
+// simulated, or how long a page may be left alone.
+const aYear = 365
+
 const (
 	rungStep = logStep / 2
 	maxRungs = 108
@@ -89,13 +93,15 @@ type bid struct {
 	belief       []float64 // within its support
 	first, last  int
 	importance   float64
+	whole        float64 // sum of belief
 	header, body float64
-	loss         bool // it is asked what it costs not to visit it
+	pages        float64 // that it stands for: what each visit of it takes
+	loss         bool    // it is asked what it costs not to visit it
 }
 
 func newBid(p *Posterior, importance, header, body float64) bid {
 	first, last := p.support()
-	return bid{belief: p[first:last], first: first, last: last, importance: importance, header: header, body: body}
+	return bid{belief: p[first:last], first: first, last: last, importance: importance, whole: 1, header: header, body: body, pages: 1}
 }
 
 // rung is the price at which a page is visited at a rung, and what that comes to.
@@ -122,9 +128,9 @@ func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
 		cost += b.body * changed
 		spend += b.body * bodies
 	}
-	a = amount{spend: spend / age, requests: visits / age, stale: b.importance * stale, age: b.importance * mean * age}
+	a = amount{spend: spend / age, requests: b.pages * visits / age, stale: b.importance * stale, age: b.importance * min(mean*age, aYear*b.whole)}
 	if b.loss {
-		a.loss = l.objective.Fresh*a.stale + l.objective.Age*a.age
+		a.loss = l.objective.Fresh*a.stale + l.objective.Age*b.importance*mean*age
 		if l.objective.Harmonic > 0 {
 			a.loss += l.objective.Harmonic * b.importance * sum(b.belief, l.unseen.at(n, b.first, b.last))
 		}
@@ -170,6 +176,14 @@ func (l *ladder) down(b *bid, floor float64, d *demand, at float64, a amount, le
 		at, a = below, next
 	}
 }
+
+// ones is for a sum without weights.
+var ones = func() (f [Points]float64) {
+	for k := range f {
+		f[k] = 1
+	}
+	return f
+}()
 
 // sum is the mean over a belief, and sums two of them at once: independent chains of additions.
 func sum(p, f []float64) float64 {

@@ -30,9 +30,6 @@ type Planner struct {
 	// Backlog is within how many days pages are visited that never were. 0 means 30.
 	Backlog float64
 
-	// Pool gathers what is believed of all pages, if it is not nil.
-	Pool *Pool
-
 	all           *demand
 	spare         []*demand
 	terms         *terms // nil: nothing was added yet
@@ -53,10 +50,11 @@ type Plan struct {
 	// price. If it is most of the budget, Longest is too short for so many pages.
 	Fallback float64
 
-	Freshness float64 // expected share of copies that are right, weighed by importance: 0..1
-	Age       float64 // expected days for which a copy has been outdated, weighed likewise; 0 for one that is right
-	Pages     int     // that were added
-	Unseen    int     // those of them that were never visited; they are not in Freshness and Age
+	Freshness float64       // expected share of copies that are right, weighed by importance: 0..1
+	Age       float64       // expected days for which a copy has been outdated, weighed likewise; 0 for one that is right, and no page counts for more than a year
+	Longest   time.Duration // between two visits, at which they are made at any price: as in [Priced]
+	Pages     int           // that were added
+	Unseen    int           // those of them that were never visited; they are not in Freshness and Age
 }
 
 // terms are the settings of a Planner as they count.
@@ -92,13 +90,15 @@ func (p *Planner) start() *terms {
 
 // Add adds a page. It keeps nothing of it.
 func (p *Planner) Add(page *Page) {
+	post := page.Posterior()
+	p.addBelieved(page, &post)
+}
+
+// addBelieved adds a page of which post is believed.
+func (p *Planner) addBelieved(page *Page, post *Posterior) {
 	t := p.start()
 	p.count(page)
-	post := page.Posterior()
-	if p.Pool != nil {
-		p.Pool.add(page, &post)
-	}
-	t.add(page, &post, p.floor, p.all, false)
+	t.add(page, post, p.floor, p.all, false)
 }
 
 func (p *Planner) count(page *Page) {
@@ -154,7 +154,7 @@ func (p *Planner) Plan() Plan {
 		at = p.all.limit(p.Budget, spendOf)
 	}
 	a := p.all.above(at)
-	plan := Plan{Spend: a.spend, Requests: a.requests, Fallback: p.all.base.spend, Pages: p.pages, Unseen: p.unseen, Freshness: 1}
+	plan := Plan{Spend: a.spend, Requests: a.requests, Fallback: p.all.base.spend, Pages: p.pages, Unseen: p.unseen, Freshness: 1, Longest: duration(p.terms.longest)}
 	switch low := p.all.lowest(); {
 	case !(p.Budget > 0) || p.pages == 0:
 	case max(at, low) == 0: // nothing is worth anything

@@ -48,7 +48,7 @@ func outcome(o fresh.Objective, c fresh.Costs, pages []*fresh.Page, price, longe
 		spend += (header + c.Body*(1-post.Fresh(every))) / every
 		sum += p.Importance
 		stale += p.Importance * (1 - post.MeanFresh(every))
-		age += p.Importance * post.MeanAge(every)
+		age += p.Importance * min(post.MeanAge(every), 365) // as a plan counts it
 	}
 	return spend, stale / sum, age / sum
 }
@@ -288,7 +288,7 @@ func TestMoreBuysMore(t *testing.T) {
 			}
 		}
 	}
-	if empty := new(fresh.Planner).Plan(); empty != (fresh.Plan{Freshness: 1}) {
+	if empty := new(fresh.Planner).Plan(); empty != (fresh.Plan{Freshness: 1, Longest: 90 * 24 * time.Hour}) {
 		t.Errorf("no pages: %+v", empty)
 	}
 }
@@ -342,12 +342,17 @@ func TestPlanOfAnything(t *testing.T) {
 	}
 	number := func(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
 	for range 300 {
-		pl := fresh.Planner{Objective: fresh.Objective{Fresh: any(), Harmonic: any(), Age: any()},
-			Costs:  fresh.Costs{Header: any(), Body: any(), Manifest: any(), Entry: any()},
-			Budget: any(), Backlog: any(), Shortest: time.Duration(rng.Int64() >> rng.IntN(64)), Longest: time.Duration(rng.Int64()>>rng.IntN(64) - 5), Pool: new(fresh.Pool)}
+		policy := fresh.Priced{Objective: fresh.Objective{Fresh: any(), Harmonic: any(), Age: any()},
+			Costs:    fresh.Costs{Header: any(), Body: any(), Manifest: any(), Entry: any()},
+			Shortest: time.Duration(rng.Int64() >> rng.IntN(64)), Longest: time.Duration(rng.Int64()>>rng.IntN(64) - 5), Eager: rng.IntN(2) == 0}
+		pl := fresh.Planner{Objective: policy.Objective, Costs: policy.Costs, Shortest: policy.Shortest, Longest: policy.Longest, Budget: any(), Backlog: any()}
+		pass := fresh.Planning{Priced: policy, Budget: any(), Pages: rng.Int() - rng.Int()}
+		var sites []*fresh.SitePlanning
 		var curves []fresh.SiteCurve
 		for range 3 {
-			site := pl.Site(fresh.SiteTerms{Most: any(), Manifest: rng.IntN(2) == 0, Precision: any(), Recall: any()})
+			terms := fresh.SiteTerms{Most: any(), Manifest: rng.IntN(2) == 0, Precision: any(), Recall: any()}
+			site := pl.Site(terms)
+			sites = append(sites, pass.Site(terms))
 			for range rng.IntN(6) {
 				p := &fresh.Page{History: randomHistory(rng), Importance: any(), Length: rng.Int64() - rng.Int64()}
 				p.Belief = hostileBelief(rng)
@@ -362,17 +367,19 @@ func TestPlanOfAnything(t *testing.T) {
 				} else {
 					site.Add(p)
 				}
+				sites[len(sites)-1].Add(p)
 			}
 			curves = append(curves, site.Close())
 		}
-		plan := pl.Plan()
-		for _, x := range []float64{plan.Price, plan.Spend, plan.Requests, plan.Fallback, plan.Age} {
-			if !number(x) {
-				t.Fatalf("%+v: %+v", pl, plan)
+		for _, plan := range []fresh.Plan{pl.Plan(), pass.Plan()} {
+			for _, x := range []float64{plan.Price, plan.Spend, plan.Requests, plan.Fallback, plan.Age} {
+				if !number(x) {
+					t.Fatalf("%+v: %+v", policy, plan)
+				}
 			}
-		}
-		if !(plan.Freshness >= 0 && plan.Freshness <= 1) {
-			t.Fatalf("%+v: %+v", pl, plan)
+			if !(plan.Freshness >= 0 && plan.Freshness <= 1) || plan.Age > 366 {
+				t.Fatalf("%+v: %+v", policy, plan)
+			}
 		}
 		for _, c := range curves {
 			price := any()
@@ -380,13 +387,18 @@ func TestPlanOfAnything(t *testing.T) {
 				t.Fatalf("price %v: %v more, every %v", price, extra, every)
 			}
 		}
-		prior := pl.Pool.Prior(fresh.Prior{}, any())
-		p, sum := prior.Under(&fresh.Belief{}), 0.
-		for _, share := range p {
-			sum += share
-		}
-		if !about(sum, 1, 1e-6) {
-			t.Fatalf("a prior of %v", sum)
+		for _, s := range sites {
+			if extra, every := s.Extra(), s.Every(); !number(extra) || !(every > 0) {
+				t.Fatalf("%v more, every %v", extra, every)
+			}
+			prior := s.Prior()
+			p, sum := prior.Under(&fresh.Belief{}), 0.
+			for _, share := range p {
+				sum += share
+			}
+			if !about(sum, 1, 1e-6) {
+				t.Fatalf("a prior of %v", sum)
+			}
 		}
 	}
 }

@@ -121,8 +121,11 @@ func (pr Priced) Owes(p *Page) bool {
 	if p.Site != nil {
 		s = p.Site.Signal
 	}
-	return s.Precision() > 0.5
+	return s.Precision() > obliging
 }
+
+// obliging is in what share of the cases a site has to be right that an Eager crawler asks at any price.
+const obliging = 0.5
 
 func (pr Priced) shortest() time.Duration {
 	if pr.Shortest == 0 {

@@ -71,23 +71,24 @@ func (p *Planner) give(d *demand) {
 
 // Add adds a page. It keeps nothing of it. What is added after Close does not count.
 func (s *SiteDemand) Add(page *Page) {
+	post := page.Posterior()
+	s.add(page, &post)
+}
+
+func (s *SiteDemand) add(page *Page, post *Posterior) {
 	p := s.planner
 	if s.polls == nil {
 		return
 	}
 	p.count(page)
 	s.pages++
-	post := page.Posterior()
-	if p.Pool != nil {
-		p.Pool.add(page, &post)
-	}
 	if page.Visits <= 0 {
-		p.terms.add(page, &post, p.floor, s.unseen, false)
+		p.terms.add(page, post, p.floor, s.unseen, false)
 		return
 	}
-	p.terms.add(page, &post, p.floor, s.polls, s.terms.Manifest)
+	p.terms.add(page, post, p.floor, s.polls, s.terms.Manifest)
 	if s.terms.Manifest && page.Importance > 0 {
-		s.list(page, &post)
+		s.list(page, post)
 	}
 }
 
@@ -125,7 +126,7 @@ func (s *SiteDemand) Close() SiteCurve {
 	if s.polls == nil {
 		return SiteCurve{}
 	}
-	c := SiteCurve{longest: p.terms.longest}
+	c := SiteCurve{longest: p.terms.longest, shortest: p.terms.shortest}
 	if len(s.classes) > 0 {
 		s.choose(&c)
 	}
@@ -223,17 +224,49 @@ func (s *SiteDemand) manifest(d *demand, c *SiteCurve) {
 		below := min(place(price), at)
 		if n == 0 {
 			at = below
+		} else if n == len(t.polls.age)-1 { // not all of the way
+			below = at - (at-below)*t.polls.lastPlace
+			next = a.plus(t.polls.last, next.less(a))
 		}
 		d.rise(at, below, next.less(a))
 		c.places = append(c.places, float32(below))
 		at, a = below, next
+	}
+	s.untold(d)
+}
+
+// untold adds what is asked for by the changes that the manifest leaves out. A copy that lacks one is outdated until the
+// page changes again and that is told, which is for as large a share of the time as of the changes: as if so much of its
+// importance were that of a page that nobody tells of.
+func (s *SiteDemand) untold(d *demand) {
+	t := s.planner.terms
+	if s.terms.Recall >= 1 {
+		return
+	}
+	for _, k := range s.classes {
+		var importance, fetch, pages float64
+		for i, n := range k.count {
+			importance += k.importance[i]
+			fetch += k.fetch[i]
+			pages += n
+		}
+		if !(importance > 0) {
+			continue
+		}
+		belief := k.importance
+		for i := range belief {
+			belief[i] /= importance
+		}
+		b := newBid(&belief, importance*(1-s.terms.Recall), t.costs.Header*pages, max(0, fetch-t.costs.Header*pages))
+		b.pages, b.loss = pages, true
+		t.polls.climb(&b, s.planner.floor, d)
 	}
 }
 
 func (s *SiteDemand) claim(k *class, n int) claim {
 	l, told := s.planner.terms.polls, s.terms.Recall
 	right := told / s.terms.Precision
-	b := bid{belief: k.importance[:], last: Points, importance: told, header: 1, loss: true}
+	b := bid{belief: k.importance[:], last: Points, importance: told, whole: sum(k.importance[:], ones[:]), header: 1, pages: 1, loss: true}
 	gain, a := l.rung(n, &b)
 	bodies := l.bodies.at(n, 0, Points)
 	a.spend = right * sum(k.fetch[:], bodies) / l.age[n]
@@ -256,11 +289,12 @@ func (d *demand) cut(at float64) {
 // A SiteCurve is what follows from a price for one site. The zero value is that of a site
 // with nothing special.
 type SiteCurve struct {
-	longest float64
-	places  []float32             // of the prices at which the manifest is polled at each rung
-	chosen  [prices/64 + 1]uint64 // bins of prices in which it is polled at all
-	least   float64               // place of the price below which nothing more is bought
-	capped  float64               // place of the price at which the site takes no more; 0: it has no such price
+	longest  float64
+	shortest float64
+	places   []float32             // of the prices at which the manifest is polled at each rung
+	chosen   [prices/64 + 1]uint64 // bins of prices in which it is polled at all
+	least    float64               // place of the price below which nothing more is bought
+	capped   float64               // place of the price at which the site takes no more; 0: it has no such price
 }
 
 // Extra is what a request to the site costs above a price, so that it is asked no more
@@ -287,10 +321,10 @@ func (c *SiteCurve) Every(price float64) float64 {
 			if n > 0 && above > p {
 				rung -= (at - p) / (above - p)
 			}
-			return c.longest * math.Exp(-rungStep*rung)
+			return max(c.longest*math.Exp(-rungStep*rung), c.shortest)
 		} else {
 			above = p
 		}
 	}
-	return c.longest * math.Exp(-rungStep*float64(len(c.places)-1))
+	return max(c.longest*math.Exp(-rungStep*float64(len(c.places)-1)), c.shortest)
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -524,4 +525,22 @@ func FuzzProbe(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// What a site offers beside what changed is told to people.
+func TestForms(t *testing.T) {
+	site := sitetest.NewWhole(t, map[string]string{"index.html": "home"})
+	r, err := (&probe.Prober{Agent: "TestBot/1.0", Wait: -1}).Probe(t.Context(), site.Base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.Manifest
+	if m == nil || len(m.Forms) != 5 || !slices.Contains(m.Filters, "where") || m.Batch != site.Base+"parley/batch" || m.Archive != site.Base+"parley/site.wacz" {
+		t.Errorf("%+v", m)
+	}
+	var b strings.Builder
+	r.WriteText(&b)
+	if !strings.Contains(b.String(), "told as meta, delta, page, batch, site\n") {
+		t.Errorf("%s", b.String())
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A Report is what a probe found. Durations are in nanoseconds in JSON, and
@@ -129,6 +130,12 @@ type Manifest struct {
 	ChangesOpen bool   `json:"changes_open,omitempty"` // it answers as it should
 	Stream      string `json:"stream,omitempty"`
 	StreamOpen  bool   `json:"stream_open,omitempty"`
+
+	// What the site says that it offers beside what changed.
+	Forms   []protocol.Form `json:"forms,omitempty"`
+	Filters []string        `json:"filters,omitempty"`
+	Batch   string          `json:"batch,omitempty"` // where many pages are to be had at once
+	Archive string          `json:"archive,omitempty"`
 }
 
 // A Feed is RSS, Atom or JSON Feed.
@@ -261,6 +268,22 @@ func (r *Report) sources(line func(name, format string, args ...any)) {
 			line("", "%s", m.Fault)
 		}
 		line("push", "stream: %s; changes: %s", open(m.Stream, m.StreamOpen), open(m.Changes, m.ChangesOpen))
+		if len(m.Forms) > 0 {
+			var forms []string
+			for _, as := range m.Forms {
+				forms = append(forms, string(as))
+			}
+			line("", "told as %s", strings.Join(forms, ", "))
+		}
+		if len(m.Filters) > 0 {
+			line("", "filtered by %s", strings.Join(m.Filters, ", "))
+		}
+		if m.Batch != "" {
+			line("", "many pages at once at %s", m.Batch)
+		}
+		if m.Archive != "" {
+			line("", "all of the site at %s", m.Archive)
+		}
 	}
 	for _, h := range r.Hubs {
 		line("push", "WebSub hub %s", h)

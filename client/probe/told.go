@@ -32,7 +32,7 @@ func (a *asker) manifest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var said struct{ Manifest string }
+	var said protocol.Discovery
 	var places []string
 	if known != nil && known.ok() && json.Unmarshal(known.body, &said) == nil && said.Manifest != "" {
 		places = append(places, said.Manifest)
@@ -64,9 +64,33 @@ func (a *asker) manifest(ctx context.Context) error {
 		if err := a.conditional(ctx, r, &m.NotModified, protocol.ManifestType); err != nil {
 			return err
 		}
+		if u == said.Manifest {
+			m.offers(&said, origin)
+		}
 		return a.doors(ctx, m, head)
 	}
 	return nil
+}
+
+// offers takes in what a site says that it offers. What is at another host is not its own.
+func (m *Manifest) offers(d *protocol.Discovery, origin string) {
+	at := func(ref string) string {
+		if u, err := protocol.CanonicalURL(m.URL, ref); ref != "" && err == nil && protocol.Origin(u) == origin {
+			return u
+		}
+		return ""
+	}
+	for _, as := range protocol.Forms() {
+		if slices.Contains(d.Forms, as) {
+			m.Forms = append(m.Forms, as)
+		}
+	}
+	for _, name := range protocol.FilterNames() {
+		if slices.Contains(d.Filters, name) {
+			m.Filters = append(m.Filters, name)
+		}
+	}
+	m.Batch, m.Archive = at(d.Batch), at(d.Site)
 }
 
 // readManifest reads a manifest as far as it goes.

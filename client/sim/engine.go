@@ -76,21 +76,21 @@ func (s *store) Promote(now int64, n int) (ready []frontier.Entry, err error) {
 // stands in one queue, the frontier's, by the time at which it pays.
 type engine struct {
 	*Run
-	costs    Costs
-	pages    []page
-	sites    []site
-	speech   speech
-	rule     rule
-	store    store
-	queue    *frontier.Frontier
-	ledger   *ledger
-	purse    fresh.Bucket
-	paid     float64 // until when the purse has what came in
-	unit     float64 // what one thing to do costs
-	complete float64 // share of all changes that manifests have told of, as far as was found out
-	replan   float64 // when the next plan is made
-	now      float64
-	done     []frontier.PageID
+	costs     Costs
+	pages     []page
+	sites     []site
+	speech    speech
+	rule      rule
+	store     store
+	queue     *frontier.Frontier
+	ledger    *ledger
+	purse     fresh.Bucket
+	paid      float64 // until when the purse has what came in
+	unit      float64 // what one thing to do costs
+	manifests fresh.Manifests
+	replan    float64 // when the next plan is made
+	now       float64
+	done      []frontier.PageID
 
 	r                              Result
 	visits, wasted, polls, notices int // from day From on
@@ -245,11 +245,12 @@ func (e *engine) turn(i int) {
 			return
 		}
 	}
-	e.visit(i, p, s)
+	e.visit(i, p, s, true)
 	e.place(i)
 }
 
-func (e *engine) visit(i int, p *page, s *site) {
+// visit fetches a page. What is not planned is not taken out of the purse, but counts as spent.
+func (e *engine) visit(i int, p *page, s *site, planned bool) {
 	is := &e.World.Pages[i]
 	p.truth.until(e.now)
 	changed := p.truth.wrong <= e.now
@@ -260,7 +261,7 @@ func (e *engine) visit(i int, p *page, s *site) {
 		e.ledger.wrong(is.Weight, p.truth.wrong, e.now)
 		p.truth.wrong = math.Inf(1)
 	}
-	e.pay(cost, bytes)
+	e.pay(cost, bytes, planned)
 	if e.now >= e.From {
 		e.visits++
 		if !changed {
@@ -284,8 +285,10 @@ func (e *engine) visit(i int, p *page, s *site) {
 	}
 }
 
-func (e *engine) pay(cost, bytes float64) {
-	e.purse.Spend(cost)
+func (e *engine) pay(cost, bytes float64, planned bool) {
+	if planned {
+		e.purse.Spend(cost)
+	}
 	e.ledger.spent(e.now, cost)
 	if e.now >= e.From {
 		e.bytes += bytes

@@ -35,56 +35,6 @@ func simulate(t *testing.T, r sim.Run) *sim.Result {
 	return result
 }
 
-// A timetable keeps when pages were visited. What the visits come to on the average over all luck follows from it:
-// a short run shows how good a schedule is that knows the rates.
-type timetable struct {
-	w          *sim.World
-	from       float64
-	last       []float64
-	fresh, age float64 // weight x days
-}
-
-func watch(r *sim.Run) *timetable {
-	t := &timetable{w: r.World, from: r.From, last: make([]float64, len(r.World.Pages))}
-	r.Watch = func(e sim.Event) {
-		if e.Kind == sim.Visited {
-			t.until(e.Page, e.At)
-			t.last[e.Page] = e.At
-		}
-	}
-	return t
-}
-
-// until adds what is expected from the last visit on, but before day from. With x = D t the copy is
-// right for (1-e^-x)/D days, and its age adds up to t^2/2 - t/D + (1-e^-x)/D^2.
-func (t *timetable) until(page int, at float64) {
-	d, w := t.w.Pages[page].Rate, t.w.Pages[page].Weight
-	sum := func(days float64) (fresh, age float64) {
-		if x := d * days; x > 1e-3 {
-			fresh = -math.Expm1(-x) / d
-			return fresh, days*days/2 - days/d + fresh/d
-		}
-		return days * (1 - d*days/2), d * days * days * days / 6
-	}
-	if at <= t.from {
-		return
-	}
-	f, a := sum(at - t.last[page])
-	if t.last[page] < t.from {
-		f0, a0 := sum(t.from - t.last[page])
-		f, a = f-f0, a-a0
-	}
-	t.fresh += w * f
-	t.age += w * a
-}
-
-func (t *timetable) expected(days float64) (fresh, age float64) {
-	for i := range t.last {
-		t.until(i, days)
-	}
-	return t.fresh / (days - t.from), t.age / (days - t.from)
-}
-
 // TestKnownRatesReachTheBound is the first goal: the engine, its queue and its budget cost next to nothing.
 func TestKnownRatesReachTheBound(t *testing.T) {
 	long(t)
@@ -93,19 +43,20 @@ func TestKnownRatesReachTheBound(t *testing.T) {
 		for _, b := range []float64{.05, .1, .2, .5} {
 			t.Run(fmt.Sprintf("%s/%g", w.Name, b), func(t *testing.T) {
 				r := sim.Run{World: w, Policy: sim.MustPolicy("freshness-known"), Budget: b, Days: 70, From: 30, Seed: 2}
-				table := watch(&r)
+				table := r.Keep()
 				got := simulate(t, r)
 				bound := sim.PollBound(w, freshness, sim.Costs{}, b).Fresh
-				if f, _ := table.expected(r.Days); f < .995*bound {
+				if f, _ := table.Between(r.From, r.Days); f < .995*bound {
 					t.Errorf("freshness %.4f is %.4f of the bound %.4f", f, f/bound, bound)
 				} else if math.Abs(got.Fresh-f) > .02 {
 					t.Errorf("freshness %.4f, and on the average over all luck %.4f", got.Fresh, f)
 				}
 				r.Policy = sim.MustPolicy("age-known")
-				table = watch(&r)
+				r.Watch = nil
+				table = r.Keep()
 				simulate(t, r)
 				oldest := sim.PollBound(w, age, sim.Costs{}, b).Age
-				if _, a := table.expected(r.Days); a > 1.02*oldest {
+				if _, a := table.Between(r.From, r.Days); a > 1.02*oldest {
 					t.Errorf("age %.4f is %.4f of the bound %.4f", a, a/oldest, oldest)
 				}
 			})
@@ -141,32 +92,37 @@ func TestPushReachesTheBound(t *testing.T) {
 	}
 }
 
-// TestLearnedFromNothing is the second goal. All three have the same luck.
+// TestLearnedFromNothing is the second goal, and the thesis's estimate of rates beside it. At the smallest budget a page was
+// visited three times by day 60, and the goal is reached on the average of webs (see bench/fresh): of one web
+// it may miss a thousandth.
 func TestLearnedFromNothing(t *testing.T) {
 	long(t)
-	for _, web := range []sim.Web{gamma, lognormal} {
-		w := world(web, 1500, 30)
-		run := sim.Run{World: w, Budget: .1, Days: 260, Seed: 3}
-		score := map[string]*sim.Result{}
-		for _, name := range []string{"freshness-known", "freshness", "thesis-rate"} {
-			run.Policy = sim.MustPolicy(name)
-			score[name] = simulate(t, run)
-		}
-		share := func(name string, from, to int) float64 {
-			got, _ := score[name].Between(from, to)
-			known, _ := score["freshness-known"].Between(from, to)
-			return got / known
-		}
-		t.Logf("%s: of the known rates' score in days 30-90 and 180-260: learned %.4f %.4f, by the thesis's estimate %.4f %.4f", w.Name,
-			share("freshness", 30, 90), share("freshness", 180, 260), share("thesis-rate", 30, 90), share("thesis-rate", 180, 260))
-		if s := share("freshness", 30, 90); s < .985 {
-			t.Errorf("%s: days 30-90: %.4f of the known rates' score", w.Name, s)
-		}
-		if s := share("freshness", 180, 260); s < .99 {
-			t.Errorf("%s: from day 180 on: %.4f of the known rates' score", w.Name, s)
-		}
-		if s := share("thesis-rate", 30, 90); s > share("freshness", 30, 90) {
-			t.Errorf("%s: the thesis's estimate does better: %.4f", w.Name, s)
+	for _, web := range []sim.Web{gamma, {Rates: "lognormal"}} {
+		for _, c := range []struct{ budget, early, late float64 }{{.05, .984, .989}, {.1, .985, .99}} {
+			web.Seed = 1
+			w := world(web, 2000, 40)
+			bound := sim.PollBound(w, freshness, sim.Costs{}, c.budget).Fresh
+			score := map[string]*sim.Timetable{}
+			for _, name := range []string{"freshness-known", "freshness", "thesis-rate"} {
+				run := sim.Run{World: w, Policy: sim.MustPolicy(name), Budget: c.budget, Days: 260, Seed: 1}
+				score[name] = run.Keep()
+				simulate(t, run)
+			}
+			known, _ := score["freshness-known"].Between(30, 90)
+			early, _ := score["freshness"].Between(30, 90)
+			late, _ := score["freshness"].Between(180, 260)
+			thesis, _ := score["thesis-rate"].Between(30, 90)
+			t.Logf("%s, B = %g: days 30-90 %.4f of the known rates' score, by the thesis's estimate %.4f; 180-260 %.4f of the bound",
+				w.Name, c.budget, early/known, thesis/known, late/bound)
+			if early < c.early*known {
+				t.Errorf("%s, B = %g: days 30-90: %.4f of the known rates' score", w.Name, c.budget, early/known)
+			}
+			if late < c.late*bound {
+				t.Errorf("%s, B = %g: from day 180 on: %.4f of the bound", w.Name, c.budget, late/bound)
+			}
+			if thesis > early {
+				t.Errorf("%s, B = %g: the thesis's estimate does better: %.4f of the known rates' score", w.Name, c.budget, thesis/known)
+			}
 		}
 	}
 }
@@ -182,10 +138,10 @@ func TestManifestsReachTheirBound(t *testing.T) {
 			if got := simulate(t, run).Fresh; got < .99*bound {
 				t.Errorf("%s, B = %g, known: %.4f is %.4f of the bound %.4f", w.Name, b, got, got/bound, bound)
 			}
-			if b != .1 {
-				continue // see bench/fresh: learned from nothing it takes longer where money is short
+			if b > .1 || b < .1 && web != gamma {
+				continue // see bench/fresh
 			}
-			run.Policy, run.From = sim.MustPolicy("freshness"), 60
+			run.Policy, run.Days, run.From = sim.MustPolicy("freshness"), 130/b*.1, 60/b*.1
 			if got := simulate(t, run).Fresh; got < .99*bound {
 				t.Errorf("%s, B = %g, learned: %.4f is %.4f of the bound %.4f", w.Name, b, got, got/bound, bound)
 			}
@@ -261,6 +217,34 @@ func TestRequestsForTheSameFreshness(t *testing.T) {
 		run := sim.Run{World: w.All(c.site), Policy: sim.MustPolicy("freshness-known"), Budget: .2 * c.share, Days: 60, From: 20, Seed: 1}
 		if got := simulate(t, run).Fresh; got < poll {
 			t.Errorf("%+v: %.4f at %g of the requests; polling can have %.4f", c.site, got, c.share, poll)
+		}
+	}
+}
+
+// TestObliging: who fetches beside the budget what credible sites tell has more right, and spends more; liars get
+// nothing by it.
+func TestObliging(t *testing.T) {
+	long(t)
+	silent := world(gamma, 150, 10)
+	for name, site := range map[string]sim.Site{"honest": {Push: true}, "lying": {Push: true, Recall: -1, Flood: 1}} {
+		score := map[bool]*sim.Result{}
+		for _, eager := range []bool{false, true} {
+			policy := sim.MustPolicy("freshness")
+			if eager {
+				policy = sim.MustPolicy("freshness-eager")
+			}
+			r, err := sim.Simulate(context.Background(), sim.Run{World: silent.All(site), Policy: policy, Budget: .03, Days: 90, From: 45, Seed: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			score[eager] = r
+		}
+		frugal, obliging := score[false], score[true]
+		if name == "honest" && (obliging.Fresh < .99 || obliging.Spend < .06 || frugal.Spend > .032) {
+			t.Errorf("honest sites: %.4f for %.4f, and within the budget %.4f for %.4f", obliging.Fresh, obliging.Spend, frugal.Fresh, frugal.Spend)
+		}
+		if name == "lying" && (obliging.Spend > .035 || obliging.Fresh < frugal.Fresh-.02) {
+			t.Errorf("liars: %.4f for %.4f, and within the budget %.4f for %.4f", obliging.Fresh, obliging.Spend, frugal.Fresh, frugal.Spend)
 		}
 	}
 }

@@ -78,9 +78,13 @@ func (e *engine) tell(x saying, s *site) {
 			recall = 0
 		}
 		p.History = p.History.Notice(at, clock(x.claimed), precision, recall)
+		p.Told = e.Policy.Eager
 	}
 	if e.Watch != nil {
 		e.Watch(Event{At: e.now, Kind: Told, Page: i, Site: e.World.Pages[i].Site})
+	}
+	if l, ok := e.rule.(*learning); ok && !s.hasManifest && l.priced.Owes(&p.Page) {
+		e.visit(i, p, s, false)
 	}
 	e.place(i)
 }
@@ -99,31 +103,10 @@ func (e *engine) listen(p *page, until float64) {
 	}
 	recall := 1.
 	if !e.Policy.Known {
-		recall = e.manifestRecall(&p.Site.Signal)
+		recall = e.manifests.Recall(&p.Site.Signal)
 		p.Belief.Unchanged(recall * since)
 	}
 	p.Confirmed = from.Add(clock(recall * since).Sub(start))
-}
-
-// manifestRecall is what share of the changes a site's manifest is believed to have. Nobody lists his
-// pages to leave some out, and a manifest that is not believed is not asked for and shows
-// nothing: so it is believed, as far as all manifests have been complete, until visits find what it left out.
-func (e *engine) manifestRecall(s *fresh.Signal) float64 {
-	const before = 20 // changes for which the others count
-	heard, missed := float64(s.Heard), float64(s.Missed)
-	return min((heard+before*e.complete)/(heard+missed+before), .999)
-}
-
-// learnManifests sums up how complete all manifests have been.
-func (e *engine) learnManifests() {
-	heard, all := 19., 20.
-	for i := range e.sites {
-		if s := &e.sites[i]; s.hasManifest {
-			heard += float64(s.known.Signal.Heard)
-			all += float64(s.known.Signal.Heard + s.known.Signal.Missed)
-		}
-	}
-	e.complete = heard / all
 }
 
 // poll asks for a site's manifest.
@@ -142,7 +125,7 @@ func (e *engine) poll(s int) {
 		cost += e.costs.Entry * entries
 		bytes += GzipEntry * entries
 	}
-	e.pay(cost, bytes)
+	e.pay(cost, bytes, true)
 	if e.now >= e.From {
 		e.polls++
 	}
@@ -192,7 +175,7 @@ func (e *engine) judge(i int32, s *site, changed bool) {
 	// named so often by now, and its change was not, if the next manifest does not have it.
 	signal.Heard, signal.Missed = before.Heard, before.Missed
 	if p.Notices == 0 {
-		signal.Heard += float32(min(1, e.manifestRecall(signal)*post.Mean()*max(0, p.listened-daysAt(p.Last))))
+		signal.Heard += float32(min(1, e.manifests.Recall(signal)*post.Mean()*max(0, p.listened-daysAt(p.Last))))
 		if changed {
 			s.unsure = append(s.unsure, i)
 		}

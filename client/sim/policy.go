@@ -33,6 +33,7 @@ type Policy struct {
 
 	Known bool // it is told the true rates, and how well the sites tell; the rules before Thesis always are
 	Deaf  bool // it ignores manifests and pushes
+	Eager bool // Priced, not Known: fetches at once, beside the budget, what credible sites push, as the crawler does by itself
 	Daily bool // Thesis: no page more than once a day (V13)
 
 	// Timer is the interval at which manifests are polled, in days. 0 means that the price decides.
@@ -58,6 +59,7 @@ func Policies() []Policy {
 		list = append(list,
 			Policy{Name: o.name, Rule: Priced, Objective: o.Objective},
 			Policy{Name: o.name + "-known", Rule: Priced, Objective: o.Objective, Known: true},
+			Policy{Name: o.name + "-eager", Rule: Priced, Objective: o.Objective, Eager: true},
 			Policy{Name: o.name + "-deaf", Rule: Priced, Objective: o.Objective, Deaf: true},
 			Policy{Name: o.name + "-known-deaf", Rule: Priced, Objective: o.Objective, Known: true, Deaf: true})
 	}

@@ -177,71 +177,56 @@ func (r *plugged) Profit(*fresh.Page, time.Time) float64 { return r.price() }
 
 // Next implements fresh.Policy.
 func (r *plugged) Next(p *fresh.Page, _ time.Time) time.Time {
-	return clock(daysAt(p.Last) + min(r.polled(r.at).interval(r.price()), longest))
+	return clock(daysAt(p.Last) + min(r.polled(r.at).interval(r.price()), never))
 }
-
-// longest is after how many days a policy that learns looks at a page in any case. A visit a
-// year would be most of a small budget, and what is not known makes a page worth one by itself.
-const longest = never
 
 // learning is the crawler's own policy: nothing is known at the start.
 type learning struct {
 	*engine
 	priced fresh.Priced
 	made   fresh.Plan
-	pools  []fresh.Pool // of the sites, anew in each plan
-	every  []float64    // of manifests, in days
+	every  []float64 // of manifests, in days
 }
 
 func newLearning(e *engine) *learning {
 	return &learning{engine: e, every: make([]float64, len(e.sites)),
-		priced: fresh.Priced{Objective: e.Policy.Objective, Costs: e.costs, Longest: longest * day}}
+		priced: fresh.Priced{Objective: e.Policy.Objective, Costs: e.costs, Eager: e.Policy.Eager}}
 }
 
-// plan looks at every page once, and learns on the way what pages are like.
+// plan looks at every page once, as the crawler does.
 func (r *learning) plan() float64 {
-	planner := fresh.Planner{Objective: r.Policy.Objective, Costs: r.costs, Budget: r.Budget * float64(len(r.pages)), Longest: r.priced.Longest}
-	curves := make([]fresh.SiteCurve, len(r.sites))
-	r.pools = make([]fresh.Pool, len(r.sites))
-	r.learnManifests()
+	pass := fresh.Planning{Priced: r.priced, Budget: r.Budget * float64(len(r.pages)), Pages: len(r.pages)}
+	sites := make([]*fresh.SitePlanning, len(r.sites))
+	r.manifests = fresh.Manifests{}
+	for i := range r.sites {
+		if s := &r.sites[i]; s.hasManifest {
+			r.manifests.Add(&s.known.Signal)
+		}
+	}
 	for i := range r.sites {
 		s := &r.sites[i]
-		planner.Pool = &r.pools[i]
-		if !s.hasManifest {
-			for _, p := range s.pages {
-				planner.Add(&r.pages[p].Page)
-			}
-			continue
+		var terms fresh.SiteTerms
+		if s.hasManifest {
+			terms = fresh.SiteTerms{Manifest: true, Precision: r.manifests.Precision(&s.known.Signal), Recall: r.manifests.Recall(&s.known.Signal)}
 		}
-		demand := planner.Site(fresh.SiteTerms{Manifest: true, Precision: s.known.Signal.Precision(), Recall: r.manifestRecall(&s.known.Signal)})
+		sites[i] = pass.Site(terms)
 		for _, p := range s.pages {
-			r.listen(&r.pages[p], s.polled)
-			demand.Add(&r.pages[p].Page)
+			if s.hasManifest {
+				r.listen(&r.pages[p], s.polled)
+			}
+			sites[i].Add(&r.pages[p].Page)
 		}
-		curves[i] = demand.Close()
+		sites[i].Close()
 	}
-	r.made = planner.Plan()
-	for i := range r.every {
-		if r.every[i] = curves[i].Every(r.made.Price); r.Policy.Timer > 0 {
+	r.made = pass.Plan()
+	r.priced.Longest = r.made.Longest
+	for i, s := range sites {
+		if r.every[i] = s.Every(); r.Policy.Timer > 0 {
 			r.every[i] = r.Policy.Timer
 		}
+		r.sites[i].known.Prior = s.Prior()
 	}
-	r.learn()
 	return again(r.now)
-}
-
-// learn sets the priors: that of a site is what its pages are like, beside what all are
-// like as far as it has few.
-func (r *learning) learn() {
-	const web, site = 10, 50 // pages that what was believed before counts for
-	var all fresh.Pool
-	for i := range r.pools {
-		all.Merge(&r.pools[i])
-	}
-	base := all.Prior(fresh.Prior{}, web)
-	for i := range r.sites {
-		r.sites[i].known.Prior = r.pools[i].Prior(base, site)
-	}
 }
 
 func (r *learning) price() float64                     { return r.made.Price * r.purse.Factor() }

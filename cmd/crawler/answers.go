@@ -27,7 +27,9 @@ type summary struct {
 	Cursor  string      `json:"cursor"` // of the newest event
 	Memory  int         `json:"memory"` // bytes that the set of known URLs takes
 	Trouble []siteFault `json:"trouble"`
-	Copy    *copyStatus `json:"copy,omitempty"` // what the collection is of, if it is one
+	Policy  string      `json:"policy,omitempty"` // that decides about revisits, or did when a crawler ran last
+	Price   float64     `json:"price,omitempty"`  // of a visit then, if it goes by one
+	Copy    *copyStatus `json:"copy,omitempty"`   // what the collection is of, if it is one
 }
 
 // A siteFault is what is wrong with a site.
@@ -44,6 +46,12 @@ func (d *desk) status(w http.ResponseWriter, req *http.Request) {
 	s := summary{Known: d.col.Len(), Memory: d.col.Memory(), Trouble: []siteFault{}, Cursor: d.col.Log().Head().String()}
 	if d.crawler != nil {
 		s.Status = d.crawler.Status()
+	}
+	switch p, _ := d.col.KeptPolicy(); p := p.(type) {
+	case fresh.Priced:
+		s.Policy, s.Price = p.Name(), p.Price
+	case fresh.Thesis:
+		s.Policy = p.Name()
 	}
 	for site := range d.col.Sites() {
 		s.Of++

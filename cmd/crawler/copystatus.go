@@ -21,17 +21,21 @@ type copyStatus struct {
 
 	Cursor protocol.Cursor `json:"cursor"` // what is taken in of the site's journal
 	Door   string          `json:"door,omitempty"`
-	Pages  int             `json:"pages"`  // URLs that the site offers
-	Held   int             `json:"held"`   // of them, how many have a file
-	Owed   int             `json:"owed"`   // to be fetched, now or later
-	Parked int             `json:"parked"` // that robots.txt forbids to fetch
-	Bytes  int64           `json:"bytes"`  // size of the files held
+	As     protocol.Form   `json:"as,omitempty"`  // the form in which it is told, while it runs
+	Why    string          `json:"why,omitempty"` // that form was chosen
+	Pages  int             `json:"pages"`         // URLs that the site offers
+	Held   int             `json:"held"`          // of them, how many have a file
+	Owed   int             `json:"owed"`          // to be fetched, now or later
+	Parked int             `json:"parked"`        // that robots.txt forbids to fetch
+	Bytes  int64           `json:"bytes"`         // size of the files held
 	collection.Digests
 
-	Requests  int64     `json:"requests"`
-	Received  int64     `json:"received"` // bytes of bodies
-	LastError string    `json:"last_error,omitempty"`
-	LastFault time.Time `json:"last_fault,omitzero"` // when that was
+	Told      collection.Reception `json:"told"`      // what became of changes, since it was started
+	Delivered int64                `json:"delivered"` // pages that came without a request of their own
+	Requests  int64                `json:"requests"`
+	Received  int64                `json:"received"` // bytes of bodies
+	LastError string               `json:"last_error,omitempty"`
+	LastFault time.Time            `json:"last_fault,omitzero"` // when that was
 }
 
 // copyStatus returns how a copy stands, nil if the collection is none.
@@ -51,6 +55,10 @@ func (d *desk) copyStatus(ctx context.Context) (*copyStatus, error) {
 	if d.crawler != nil {
 		now := d.crawler.Status()
 		s.Running, s.PID, s.Since, s.Requests, s.Received = now.Running, os.Getpid(), now.Began, now.Requests, now.Wire
+		s.Delivered = now.Delivered
+		for _, n := range now.Received {
+			s.Told.Add(&n)
+		}
 	}
 	if site.Fault != "" {
 		trouble(site.FaultAt, "%s", site.Fault)
@@ -62,6 +70,10 @@ func (d *desk) copyStatus(ctx context.Context) (*copyStatus, error) {
 	for _, src := range sources {
 		if src.Kind == collection.ManifestRDF {
 			s.Cursor, s.Door = src.Cursor, src.Door
+			if d.crawler != nil {
+				c := d.crawler.Listening(protocol.Origin(is.Base))[src.URL]
+				s.As, s.Why = c.As, c.Why
+			}
 		}
 		if src.Fault != "" {
 			trouble(src.Polled, "%s: %s", src.URL, src.Fault)
@@ -106,7 +118,13 @@ func (s *copyStatus) print(env *command.Env) {
 	} else {
 		print("crawler", "not running")
 	}
-	print("told by", "%s, at %s", s.Door, s.Cursor)
+	if print("told by", "%s, at %s", s.Door, s.Cursor); s.As != "" {
+		print("", "as %s: %s", s.As, s.Why)
+	}
+	if n := s.Told; n.Received > 0 {
+		print("told", "%d changes: %d taken in at once, %d to be asked for, %d ignored; %d pages came without a request of their own",
+			n.Received, n.Processed, n.Enqueued, n.Ignored, s.Delivered)
+	}
 	print("pages", "%d offered, %d held (%.1f MB), %d owed, %d forbidden by robots.txt", s.Pages, s.Held, float64(s.Bytes)/1e6, s.Owed, s.Parked)
 	print("digests", "%d right, %d wrong", s.Matched, s.Mismatched)
 	if s.Demoted {

@@ -33,6 +33,7 @@ import (
 //	GET  /events?after=&follow=&text=    JSON lines of eventLine
 //	GET  /get?url=&at=&header=           a body
 //	GET  /urls?prefix=&newest=           a list of URLs
+//	GET  /index?prefix=                  an inverted index
 //	POST /export                         an exporting; how many records were written
 //	POST /accept                         an origin; how many pages were dropped
 type desk struct {
@@ -63,6 +64,7 @@ func (d *desk) handler() http.Handler {
 	m.HandleFunc("GET /get", d.get)
 	m.HandleFunc("GET /events", d.events)
 	m.HandleFunc("GET /urls", d.urls)
+	m.HandleFunc("GET /index", d.index)
 	m.HandleFunc("POST /accept", d.accept)
 	m.HandleFunc("POST /export", d.export)
 	m.HandleFunc("GET /links", d.links)
@@ -280,7 +282,7 @@ func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger
 	var col *collection.Collection
 	door := holder.Door{State: statePath(dir), Held: func() (held bool, err error) {
 		// To open it takes long if it is large: whoever finds it free keeps it open.
-		col, err = collection.Open(dir, &collection.Options{ReadOnly: true})
+		col, err = collection.Open(dir, &collection.Options{ReadOnly: true, Quality: crawl.DefaultQuality.Of})
 		if errors.Is(err, collection.ErrHeld) {
 			return true, nil
 		}

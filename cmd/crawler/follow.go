@@ -26,6 +26,7 @@ func follow() *command.Command {
 		delay   command.Duration
 		poll    = command.Duration(10 * time.Minute)
 		maxPage = command.Size(crawl.DefaultMaxPage)
+		sel     selection
 	)
 	return &command.Command{
 		Name:    "follow",
@@ -33,11 +34,28 @@ func follow() *command.Command {
 		Usage:   "BASE --into DIR [options]",
 		Help: `
 BASE is the URL of the site, or of its robots.rdf. The first copy is made from
-the manifest, without parsing a page. Then every change that the site tells is
-fetched: one request for each page that is new or changed, none for one that
-moved. It goes on until it is told to end; killed or cut off, it resumes.
+the archive of the whole site, if it offers one, or from its manifest and its
+batches, without parsing a page. Then every change that the site tells is taken
+in. It goes on until it is told to end; killed or cut off, it resumes.
 
     crawler follow https://www.example.org/ --into mirror/ --contact you@example.net
+
+A site tells in up to five forms. --as auto takes the cheapest that it offers
+for what is held; "crawler status mirror/" says which, and why:
+
+    meta    what changed; each page is asked for: one request for each that is
+            new or changed, none for one that moved
+    delta   how it changed, against the version that is held: the fewest bytes
+    page    the changed page itself: no request at all
+    batch   many pages in one piece, each once, as it is last:
+            --every 1h bundles what changes within an hour
+    site    an archive of everything, on first contact and when most has changed
+
+A copy can be of a part of a site. The site does the choosing, so that the rest
+is not even told:
+
+    crawler follow BASE --into docs/ --only prefix=/docs/ --only type=text/html
+    crawler follow BASE --into big/ --where 'change.len > 100000'
 
 One connection for pages, one second between requests (none on loopback);
 robots.txt is obeyed. Name yourself with --contact, so that the site's people
@@ -56,6 +74,7 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 			fs.Var(&maxPage, "max-page", "leave pages over `SIZE`")
 			fs.Var(&poll, "poll", "look at the manifest every `TIME` where a site has no other door")
 			fs.StringVar(&via, "via", "stream", "best `DOOR` to use: stream, changes or manifest")
+			sel.define(fs)
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			c.Base, c.Poll, c.Log = env.Args[0], time.Duration(poll), env.Log
@@ -73,6 +92,9 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 			}
 			if host := hostsOf([]string{c.Base}); c.Contact == "" && len(host) > 0 && host[0] != "" && !thisMachine(host[0]) {
 				return command.Misusef("%s is not this machine: add --contact MAIL or URL, so that its people can reach you", host[0])
+			}
+			if err := sel.apply(ctx, env, &c); err != nil {
+				return err
 			}
 			c.Delay, c.MaxPage = time.Duration(delay), int64(maxPage)
 			return keepCopy(ctx, env, &c)

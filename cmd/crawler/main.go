@@ -31,6 +31,6 @@ See how it stands, while it runs or not, and what has changed:
 
 Keep a plain copy of one site that tells what changes:
     crawler follow https://www.example.org/ --into mirror/ --contact you@example.net`,
-		Sub: []*command.Command{crawlOnce(), crawlOn(), follow(), status(), sites(), pages(), links(), why(), add(), accept(), get(), events(), export(), probeSite(), simulate(), config()},
+		Sub: []*command.Command{crawlOnce(), crawlOn(), follow(), status(), sites(), pages(), links(), why(), add(), accept(), get(), events(), export(), indexes(), probeSite(), simulate(), config()},
 	}
 }

@@ -33,11 +33,13 @@ type metric struct {
 
 // metrics are all of them, of one Status: to make it, all sites are looked at.
 type metrics struct {
-	crawler *crawl.Crawler
-	list    []metric
+	crawler  *crawl.Crawler
+	list     []metric
+	received *prometheus.Desc // the outcomes of a source add up
 }
 
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	ch <- m.received
 	for _, x := range m.list {
 		ch <- x.desc
 	}
@@ -48,12 +50,19 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, x := range m.list {
 		ch <- prometheus.MustNewConstMetric(x.desc, x.kind, x.of(&s))
 	}
+	for by, n := range s.Received {
+		for outcome, v := range map[string]int{"processed": n.Processed, "enqueued": n.Enqueued, "ignored": n.Ignored} {
+			ch <- prometheus.MustNewConstMetric(m.received, prometheus.CounterValue, float64(v), string(by), outcome)
+		}
+	}
 }
 
 func collector(c *crawl.Crawler) *metrics {
 	number := func(name, help string, kind prometheus.ValueType, of func(*crawl.Status) float64) metric {
 		return metric{prometheus.NewDesc("parley_crawler_"+name, help, nil, nil), kind, of}
 	}
+	received := prometheus.NewDesc("parley_crawler_received_total",
+		"Changes that were told, by what kind of source, and what became of them.", []string{"source", "outcome"}, nil)
 	return &metrics{c, []metric{
 		number("sites", "Sites that are known.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.Sites) }),
 		number("sites_in_flight", "Sites that are being asked.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.InFlight) }),
@@ -69,6 +78,8 @@ func collector(c *crawl.Crawler) *metrics {
 		number("found_total", "URLs that were not known.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.New) }),
 		number("told_total", "Changes that sources told.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Told) }),
 		number("ignored_total", "Of those, how many were not believed.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Ignored) }),
+		number("delivered_total", "Pages that came without a request of their own.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Delivered) }),
+		number("delivered_bytes_total", "Bytes of those, decoded.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.DeliveredBytes) }),
 		number("received_bytes_total", "Bytes of bodies, as they came.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Wire) }),
-	}}
+	}, received}
 }

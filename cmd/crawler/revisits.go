@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -14,13 +15,20 @@ import (
 
 // revisits is the policy of revisits.
 func (s *settings) revisits() (fresh.Policy, error) {
-	switch s.policy {
-	case "priced":
+	name, preset, _ := strings.Cut(s.policy, ":")
+	switch {
+	case s.policy == "priced":
 		return s.priced()
-	case "thesis":
-		return fresh.Thesis{Threshold: s.threshold, MaxPeriod: time.Duration(s.maxPeriod), Periods: fresh.Periods{Page: time.Duration(s.minPeriod), Refused: time.Duration(s.minRefused), Failed: time.Duration(s.retry)}}, nil
+	case name == "thesis":
+		t, err := fresh.Preset(cmp.Or(preset, "general"))
+		if err != nil {
+			return nil, command.Misusef("--policy %s: %v", s.policy, err)
+		}
+		t.Threshold, t.MaxPeriod = s.threshold, time.Duration(s.maxPeriod)
+		t.Periods = fresh.Periods{Page: time.Duration(s.minPeriod), Refused: time.Duration(s.minRefused), Failed: time.Duration(s.retry)}
+		return t, nil
 	}
-	return nil, command.Misusef("--policy %s: want priced or thesis", s.policy)
+	return nil, command.Misusef("--policy %s: want priced, thesis, or thesis for a purpose, such as thesis:news", s.policy)
 }
 
 // priced is the policy whose price the crawler finds.

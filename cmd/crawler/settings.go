@@ -29,6 +29,7 @@ type settings struct {
 	noManifests            bool
 	noSitemaps, noFeeds    bool
 	noStreams              bool
+	as                     string
 
 	domains, accept, reject, sessionIDs command.Strings
 	hosts                               []string // crawled beside domains; not an option
@@ -97,6 +98,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.BoolVar(&s.noSitemaps, "no-sitemaps", false, "do not look for sitemaps")
 	fs.BoolVar(&s.noFeeds, "no-feeds", false, "do not read feeds")
 	fs.BoolVar(&s.noStreams, "no-streams", false, "do not be told over WebSocket")
+	fs.StringVar(&s.as, "as", "auto", "have sites tell of themselves in `FORM`, where they offer it: auto, meta, delta, page, batch or site; auto is meta with --policy priced, which decides by price what to ask for")
 
 	fs.Var(&s.domains, "domain", "crawl only hosts that end in `SUFFIX`, at a dot; may be repeated (none: the hosts of the start pages)")
 	fs.Var(&s.accept, "accept", "admit only URLs that match `PATTERN`; may be repeated")
@@ -114,7 +116,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.BoolVar(&s.www, "same-www", true, "take www.example.org and example.org for one site")
 
 	fs.StringVar(&s.strategy, "strategy", "profit", "`ORDER` of the crawl: breadth-first, larger-sites-first, opic, manifest-first, profit or random")
-	fs.StringVar(&s.policy, "policy", "priced", "`POLICY` of revisits: priced, or thesis")
+	fs.StringVar(&s.policy, "policy", "priced", "`POLICY` of revisits: priced, or thesis, or thesis:PURPOSE for research, focused, archive, news or mirror")
 	fs.StringVar(&s.budget, "budget", "0.1/page", "priced: visit pages again for `N` requests a day (with --costs bytes, units of 20 kB), or N/page for each that is held")
 	fs.BoolVar(&s.frugal, "frugal", false, "priced: count visits of pages that a site tells of against the budget, too: those that are not worth their price wait (without it they are made at once, beside the budget)")
 	fs.StringVar(&s.objective, "objective", "", "priced: what an outdated copy costs, by `WEIGHTS` of fresh, harmonic and age, such as fresh=1 (none: harmonic=1)")
@@ -417,7 +419,11 @@ func (s *settings) crawler(col *collection.Collection, log *slog.Logger) (*crawl
 	if err != nil {
 		return nil, err
 	}
-	return &crawl.Crawler{Collection: col, Harvester: h, Seeder: &seed.Seeder{Rules: s.rules(), Agent: s.token()}, Policy: policy, Revisit: revisit, Polls: polls, Quality: quality, Gatherer: gather.Gatherer{Agent: s.token(), Text: s.text},
+	as, err := formNamed(s.as)
+	if err != nil {
+		return nil, err
+	}
+	return &crawl.Crawler{Collection: col, Harvester: h, Seeder: &seed.Seeder{Rules: s.rules(), Agent: s.token()}, Policy: policy, Revisit: revisit, Polls: polls, As: as, Quality: quality, Gatherer: gather.Gatherer{Agent: s.token(), Text: s.text},
 		Strategy: strategy, Batch: frontier.BatchOptions{Size: s.batch, SameSite: s.sameSite}, Batches: s.batches,
 		NoParse: s.noParse, NoManifests: s.noManifests, NoSitemaps: s.noSitemaps, NoFeeds: s.noFeeds, NoStreams: s.noStreams,
 		ManifestEvery: time.Duration(s.manifestEvery), SitemapEvery: time.Duration(s.sitemapEvery), FeedEvery: time.Duration(s.feedEvery),

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -70,6 +72,11 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	}
 	if !s.Running {
 		print("crawler", "not running")
+		if s.Price > 0 {
+			print("revisits", "by policy %s, at a price of %.3g when it ran last", s.Policy, s.Price)
+		} else if s.Policy != "" {
+			print("revisits", "by policy %s", s.Policy)
+		}
 		return nil
 	}
 	print("crawler", "running since %s, %d sites in flight, %d tasks under way, %d sites followed", s.Began.Format(time.RFC3339), s.InFlight, s.Busy, s.Followed)
@@ -80,6 +87,13 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 		s.Requests, s.Batches, s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, float64(s.Wire)/1e6)
 	print("found", "%d URLs; %d pages new or changed, %d duplicates", s.New, s.Changed, s.Duplicates)
 	print("told", "%d changes, %d of them not believed", s.Told, s.Ignored)
+	for _, by := range slices.Sorted(maps.Keys(s.Received)) {
+		n := s.Received[by]
+		print("", "%s: %d changes: %d taken in at once, %d to be asked for, %d ignored", by, n.Received, n.Processed, n.Enqueued, n.Ignored)
+	}
+	if s.Delivered > 0 {
+		print("delivered", "%d pages without a request of their own, %.1f MB", s.Delivered, float64(s.DeliveredBytes)/1e6)
+	}
 	if v := s.Revisits; v != nil {
 		print("revisits", "%.0f a day, for a budget of %.0f, at a price of %.3g; planned %s ago",
 			v.Requests, v.Budget, v.Price, time.Since(v.Planned).Round(time.Second))

@@ -14,9 +14,9 @@ import (
 
 // adminHandler serves /metrics for Prometheus, and /healthz: 200 while all is
 // well, 503 while something needs a person, with the status as JSON in both cases.
-func adminHandler(p *server.Publisher, n *server.Notifier) http.Handler {
+func adminHandler(p *server.Publisher, n *server.Notifier, f *forms) http.Handler {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{p, n})
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{p, n, f})
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
@@ -34,6 +34,7 @@ func adminHandler(p *server.Publisher, n *server.Notifier) http.Handler {
 type metrics struct {
 	p *server.Publisher
 	n *server.Notifier
+	f *forms
 }
 
 // Describe is empty: the metrics are not checked beforehand.
@@ -80,5 +81,38 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	send(counter, "manifests_total", "Requests for the manifest.", float64(n.Manifests))
 	for status, c := range n.Refused {
 		send(counter, "refused_total", "Requests refused.", float64(c), "status", strconv.Itoa(status))
+	}
+	for form, s := range n.Forms {
+		as := string(form)
+		send(gauge, "form_streams", "Streams, by the form in which they are told.", float64(s.Streams), "as", as)
+		send(counter, "form_frames_total", "Messages with changes sent on streams, by form.", float64(s.Frames), "as", as)
+		send(counter, "form_answers_total", "Answers of the doors that are asked, by form.", float64(s.Answers), "as", as)
+		send(counter, "form_bytes_total", "Bytes of both, before any content coding, by form.", float64(s.Bytes), "as", as)
+	}
+	m.collectForms(send)
+}
+
+// collectForms counts what stands behind the forms, of those that there are.
+func (m *metrics) collectForms(send func(kind prometheus.ValueType, name, help string, v float64, labels ...string)) {
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	s := m.f.status(m.n)
+	if v := s.Versions; v != nil {
+		send(gauge, "versions", "Old versions of pages that are kept.", float64(v.Versions))
+		send(gauge, "versions_bytes", "Bytes on disk of the versions that are kept.", float64(v.Bytes))
+		send(counter, "deltas_made_total", "Differences between versions that were computed.", float64(v.Deltas))
+		send(counter, "deltas_told_total", "Differences that were asked for and given, each as often as that was.", float64(v.Given))
+		send(counter, "deltas_refused_total", "Differences that were asked for and not to be had, or not worth it.", float64(v.Refused))
+	}
+	if a := s.Archive; a != nil {
+		send(counter, "archives_made_total", "Archives of the site that were made.", float64(a.Made))
+		send(counter, "archives_failed_total", "Archives of the site that could not be made.", float64(a.Failed))
+		send(gauge, "archive_bytes", "Size of the newest archive.", float64(a.Bytes))
+		send(gauge, "archive_sequence", "Sequence number at which the newest archive stands.", float64(a.Cursor.Seq))
+	}
+	if a := s.Agents; a != nil {
+		send(gauge, "agents", "Programs of crawlers that are kept.", float64(a.Programs))
+		send(counter, "agent_runs_total", "Changes that a program was asked about.", float64(a.Runs))
+		send(counter, "agent_shared_total", "Changes about which the answer of a program was known.", float64(a.Shared))
+		send(counter, "agent_failed_total", "Runs of programs that gave no answer.", float64(a.Failed))
 	}
 }

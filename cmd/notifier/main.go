@@ -17,9 +17,11 @@ import (
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/agent"
 )
 
 func main() {
+	agent.Main() // which returns, unless this process was started to run a crawler's program
 	os.Exit(command.Main(context.Background(), notifier, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -31,7 +33,17 @@ It listens on 127.0.0.1:8639 for the web server to hand these on:
     /robots.rdf            the manifest (or let the web server serve --out)
     /parley/changes        changes after a cursor, also as a long poll
     /parley/stream         changes as they happen, over WebSocket
-    /.well-known/parley    where all of these are
+    /.well-known/parley    where all of these are, and of what else there is
+
+Tell more than what changed, as far as the site can afford it:
+    notifier ... --preset high                    pages, differences, batches, archives and queries
+    notifier ... --preset high --archive=false    all of that but archives
+    notifier ... --versions 200MB                 what differs from the last versions, and no more than that
+    notifier ... --preset low                     nothing but what is asked for
+
+Know crawlers by name, for rules of their own in robots.txt; and run their programs:
+    echo "NiceBot $(openssl rand -hex 16) agents" >>/etc/parley.callers
+    notifier ... --preset high --callers /etc/parley.callers
 
 Metrics and health, on an address of their own:
     notifier ... --admin 127.0.0.1:8640       then GET /metrics, /healthz
@@ -78,6 +90,7 @@ func notifier() *command.Command {
 			fs.IntVar(&d.subscribers, "max-subscribers", 1000, "serve at most `N` subscribers")
 			fs.IntVar(&d.perAddress, "per-address", 16, "of them at most `N` from one address")
 			d.site.DefineHub(fs)
+			d.site.DefineForms(fs)
 			fs.BoolVar(&d.noSelfCheck, "no-self-check", false, "do not fetch a few published pages at the start to see that the web server gives them")
 		},
 		Run: d.run,
@@ -110,13 +123,20 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	p := d.site.Publisher(site, journal, env.Log)
+	f, err := newForms(&d.site, site, journal, env.Log)
+	if err != nil {
+		return err
+	}
+	p := d.site.Publisher(f.keeping(site), journal, env.Log)
 	p.Grace, p.LookEvery, p.WriteEvery = time.Duration(d.grace), time.Duration(d.lookEvery), time.Duration(d.writeEvery)
 	snapshot := p.Snapshot
 	n := &server.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: site.Public, Ready: p.Ready,
 		MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat), Logger: env.Log}
 	if len(tokens) > 0 {
 		n.Announce, n.AnnounceTokens = p.Announce, tokens
+	}
+	if f.offer(n, site, journal); n.PullOnly {
+		snapshot.Manifest.Stream = ""
 	}
 	t := tellers{
 		hubURL:  d.site.HubURL(),
@@ -133,6 +153,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	}
 	holder := &server.Holder{State: d.site.State, Publisher: p, Log: env.Log,
 		Answers: map[string]func(context.Context) (any, error){
+			"forms":   func(context.Context) (any, error) { return f.status(n), nil },
 			"tellers": func(context.Context) (any, error) { return t.status() },
 			"does":    func(context.Context) (any, error) { return append([]string{}, d.site.Does()...), nil },
 		}}
@@ -161,13 +182,14 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 			}
 		})
 	}
-	own("doors", func() error { return serve(ctx, doors, t.doors(n, d.site.Base), n.Close) })
+	own("doors", func() error { return serve(ctx, doors, t.doors(f.doors(n, d.site.Base), d.site.Base), n.Close) })
 	if admin != nil {
-		own("admin", func() error { return serve(ctx, admin, adminHandler(p, n), nil) })
+		own("admin", func() error { return serve(ctx, admin, adminHandler(p, n, f), nil) })
 	}
 	own("publish", func() error { return p.Run(ctx) })
 	own("hold", func() error { return holder.Run(ctx) })
 	t.own(ctx, own)
+	f.own(ctx, own)
 	if !d.noSelfCheck {
 		own("self-check", func() error { selfCheck(ctx, journal, p, env.Log); return nil })
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/ping"
 )
@@ -47,18 +48,26 @@ Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong us
 				return err
 			}
 			var told tellersStatus
+			var forms *formsStatus
 			if running {
 				if err := server.Ask(ctx, site.State, "GET", "/tellers", &told); err != nil {
 					return err
+				}
+				// An rdfgen that holds the state has no doors, and does not know.
+				forms = &formsStatus{}
+				if err := server.Ask(ctx, site.State, "GET", "/forms", forms); err != nil {
+					forms = nil
 				}
 			}
 			if asJSON {
 				err = env.PrintJSON(struct {
 					server.Status
 					tellersStatus
-				}{s, told})
+					Forms *formsStatus `json:"forms,omitempty"`
+				}{s, told, forms})
 			} else {
 				printStatus(env, s, running)
+				printForms(env, forms)
 				printTellers(env, told)
 			}
 			switch {
@@ -110,6 +119,49 @@ func printTellers(env *command.Env, t tellersStatus) {
 			printLine(env, "hub", "%d subscribers of %s%s", topic.Subscribers, topic.URL, trouble(topic.Trouble, time.Time{}))
 		}
 	}
+}
+
+// printForms tells in which forms changes are told, and what that takes.
+func printForms(env *command.Env, s *formsStatus) {
+	if s == nil {
+		return
+	}
+	printLine(env, "tells", "%s", s.On)
+	for _, form := range protocol.Forms() {
+		if f, ok := s.Forms[form]; ok {
+			printLine(env, "as "+string(form), "%d listen; %d messages and %d answers, %s", f.Streams, f.Frames, f.Answers, size(f.Bytes))
+		}
+	}
+	if v := s.Versions; v != nil {
+		trouble := ""
+		if v.Trouble {
+			trouble = "; nothing can be written at present"
+		}
+		printLine(env, "versions", "%d kept, %s; %d differences made, told %d times, %d refused%s", v.Versions, size(v.Bytes), v.Deltas, v.Given, v.Refused, trouble)
+	}
+	if a := s.Archive; a != nil {
+		state := "none yet"
+		if a.Items > 0 || !a.Cursor.IsZero() {
+			state = fmt.Sprintf("%d pages, %s, at %s", a.Items, size(a.Bytes), a.Cursor)
+		}
+		printLine(env, "archive", "%s; %d made, %d failed", state, a.Made, a.Failed)
+	}
+	if a := s.Agents; a != nil {
+		printLine(env, "agents", "%d programs, asked %d times, failed %d", a.Programs, a.Runs, a.Failed)
+	}
+}
+
+// size writes bytes for a person.
+func size(n int64) string {
+	for _, unit := range []struct {
+		of   int64
+		name string
+	}{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
+		if n >= unit.of {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(unit.of), unit.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
 }
 
 func lastAnswer(e ping.EngineStatus) string {

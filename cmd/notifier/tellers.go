@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/ping"
 )
 
@@ -66,7 +65,7 @@ func (t *tellers) own(ctx context.Context, own func(what string, run func() erro
 
 // doors adds theirs to those of the notifier: the hub, and the file that
 // proves the IndexNow key where no web server does.
-func (t *tellers) doors(n *server.Notifier, base string) http.Handler {
+func (t *tellers) doors(n http.Handler, base string) http.Handler {
 	path := ""
 	if u, err := url.Parse(base); err == nil {
 		path = u.Path

@@ -1,8 +1,8 @@
 // Package bundle writes and reads many pages as one stream: what a site
 // answers where it is asked for a batch, and what it tells as one (C09, C10).
 //
-// The stream is a WARC file (ISO 28500), each record a gzip member of its own,
-// so that whatever reads archives reads it:
+// The stream is a WARC file (ISO 28500), each record a gzip member of its own
+// (see [Coding]), so that whatever reads archives reads it:
 //
 //   - a warcinfo record, whose block states parley-from, parley-to and
 //     parley-changes: a [Head];
@@ -56,3 +56,7 @@ const (
 )
 
 const changeType = "application/json"
+
+// Accepted are the content codings that a Reader undoes by itself, as a
+// request lists them. Without any it is gzip that each record has.
+const Accepted = string(Zstd)

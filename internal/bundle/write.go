@@ -11,24 +11,58 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 )
 
+// A Coding is how a stream is compressed.
+type Coding string
+
+const (
+	// Gzip makes each record a gzip member of its own. It is the coding of
+	// whatever is kept, or is read by others.
+	Gzip Coding = "gzip"
+
+	// Zstd makes of many records one Zstandard frame, which takes a third of the
+	// time and half of the bytes where pages are small. It is for the way only:
+	// where it is a content coding, what it holds is a plain WARC file.
+	Zstd Coding = "zstd"
+)
+
 // A Packer makes the records of changes. It is for one goroutine; many of them
-// can pack for one Writer. The same change and page are always the same bytes.
+// can pack for one Writer. The same changes and pages are always the same bytes.
 type Packer struct {
 	press *warc.Press
+	seal  *coding.Packer // nil: the press has done it
 	head  []byte
 }
 
 // NewPacker returns a Packer.
-func NewPacker() *Packer {
-	press, err := warc.NewPress("gzip")
-	if err != nil {
-		panic("bundle: " + err.Error()) // gzip is known
+func NewPacker(c Coding) *Packer {
+	p := &Packer{}
+	var err error
+	if c == Zstd {
+		p.press, err = warc.NewPress("")
+		if err == nil {
+			p.seal, err = coding.NewPacker(string(c))
+		}
+	} else {
+		p.press, err = warc.NewPress(string(c))
 	}
-	return &Packer{press: press}
+	if err != nil {
+		panic("bundle: " + err.Error()) // there are these codings only
+	}
+	return p
+}
+
+// Seal makes of what Append has made of one or many changes what is given to
+// Writer.AddPacked. It keeps nothing; what it returns may be records itself.
+func (p *Packer) Seal(records []byte) []byte {
+	if p.seal == nil || len(records) == 0 {
+		return records
+	}
+	return p.seal.Append(nil, records)
 }
 
 // Append appends the records of a change, and of its page if that is not nil,
@@ -73,7 +107,8 @@ func nameOf(kind byte, said []byte) string {
 	return warc.NameOf([32]byte(h.Sum(nil)))
 }
 
-// A Writer writes a stream. It holds one record at a time, and is for one goroutine.
+// A Writer writes a stream. It holds one change with its page at a time, and is
+// for one goroutine.
 type Writer struct {
 	w              io.Writer
 	head           Head
@@ -88,56 +123,53 @@ type Writer struct {
 func (w *Writer) Offset() int64 { return w.written + int64(len(w.buf)) }
 
 // NewWriter begins a stream. The first record is written with the first that follows.
-func NewWriter(w io.Writer, h Head) *Writer {
+func NewWriter(w io.Writer, h Head, c Coding) *Writer {
 	if h.At.IsZero() {
 		h.At = time.Unix(0, 0)
 	}
-	out := &Writer{w: w, head: h, packer: NewPacker()}
+	out := &Writer{w: w, head: h, packer: NewPacker(c)}
 	b := warc.AppendInfo(nil, warc.Fields{{Name: "format", Value: "WARC File Format 1.1"}, {Name: "software", Value: "Parley"},
 		{Name: fieldFrom, Value: h.From.String()}, {Name: fieldTo, Value: h.To.String()}, {Name: fieldChanges, Value: strconv.Itoa(h.Changes)}})
 	id := binary.BigEndian.AppendUint64(bytes.Clone(b), uint64(h.At.UnixMilli()))
-	out.buf = out.packer.press.Append(nil, &warc.Draft{Type: warc.Warcinfo, ID: nameOf('i', id), Date: h.At, MediaType: warc.InfoType, Body: b})
+	out.buf = out.packer.Seal(out.packer.press.Append(nil, &warc.Draft{Type: warc.Warcinfo, ID: nameOf('i', id), Date: h.At, MediaType: warc.InfoType, Body: b}))
 	return out
 }
 
 // Add writes a change, and its page if that is not nil.
 func (w *Writer) Add(c *protocol.Change, page []byte) error {
-	records, _ := w.packer.Append(w.buf, w.head.To.Epoch, c, page)
-	return w.flush(records, page != nil)
-}
-
-// AddPacked writes what a Packer made of a change, with its page or without.
-func (w *Writer) AddPacked(records []byte, page bool) error {
-	if len(w.buf) > 0 {
-		records = append(w.buf, records...)
+	records, _ := w.packer.Append(nil, w.head.To.Epoch, c, page)
+	pages := 0
+	if page != nil {
+		pages = 1
 	}
-	return w.flush(records, page)
+	return w.AddPacked(w.packer.Seal(records), 1, pages)
 }
 
-func (w *Writer) flush(b []byte, page bool) error {
+// AddPacked writes what a Packer has sealed: so many changes, and pages that
+// come with them.
+func (w *Writer) AddPacked(records []byte, changes, pages int) error {
 	if w.err != nil {
 		return w.err
 	}
-	w.changes++
-	if page {
-		w.pages++
+	w.changes += changes
+	w.pages += pages
+	if len(w.buf) > 0 {
+		w.write(w.buf)
+		w.buf = nil
 	}
-	w.write(b)
+	w.write(records)
 	return w.err
 }
 
 func (w *Writer) write(b []byte) {
+	if w.err != nil {
+		return
+	}
 	w.written += int64(len(b))
 	if _, err := w.w.Write(b); err != nil {
 		w.err = fmt.Errorf("write bundle: %w", err)
 	}
-	if w.buf = b[:0]; cap(b) > maxKept {
-		w.buf = nil
-	}
 }
-
-// maxKept bounds the memory that is kept for the next record.
-const maxKept = 1 << 20
 
 var errNumber = errors.New("another number of changes than its head states")
 
@@ -153,8 +185,8 @@ func (w *Writer) Close() error {
 	b := warc.AppendInfo(nil, warc.Fields{{Name: fieldChanges, Value: strconv.Itoa(w.changes)}, {Name: fieldPages, Value: strconv.Itoa(w.pages)}})
 	id := append(append(bytes.Clone(b), w.head.From.String()...), w.head.To.String()...)
 	id = binary.BigEndian.AppendUint64(id, uint64(w.head.At.UnixMilli()))
-	w.write(w.packer.press.Append(w.buf, &warc.Draft{Type: warc.Metadata, ID: nameOf('e', id), Date: w.head.At, MediaType: warc.InfoType, Body: b}))
-	if err := w.err; err != nil {
+	end := w.packer.press.Append(nil, &warc.Draft{Type: warc.Metadata, ID: nameOf('e', id), Date: w.head.At, MediaType: warc.InfoType, Body: b})
+	if err := w.AddPacked(w.packer.Seal(end), 0, 0); err != nil {
 		return err
 	}
 	w.err = errClosed

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"math/bits"
 	"sync"
 
@@ -43,18 +44,18 @@ func Delta(base, page []byte) ([]byte, error) {
 	case uint64(len(page)) > deltaWindow(len(base)):
 		return nil, fmt.Errorf("make delta: page of %d bytes: %w", len(page), ErrDeltaSize)
 	}
+	var delta bytes.Buffer
+	delta.WriteString(deltaMagic)
 	sum := sha256.Sum256(base)
-	delta := append([]byte(deltaMagic), sum[:]...)
-	e, err := lendDeltaEncoder(base, page)
-	if err != nil {
+	delta.Write(sum[:])
+	if err := writeFrame(&delta, base, page); err != nil {
 		return nil, fmt.Errorf("make delta: %w", err)
 	}
-	delta = e.EncodeAll(page, delta)
-	e.giveBack()
-	if got, err := applyFrame(base, delta[DeltaHeader:], int64(len(page))); err != nil || !bytes.Equal(got, page) {
+	frame := delta.Bytes()[DeltaHeader:]
+	if got, err := applyFrame(base, frame, int64(len(page))); err != nil || !bytes.Equal(got, page) {
 		return nil, fmt.Errorf("make delta: it does not lead to the page: %v", err)
 	}
-	return delta, nil
+	return delta.Bytes(), nil
 }
 
 // ApplyDelta returns the page to which delta leads from base, if it has at
@@ -131,22 +132,20 @@ func deltaLevel(n int) zstd.EncoderLevel {
 	return zstd.SpeedBestCompression
 }
 
-// A deltaEncoder is lent out of a pool where base and page are of the size
-// that most are: to make its tables costs more than to use them.
-type deltaEncoder struct {
-	*zstd.Encoder
-	pool *sync.Pool
-}
-
 var (
 	deltaDecoders sync.Pool
 	deltaEncoders sync.Pool // of level SpeedDefault, with a window of pooledWindow
 )
 
-// pooledWindow is the window of encoders that are used again, in bytes.
+// pooledWindow is the window of encoders that are used again, in bytes: base
+// and page are within it, as most are. To make the tables of an encoder costs
+// more than to use them. It holds its last base until it is used again.
 const pooledWindow = 1 << 20
 
-func lendDeltaEncoder(base, page []byte) (deltaEncoder, error) {
+// oneBlock is the size of the largest block of a frame, in bytes.
+const oneBlock = 128 << 10
+
+func writeFrame(w io.Writer, base, page []byte) error {
 	level, window := deltaLevel(len(base)), pooledWindow
 	var pool *sync.Pool
 	if n := len(base) + len(page); n > window {
@@ -155,23 +154,36 @@ func lendDeltaEncoder(base, page []byte) (deltaEncoder, error) {
 		window = 1 << bits.Len(uint(n))
 	} else if level == zstd.SpeedDefault && len(base) > 0 {
 		pool = &deltaEncoders
-		if e, _ := pool.Get().(*zstd.Encoder); e != nil {
-			return deltaEncoder{e, pool}, e.ResetWithOptions(nil, zstd.WithEncoderDictRaw(0, base))
-		}
 	}
-	options := []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(level), zstd.WithWindowSize(window),
-		zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true)}
+	var dict []zstd.EOption
 	if len(base) > 0 {
-		options = append(options, zstd.WithEncoderDictRaw(0, base))
+		dict = append(dict, zstd.WithEncoderDictRaw(0, base))
 	}
-	e, err := zstd.NewWriter(nil, options...)
-	return deltaEncoder{e, pool}, err
-}
-
-// giveBack puts the encoder into its pool, with next to nothing as its
-// dictionary: one without any would be made anew.
-func (e deltaEncoder) giveBack() {
-	if e.pool != nil && e.ResetWithOptions(nil, zstd.WithEncoderDictRaw(0, []byte("parley"))) == nil {
-		e.pool.Put(e.Encoder)
+	var e *zstd.Encoder
+	if pool != nil {
+		e, _ = pool.Get().(*zstd.Encoder)
 	}
+	var err error
+	if e == nil {
+		e, err = zstd.NewWriter(nil, append(dict, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(level), zstd.WithWindowSize(window),
+			zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true))...)
+	} else {
+		err = e.ResetWithOptions(nil, dict...)
+	}
+	if err != nil {
+		return err
+	}
+	if len(page) > 0 && len(page) < oneBlock {
+		// As a stream, which becomes one segment if it is so short: EncodeAll
+		// would go through the base once more, and that is most of the work.
+		e.Reset(w)
+		_, err = e.Write(page)
+		err = errors.Join(err, e.Close())
+	} else {
+		_, err = w.Write(e.EncodeAll(page, nil))
+	}
+	if err == nil && pool != nil {
+		pool.Put(e)
+	}
+	return err
 }

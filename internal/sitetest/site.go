@@ -22,6 +22,9 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/versions"
 )
 
 // A Site runs until Close. What is published changes when the test calls
@@ -32,6 +35,7 @@ type Site struct {
 	Dir  string // its docroot
 
 	state string
+	all   bool // it offers every form
 	fail  func(error)
 	front *httptest.Server
 
@@ -50,6 +54,13 @@ type engine struct {
 	notifier  *server.Notifier
 	cancel    context.CancelFunc // ends the publisher's Run
 	runs      sync.WaitGroup     // that Run
+
+	// Of a site that offers every form.
+	versions *versions.Store
+	archives *archive.Maker
+	handler  *versions.Handler
+	end      context.CancelFunc // ends what makes archives
+	making   sync.WaitGroup     // that
 }
 
 // A Request is one line of the access log.
@@ -57,9 +68,15 @@ type Request struct{ Path, Agent string }
 
 // NewSite starts a site with the given files, by path below the docroot, and
 // publishes it. It ends with the test, which fails if the site does.
-func NewSite(t testing.TB, files map[string]string) *Site {
+func NewSite(t testing.TB, files map[string]string) *Site { return newSite(t, files, false) }
+
+// NewWhole is NewSite of one that tells in every form, has a door for batches
+// and for queries, answers with differences, and keeps an archive.
+func NewWhole(t testing.TB, files map[string]string) *Site { return newSite(t, files, true) }
+
+func newSite(t testing.TB, files map[string]string, all bool) *Site {
 	t.Helper()
-	s, err := Start(files)
+	s, err := start(files, all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,13 +90,16 @@ func NewSite(t testing.TB, files map[string]string) *Site {
 }
 
 // Start is NewSite without a test, for an Example. Methods that fail panic.
-func Start(files map[string]string) (*Site, error) {
+func Start(files map[string]string) (*Site, error) { return start(files, false) }
+
+func start(files map[string]string, all bool) (*Site, error) {
 	dir, err := os.MkdirTemp("", "site")
 	if err != nil {
 		return nil, err
 	}
 	s := &Site{
 		Dir: filepath.Join(dir, "docroot"), state: filepath.Join(dir, "state"),
+		all:   all,
 		fail:  func(err error) { panic("site: " + err.Error()) },
 		conns: map[net.Conn]bool{}, faults: map[string]Fault{},
 	}
@@ -107,6 +127,9 @@ func (s *Site) begin(files map[string]string) error {
 		return err
 	}
 	_, err := s.engine.publisher.Turn(context.Background())
+	if err == nil && s.all {
+		err = s.engine.versions.Fill(context.Background())
+	}
 	return err
 }
 
@@ -133,6 +156,9 @@ func (s *Site) start() error {
 			Grace: 50 * time.Millisecond, WriteEvery: 50 * time.Millisecond},
 		notifier: &server.Notifier{Log: j, Snapshot: snapshot, Base: s.Base, Public: site.Public},
 	}
+	if s.all {
+		e.offerAll(s, site)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.engine = e
@@ -158,7 +184,47 @@ func (s *Site) stop() error {
 		e.cancel()
 		e.runs.Wait()
 	}
+	if e.end != nil {
+		e.end()
+		e.making.Wait()
+	}
 	return errors.Join(err, e.journal.Close())
+}
+
+// offerAll has the engine offer every form.
+func (e *engine) offerAll(s *Site, site *server.Site) {
+	e.versions = &versions.Store{Dir: filepath.Join(s.state, "versions"), Journal: e.journal, Open: site.OpenPage, Public: site.Public}
+	e.publisher.Inventory = e.versions.Keeping(site)
+	e.archives = &archive.Maker{Dir: filepath.Join(s.state, "archives"), Base: s.Base, Journal: e.journal, Pages: e.versions, Public: site.Public, Every: time.Millisecond}
+	e.handler = &versions.Handler{Store: e.versions, Journal: e.journal, Base: s.Base, Public: site.Public}
+	n := e.notifier
+	n.Pages, n.Archive, n.Items, n.Where = e.versions, e.archives, server.Moments(e.journal), new(cel.Expressions).Compile
+	n.Item = func(url string) (protocol.Item, bool, error) {
+		i, ok, err := e.journal.Get(url)
+		return i.Item, ok, err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	e.end = end
+	e.making.Go(func() { e.archives.Run(ctx) })
+}
+
+// Archive waits until there is an archive of what the site is now.
+func (s *Site) Archive() {
+	s.mu.Lock()
+	e := s.engine
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
+		a, ok := e.archives.Latest()
+		if ok && a.Cursor == e.journal.Head() {
+			return
+		}
+		if err := e.archives.Wait(ctx, a); err != nil {
+			s.fail(err)
+			return
+		}
+	}
 }
 
 func (e *engine) watch() {
@@ -185,6 +251,11 @@ func (s *Site) Publish() protocol.Cursor {
 	s.mu.Unlock()
 	if _, err := e.publisher.AcceptDeletions(context.Background()); err != nil {
 		s.fail(err)
+	}
+	if e.versions != nil {
+		if err := e.versions.Fill(context.Background()); err != nil {
+			s.fail(err)
+		}
 	}
 	return e.journal.Head()
 }
@@ -320,6 +391,9 @@ func (s *Site) serve(w http.ResponseWriter, r *http.Request) {
 		if e != nil {
 			own = e.notifier.ServeHTTP
 		}
+	}
+	if e != nil && e.handler != nil && !strings.HasPrefix(r.URL.Path, "/robots.") && !strings.HasPrefix(r.URL.Path, "/parley/") && !strings.HasPrefix(r.URL.Path, "/.well-known/") {
+		own = e.handler.ServeHTTP
 	}
 	if fault != nil {
 		fault(w, r, own)

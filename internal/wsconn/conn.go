@@ -1,6 +1,7 @@
 // Package wsconn is a WebSocket connection with the manners that both sides
-// of Parley want: context first, bounded, one reader and one writer, text only.
-// It is the only importer of gorilla/websocket, and knows nothing of what it carries.
+// of Parley want: context first, bounded, one reader and one writer, each message
+// a text, which goes as it is or packed, as the subprotocol says. It is the only
+// importer of gorilla/websocket, and knows nothing of what it carries.
 package wsconn
 
 import (
@@ -20,11 +21,18 @@ import (
 
 // Options of a connection, the same on both sides. Zero values are useful.
 type Options struct {
-	Subprotocol string        // offered by Dial, required by both; empty means none
-	MaxMessage  int64         // largest message read, in bytes; 0 means 64 KiB
-	WriteWait   time.Duration // longest a write may take; 0 means 10 s
-	Handshake   time.Duration // longest the handshake may take; 0 means 10 s
-	Ping        time.Duration // interval of pings; a peer silent for two of them is gone; 0 means none
+	// Subprotocols are offered by Dial; one of them is required by both, the
+	// first of Accept's that is offered. None means none.
+	Subprotocols []string
+
+	// Packed says by what the messages of a subprotocol are packed: they are
+	// binary then, and MaxMessage bounds them packed and unpacked.
+	Packed map[string]Packing
+
+	MaxMessage int64         // largest message read, in bytes; 0 means 64 KiB
+	WriteWait  time.Duration // longest a write may take; 0 means 10 s
+	Handshake  time.Duration // longest the handshake may take; 0 means 10 s
+	Ping       time.Duration // interval of pings; a peer silent for two of them is gone; 0 means none
 }
 
 func (o Options) withDefaults() Options {
@@ -40,14 +48,23 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// A Packing makes a message smaller. Its methods are called by many goroutines at once.
+type Packing interface {
+	Pack(text []byte) []byte
+
+	// Unpack is Pack undone. What is no packed message, or would have more than
+	// max bytes, is an error before memory is spent on it.
+	Unpack(packed []byte, max int64) ([]byte, error)
+}
+
 // closeWait is how long Close tries to get its last frame out.
 const closeWait = time.Second
 
 // Close codes of RFC 6455, 7.4.1, that this package sends by itself. gorilla
 // sends 1002 for a broken frame and 1009 for a message beyond the limit.
 const (
-	codeUnsupported = 1003 // a binary message
-	codeInvalid     = 1007 // a text message that is not UTF-8
+	codeUnsupported = 1003 // a binary message where text is spoken, or the other way round
+	codeInvalid     = 1007 // a text that is not UTF-8, or what cannot be unpacked
 )
 
 // A Conn is one connection. Read may be called by one goroutine at a time,
@@ -56,6 +73,7 @@ const (
 type Conn struct {
 	ws   *websocket.Conn
 	o    Options
+	pack Packing       // nil: messages are text as it is
 	turn chan struct{} // holds one token: the right to write a message
 
 	readErr error // of the reader: what ended the reading, for good
@@ -70,7 +88,7 @@ type Conn struct {
 }
 
 func newConn(ws *websocket.Conn, o Options) *Conn {
-	c := &Conn{ws: ws, o: o, turn: make(chan struct{}, 1)}
+	c := &Conn{ws: ws, o: o, pack: o.Packed[ws.Subprotocol()], turn: make(chan struct{}, 1)}
 	c.turn <- struct{}{}
 	ws.SetReadLimit(o.MaxMessage)
 	pong := ws.PingHandler()
@@ -93,6 +111,9 @@ func newConn(ws *websocket.Conn, o Options) *Conn {
 	return c
 }
 
+// Subprotocol is the one that both sides speak, empty if none.
+func (c *Conn) Subprotocol() string { return c.ws.Subprotocol() }
+
 // A CloseError is returned by Read when the peer has closed with a code. A
 // peer that gave none is told by 1005. One that vanished without closing gives
 // an error wrapping io.ErrUnexpectedEOF instead.
@@ -108,7 +129,7 @@ func (e *CloseError) Error() string {
 	return fmt.Sprintf("closed by the peer with code %d: %.125q", e.Code, e.Reason)
 }
 
-// Read returns the next message. Its errors are final: *CloseError when the
+// Read returns the text of the next message. Its errors are final: *CloseError when the
 // peer has closed, net.ErrClosed after Close, os.ErrDeadlineExceeded where the
 // peer was silent for two pings. When ctx ends first the connection is cut and
 // the error is that of ctx.
@@ -137,12 +158,20 @@ func (c *Conn) read() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if kind != websocket.TextMessage {
+	switch {
+	case kind != websocket.TextMessage && c.pack == nil:
 		return nil, c.refuse(codeUnsupported, "binary message")
+	case kind != websocket.BinaryMessage && c.pack != nil:
+		return nil, c.refuse(codeUnsupported, "text message where "+c.Subprotocol()+" is spoken")
 	}
 	text, err := io.ReadAll(hearing{c, r})
 	if err != nil {
 		return nil, err
+	}
+	if c.pack != nil {
+		if text, err = c.pack.Unpack(text, c.o.MaxMessage); err != nil {
+			return nil, c.refuse(codeInvalid, "message cannot be unpacked: "+err.Error())
+		}
 	}
 	if !utf8.Valid(text) {
 		return nil, c.refuse(codeInvalid, "text is not UTF-8")
@@ -152,7 +181,7 @@ func (c *Conn) read() ([]byte, error) {
 
 // refuse tells the peer what it did wrong.
 func (c *Conn) refuse(code int, reason string) error {
-	c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(closeWait))
+	c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, cutText(reason, maxReason)), time.Now().Add(closeWait))
 	return errors.New(reason)
 }
 
@@ -201,26 +230,42 @@ func isTimeout(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-// Write sends one text message, which must be UTF-8. Many may call it at
+// Write sends one message, which must be UTF-8. Many may call it at
 // once. A write that fails, takes longer than WriteWait, or is cut short by
 // ctx, ends the connection: half a message cannot be taken back.
 func (c *Conn) Write(ctx context.Context, text []byte) error {
-	return c.write(ctx, func() error { return c.ws.WriteMessage(websocket.TextMessage, text) })
+	kind, b := websocket.TextMessage, text
+	if c.pack != nil {
+		kind, b = websocket.BinaryMessage, c.pack.Pack(text)
+	}
+	return c.write(ctx, func() error { return c.ws.WriteMessage(kind, b) })
 }
 
-// A Prepared is a message framed once and written to many connections.
-type Prepared struct{ m *websocket.PreparedMessage }
+// A Prepared is a message that is packed and framed once, for many connections.
+type Prepared struct {
+	m    *websocket.PreparedMessage
+	size int
+}
 
-// Prepare frames a text message, which must be UTF-8.
-func Prepare(text []byte) (*Prepared, error) {
-	m, err := websocket.NewPreparedMessage(websocket.TextMessage, text)
+// Prepare frames a message, which must be UTF-8, for connections whose
+// messages are packed by p; nil for those whose are not.
+func Prepare(text []byte, p Packing) (*Prepared, error) {
+	kind := websocket.TextMessage
+	if p != nil {
+		kind, text = websocket.BinaryMessage, p.Pack(text)
+	}
+	m, err := websocket.NewPreparedMessage(kind, text)
 	if err != nil {
 		return nil, fmt.Errorf("prepare message: %w", err)
 	}
-	return &Prepared{m}, nil
+	return &Prepared{m, len(text)}, nil
 }
 
-// WritePrepared is Write of a prepared message.
+// Size is about how many bytes p holds in memory: the message, and the message in its frame.
+func (p *Prepared) Size() int { return 2 * p.size }
+
+// WritePrepared is Write of a message that was prepared for how this
+// connection's messages are packed.
 func (c *Conn) WritePrepared(ctx context.Context, p *Prepared) error {
 	return c.write(ctx, func() error { return c.ws.WritePreparedMessage(p.m) })
 }
@@ -293,7 +338,7 @@ func (c *Conn) Close(code int, reason string) error {
 			c.pinging.Done()
 		}
 		c.mu.Unlock()
-		frame := websocket.FormatCloseMessage(code, cutText(reason, 123)) // RFC 6455, 5.5: 125 bytes in all
+		frame := websocket.FormatCloseMessage(code, cutText(reason, maxReason))
 		c.ws.WriteControl(websocket.CloseMessage, frame, time.Now().Add(closeWait))
 		if err := c.ws.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			c.closeErr = fmt.Errorf("close connection: %w", err)
@@ -302,6 +347,9 @@ func (c *Conn) Close(code int, reason string) error {
 	})
 	return c.closeErr
 }
+
+// maxReason is how long the reason of a close frame may be (RFC 6455, 5.5: 125 bytes in all).
+const maxReason = 123
 
 // cutText cuts s to at most max bytes of valid UTF-8.
 func cutText(s string, max int) string {

@@ -61,7 +61,7 @@ func serve(t *testing.T, o wsconn.Options, f func(context.Context, *wsconn.Conn)
 
 func dial(t *testing.T, url string, o wsconn.Options) *wsconn.Conn {
 	t.Helper()
-	o.Subprotocol = subprotocol
+	o.Subprotocols = []string{subprotocol}
 	c, err := wsconn.Dial(t.Context(), url, nil, nil, o)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func echo(ctx context.Context, c *wsconn.Conn) {
 }
 
 func TestEcho(t *testing.T) {
-	o := wsconn.Options{Subprotocol: subprotocol, MaxMessage: 1 << 20}
+	o := wsconn.Options{Subprotocols: []string{subprotocol}, MaxMessage: 1 << 20}
 	c := dial(t, serve(t, o, echo), o)
 	for _, s := range []string{"", "a", "grüß Gott", strings.Repeat("x", 100_000), strings.Repeat("é", 1<<19)} {
 		if err := c.Write(t.Context(), []byte(s)); err != nil {
@@ -102,7 +102,7 @@ func TestEcho(t *testing.T) {
 		if err != nil || string(got) != s {
 			t.Fatalf("%.20q: %d bytes came back, error %v", s, len(got), err)
 		}
-		p, err := wsconn.Prepare([]byte(s))
+		p, err := wsconn.Prepare([]byte(s), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,10 +119,10 @@ func TestEcho(t *testing.T) {
 
 func TestManyWriters(t *testing.T) {
 	const writers, each = 8, 200
-	o := wsconn.Options{Subprotocol: subprotocol}
+	o := wsconn.Options{Subprotocols: []string{subprotocol}}
 	url := serve(t, o, func(ctx context.Context, c *wsconn.Conn) {
 		var all sync.WaitGroup
-		p, _ := wsconn.Prepare(bytes.Repeat([]byte{'0'}, 3000))
+		p, _ := wsconn.Prepare(bytes.Repeat([]byte{'0'}, 3000), nil)
 		for w := range writers {
 			all.Go(func() {
 				text := bytes.Repeat([]byte{byte('1' + w)}, 10_000)
@@ -162,7 +162,7 @@ func TestCloseCodes(t *testing.T) {
 		{1000, "", ""},
 		{4502, strings.Repeat("é", 100), strings.Repeat("é", 61)}, // 123 bytes and no half letter
 	} {
-		o := wsconn.Options{Subprotocol: subprotocol}
+		o := wsconn.Options{Subprotocols: []string{subprotocol}}
 		c := dial(t, serve(t, o, func(ctx context.Context, c *wsconn.Conn) {
 			c.Write(ctx, []byte("last words"))
 			c.Close(tt.code, tt.reason)
@@ -183,7 +183,7 @@ func TestCloseCodes(t *testing.T) {
 
 func TestVanishedPeer(t *testing.T) {
 	read := make(chan error, 1)
-	url := serve(t, wsconn.Options{Subprotocol: subprotocol}, func(ctx context.Context, c *wsconn.Conn) {
+	url := serve(t, wsconn.Options{Subprotocols: []string{subprotocol}}, func(ctx context.Context, c *wsconn.Conn) {
 		_, err := c.Read(ctx)
 		read <- err
 	})
@@ -223,7 +223,7 @@ func TestUnmannerlyPeer(t *testing.T) {
 		}, 1002, "read message: websocket: bad MASK"},
 	} {
 		read := make(chan error, 1)
-		url := serve(t, wsconn.Options{Subprotocol: subprotocol, MaxMessage: 100}, func(ctx context.Context, c *wsconn.Conn) {
+		url := serve(t, wsconn.Options{Subprotocols: []string{subprotocol}, MaxMessage: 100}, func(ctx context.Context, c *wsconn.Conn) {
 			_, err := c.Read(ctx)
 			read <- err
 		})
@@ -241,7 +241,7 @@ func TestUnmannerlyPeer(t *testing.T) {
 }
 
 func TestCancelRead(t *testing.T) {
-	c := dial(t, serve(t, wsconn.Options{Subprotocol: subprotocol}, echo), wsconn.Options{})
+	c := dial(t, serve(t, wsconn.Options{Subprotocols: []string{subprotocol}}, echo), wsconn.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, cancel)
 	if _, err := c.Read(ctx); !errors.Is(err, context.Canceled) {
@@ -256,7 +256,7 @@ func TestCancelRead(t *testing.T) {
 }
 
 func TestCloseDuringReadAndWrite(t *testing.T) {
-	c := dial(t, serve(t, wsconn.Options{Subprotocol: subprotocol}, echo), wsconn.Options{})
+	c := dial(t, serve(t, wsconn.Options{Subprotocols: []string{subprotocol}}, echo), wsconn.Options{})
 	read := make(chan error)
 	go func() {
 		_, err := c.Read(t.Context())
@@ -278,7 +278,7 @@ func TestCloseDuringReadAndWrite(t *testing.T) {
 func pair(t *testing.T, o wsconn.Options) (*wsconn.Conn, net.Conn) {
 	t.Helper()
 	near, far := net.Pipe()
-	o.Subprotocol = subprotocol
+	o.Subprotocols = []string{subprotocol}
 	accepted := make(chan *wsconn.Conn)
 	ln := &oneListener{conn: near, done: make(chan struct{})}
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -40,12 +40,15 @@ func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 		HandshakeTimeout: o.Handshake,
 		CheckOrigin:      func(*http.Request) bool { return true },
 	}
-	if o.Subprotocol != "" {
-		if !slices.Contains(websocket.Subprotocols(r), o.Subprotocol) {
-			http.Error(w, "this door speaks the WebSocket subprotocol "+o.Subprotocol, http.StatusBadRequest)
-			return nil, fmt.Errorf("accept connection: %s is not offered", o.Subprotocol)
+	if len(o.Subprotocols) > 0 {
+		offered := websocket.Subprotocols(r)
+		chosen := slices.IndexFunc(o.Subprotocols, func(s string) bool { return slices.Contains(offered, s) })
+		if chosen < 0 {
+			all := strings.Join(o.Subprotocols, " or ")
+			http.Error(w, "this door speaks the WebSocket subprotocol "+all, http.StatusBadRequest)
+			return nil, fmt.Errorf("accept connection: %s is not offered", all)
 		}
-		u.Subprotocols = []string{o.Subprotocol}
+		u.Subprotocols = o.Subprotocols[chosen : chosen+1]
 	}
 	ws, err := u.Upgrade(w, r, nil)
 	if err != nil {
@@ -90,9 +93,7 @@ func dial(ctx context.Context, url string, h http.Header, c *http.Client, o Opti
 		url = "ws" + rest
 	}
 	d := websocket.Dialer{HandshakeTimeout: o.Handshake}
-	if o.Subprotocol != "" {
-		d.Subprotocols = []string{o.Subprotocol}
-	}
+	d.Subprotocols = o.Subprotocols
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if c != nil {
 		d.Jar = c.Jar
@@ -131,9 +132,9 @@ func dial(ctx context.Context, url string, h http.Header, c *http.Client, o Opti
 		ws.Close()
 		return nil, ctx.Err()
 	}
-	if o.Subprotocol != ws.Subprotocol() {
+	if got := ws.Subprotocol(); len(o.Subprotocols) > 0 && !slices.Contains(o.Subprotocols, got) || len(o.Subprotocols) == 0 && got != "" {
 		ws.Close()
-		return nil, fmt.Errorf("%w %s", ErrSubprotocol, o.Subprotocol)
+		return nil, fmt.Errorf("%w %s", ErrSubprotocol, strings.Join(o.Subprotocols, " or "))
 	}
 	return ws, nil
 }

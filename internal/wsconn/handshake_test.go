@@ -20,7 +20,7 @@ func TestRefusals(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/accept":
-			if c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocol: subprotocol}); err == nil {
+			if c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: []string{subprotocol}}); err == nil {
 				c.Close(1000, "")
 			}
 		case "/bare":
@@ -46,7 +46,7 @@ func TestRefusals(t *testing.T) {
 		{"/accept", "", http.StatusBadRequest},
 		{"/plain", subprotocol, http.StatusOK},
 	} {
-		_, err := wsconn.Dial(t.Context(), s.URL+tt.path, nil, nil, wsconn.Options{Subprotocol: tt.offer})
+		_, err := wsconn.Dial(t.Context(), s.URL+tt.path, nil, nil, wsconn.Options{Subprotocols: offers(tt.offer)})
 		var refused *wsconn.StatusError
 		if !errors.As(err, &refused) || refused.Status != tt.status || len(refused.Body) > 64<<10 {
 			t.Errorf("%s: %v", tt.path, err)
@@ -54,7 +54,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: header %v, body %.10q", tt.path, refused.Header, refused.Body)
 		}
 	}
-	if _, err := wsconn.Dial(t.Context(), s.URL+"/bare", nil, nil, wsconn.Options{Subprotocol: subprotocol}); !errors.Is(err, wsconn.ErrSubprotocol) {
+	if _, err := wsconn.Dial(t.Context(), s.URL+"/bare", nil, nil, wsconn.Options{Subprotocols: []string{subprotocol}}); !errors.Is(err, wsconn.ErrSubprotocol) {
 		t.Errorf("no subprotocol chosen: %v", err)
 	}
 	resp, err := http.Get(s.URL + "/accept")
@@ -78,7 +78,7 @@ func TestBadURLs(t *testing.T) {
 // What the caller's client says of dialling, TLS and cookies holds here too.
 func TestDialAsTheClientDoes(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocol: subprotocol})
+		c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: []string{subprotocol}})
 		if err != nil {
 			return
 		}
@@ -88,7 +88,7 @@ func TestDialAsTheClientDoes(t *testing.T) {
 	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it says that its certificate was refused
 	s.StartTLS()
 	defer s.Close()
-	if _, err := wsconn.Dial(t.Context(), s.URL, nil, nil, wsconn.Options{Subprotocol: subprotocol}); err == nil {
+	if _, err := wsconn.Dial(t.Context(), s.URL, nil, nil, wsconn.Options{Subprotocols: []string{subprotocol}}); err == nil {
 		t.Error("an unknown certificate was accepted")
 	}
 	client := s.Client()
@@ -100,7 +100,7 @@ func TestDialAsTheClientDoes(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, s.Listener.Addr().String())
 	}
 	h := http.Header{"User-Agent": {"test"}}
-	c, err := wsconn.Dial(t.Context(), "wss://example.com/", h, client, wsconn.Options{Subprotocol: subprotocol})
+	c, err := wsconn.Dial(t.Context(), "wss://example.com/", h, client, wsconn.Options{Subprotocols: []string{subprotocol}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,4 +161,11 @@ func TestHandshakeIsBounded(t *testing.T) {
 			t.Errorf("endless headers: %v after %d bytes", err, sent)
 		}
 	})
+}
+
+func offers(subprotocol string) []string {
+	if subprotocol == "" {
+		return nil
+	}
+	return []string{subprotocol}
 }

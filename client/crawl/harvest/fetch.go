@@ -41,10 +41,12 @@ func faultOf(err error) Fault {
 }
 
 // fetch asks a site, whose turn the caller has, for the task of an answer, and
-// fills that in. It asks for a repetition where a connection that was kept turned out to be closed.
+// fills that in. It asks for a repetition where a connection that was kept turned out to be closed, or
+// where the answer was a difference that led to nothing.
 func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Addr) (again bool) {
 	t := a.Task
-	request, err := h.request(s, t)
+	a.base = h.base(t)
+	request, err := h.request(s, t, a.base)
 	if err != nil {
 		a.Fault, a.Err = FaultProtocol, fmt.Errorf("ask for %.200q: %w", t.URL, err)
 		return false
@@ -70,6 +72,9 @@ func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.A
 		if a.Fault == FaultDNS || a.Fault == FaultAddress {
 			a.Asked = time.Time{}
 		}
+	}
+	if errors.Is(err, errDelta) && ctx.Err() == nil {
+		a.Task.Dictionary, again = false, true
 	}
 	if a.Status == http.StatusRequestedRangeNotSatisfiable && h.ranges(s, t) {
 		s.noRange, again = true, true
@@ -235,6 +240,9 @@ func (h *Harvester) body(ctx context.Context, a *Answer, resp *http.Response, li
 		a.Body, over, err = h.buffers.slurp(resp.Body, resp.ContentLength, limit, room.reach)
 		a.Wire = int64(len(a.Body))
 	}
+	if len(names) == 1 && names[0] == deltaCoding && a.base != nil {
+		return h.undelta(a, limit, room, over, err)
+	}
 	if len(names) > 0 && len(a.Body) > 0 {
 		a.Coding = strings.Join(names, ", ")
 		wire := a.Body
@@ -347,7 +355,7 @@ func location(from, to string) (string, error) {
 func (h *Harvester) ranges(s *site, t Task) bool { return h.Range && !s.noRange && t.Source == 0 }
 
 // headers gives f what a request says beside what names us.
-func (h *Harvester) headers(s *site, t Task, f func(name, value string)) {
+func (h *Harvester) headers(s *site, t Task, base []byte, f func(name, value string)) {
 	if t.Source != 0 {
 		f("Accept", "*/*")
 	} else {
@@ -355,7 +363,14 @@ func (h *Harvester) headers(s *site, t Task, f func(name, value string)) {
 	}
 	if h.ranges(s, t) {
 		f("Range", "bytes=0-"+strconv.FormatInt(h.limit(t)-1, 10)) // E29; of what the coding yields, it would be of no use
-	} else if h.Spill != nil && t.Page != 0 {
+	} else if plain := h.Spill != nil && t.Page != 0; base != nil {
+		f("Available-Dictionary", dictionary(t.Held)) // RFC 9842
+		if plain {
+			f("Accept-Encoding", "dcz, identity;q=0.5")
+		} else {
+			f("Accept-Encoding", "dcz, gzip, zstd")
+		}
+	} else if plain {
 		f("Accept-Encoding", "identity")
 	} else {
 		f("Accept-Encoding", "gzip, zstd")
@@ -369,17 +384,17 @@ func (h *Harvester) headers(s *site, t Task, f func(name, value string)) {
 }
 
 // header is what a request by HTTP/2 says.
-func (h *Harvester) header(s *site, t Task) http.Header {
+func (h *Harvester) header(s *site, t Task, base []byte) http.Header {
 	header := http.Header{"User-Agent": {headerValue(cmp.Or(h.Agent, defaultAgent))}}
 	if from := headerValue(h.From); from != "" {
 		header.Set("From", from)
 	}
-	h.headers(s, t, header.Set)
+	h.headers(s, t, base, header.Set)
 	return header
 }
 
 // request is what is sent by HTTP/1.
-func (h *Harvester) request(s *site, t Task) ([]byte, error) {
+func (h *Harvester) request(s *site, t Task, base []byte) ([]byte, error) {
 	path, err := pathOf(s.origin, t.URL)
 	if err != nil {
 		return nil, err
@@ -391,7 +406,7 @@ func (h *Harvester) request(s *site, t Task) ([]byte, error) {
 	b = append(b, s.header...)
 	b = append(b, "\r\n"...)
 	b = append(b, h.fixed...)
-	h.headers(s, t, func(name, value string) {
+	h.headers(s, t, base, func(name, value string) {
 		b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 	})
 	return append(b, "\r\n"...), nil

@@ -42,6 +42,11 @@ type Task struct {
 	// Signal says why: what named the URL, see collection.Signal.
 	Signal string `json:"signal,omitempty"`
 
+	// Held is the digest of what is held of a page: a site that makes differences
+	// (RFC 9842) may send what differs from it. Dictionary says that this one does.
+	Held       protocol.Digest `json:"held,omitzero"`
+	Dictionary bool            `json:"dictionary,omitempty"`
+
 	// What follows travels with the task for whoever reads the answer.
 	Depth int             `json:"depth,omitempty"`
 	Want  protocol.Digest `json:"want,omitzero"`
@@ -106,6 +111,7 @@ type Answer struct {
 	Latency  time.Duration // until the first byte of the header
 	Took     time.Duration // until the last of the body; both from Asked on
 
+	base    []byte // of the page, against which a difference was asked for; nil: none was
 	release func()
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // Defaults of a Harvester, as the seed prints them where it does.
@@ -89,7 +90,11 @@ type Harvester struct {
 	MaxBytes int64                    // of a body, as it comes and decoded, where a task does not say
 	Memory   int64                    // bytes of bodies in all that are not released yet
 	Spill    func() (*os.File, error) // makes files for bodies of pages over 1 MiB, which are then not asked for with a coding; nil keeps them in memory
-	Range    bool                     // ask for no more than MaxBytes of a page (P10)
+	// Version returns what is held of a page, of a digest, for tasks that take
+	// differences. Nil asks for none.
+	Version func(url string, d protocol.Digest) ([]byte, error)
+
+	Range bool // ask for no more than MaxBytes of a page (P10)
 
 	Private    bool           // allow addresses that are not of the public Internet
 	Blocked    []netip.Prefix // never asked, even then (G17)

@@ -19,7 +19,7 @@ func (h *Harvester) exchange2(ctx context.Context, c *conn, s *site, t Task, a *
 	if err != nil {
 		return true, err
 	}
-	r.Header = h.header(s, t)
+	r.Header = h.header(s, t, a.base)
 	c.pages++
 	c.wire = 0
 	resp, err := c.h2.RoundTrip(r)

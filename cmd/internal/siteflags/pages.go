@@ -181,3 +181,15 @@ func countVisitors(patterns []string, log *slog.Logger) *accesslog.Counts {
 	}
 	return counts
 }
+
+// SiteOf returns the docroot behind an inventory that Inventory has returned;
+// nil if there is none.
+func SiteOf(inv server.Inventory) *server.Site {
+	switch inv := inv.(type) {
+	case *server.Site:
+		return inv
+	case *catalog.Reachable:
+		return SiteOf(inv.Inventory)
+	}
+	return nil
+}

@@ -4,8 +4,8 @@ package siteflags
 // them in a configuration file, so that both can be given the same one; a test
 // keeps the list true.
 func NotifierOnly() []string {
-	return []string{"listen", "admin", "grace", "look-every", "write-every", "heartbeat", "max-subscribers", "per-address",
-		"hub", "no-self-check"}
+	return append([]string{"listen", "admin", "grace", "look-every", "write-every", "heartbeat", "max-subscribers", "per-address",
+		"hub", "no-self-check"}, formNames()...)
 }
 
 // RdfgenOnly names the options that only rdfgen has.

@@ -37,6 +37,7 @@ type Flags struct {
 	pages   pages
 	outputs outputs
 	senders senders
+	forms   Forms
 }
 
 // Required are the options that must be given.
@@ -146,7 +147,7 @@ func (f *Flags) canonical() error {
 		return command.Misusef("--base: %w", err)
 	}
 	f.Base = base
-	for _, name := range append(f.outputs.files(), &f.Out, &f.State, &f.Tokens) {
+	for _, name := range append(f.outputs.files(), &f.Out, &f.State, &f.Tokens, &f.forms.Callers) {
 		if *name == "" {
 			continue
 		}

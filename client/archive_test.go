@@ -1,0 +1,160 @@
+package client
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/internal/bundle"
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// packed is an archive of some pages, with what it says of itself.
+func packed(t testing.TB, described string, pages ...string) []byte {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	put := func(name string) io.Writer {
+		w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	w := bundle.NewWriter(put(archiveData), bundle.Head{To: protocol.Cursor{Epoch: "one", Seq: 7}, Changes: len(pages)}, bundle.Gzip)
+	for i, p := range pages {
+		c := protocol.Change{Seq: 7, Op: protocol.Create, Item: protocol.Item{URL: fmt.Sprintf("https://www.example.org/%d", i), Length: int64(len(p)), Digest: protocol.Sum([]byte(p))}}
+		if err := w.Add(&c, []byte(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(put(archivePackage), described)
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+const described = `{"profile": "data-package", "parley": {"cursor": "one:7", "items": 2}}`
+
+func unpack(b []byte) (n int, bodies int, err error) {
+	a, err := openArchive(bytes.NewReader(b), int64(len(b)), 100)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer a.Close()
+	for p, err := range a.Pages() {
+		if err != nil {
+			return n, bodies, err
+		}
+		if n++; p.Body != nil {
+			bodies++
+		}
+	}
+	return n, bodies, nil
+}
+
+func TestArchive(t *testing.T) {
+	good := packed(t, described, "first", strings.Repeat("too large ", 20))
+	if n, bodies, err := unpack(good); n != 2 || bodies != 1 || err != nil {
+		t.Errorf("%d pages, %d with bytes, %v", n, bodies, err)
+	}
+	for name, says := range map[string]string{
+		"nothing":        `{}`,
+		"no JSON":        `parley`,
+		"another cursor": `{"parley": {"cursor": "one:8", "items": 2}}`,
+		"another number": `{"parley": {"cursor": "one:7", "items": 3}}`,
+		"much":           `{"parley": {"cursor": "one:7", "items": 2}, "x": "` + strings.Repeat("x", maxPackage) + `"}`,
+	} {
+		if _, _, err := unpack(packed(t, says, "first", "second")); err == nil || !strings.HasPrefix(err.Error(), "open archive: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// The sum of the file is checked, though its records are whole.
+	at := bytes.Index(good, []byte("PK\x01\x02")) + 16 // its place in the directory
+	for i := range 4 {
+		good[at+i] ^= 0xff
+	}
+	if n, _, err := unpack(good); err == nil {
+		t.Errorf("%d pages of an archive whose sum is wrong", n)
+	}
+}
+
+// Whatever comes, an archive ends with what is in it, or with an error.
+func FuzzArchive(f *testing.F) {
+	f.Add(packed(f, described, "first", "second"))
+	f.Add(packed(f, described))
+	f.Add([]byte("PK\x05\x06"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if n, _, err := unpack(b); err == nil && n > len(b) {
+			t.Errorf("%d pages of %d bytes", n, len(b))
+		}
+	})
+}
+
+// A body is a page only if it has the digest that is told.
+func FuzzBody(f *testing.F) {
+	base, page := []byte(strings.Repeat("as it was ", 50)), []byte(strings.Repeat("as it was ", 50)+"and is")
+	delta, err := coding.Delta(base, page)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(delta, true)
+	f.Add(page, false)
+	f.Add([]byte{}, true)
+	src := &Source{Base: "https://www.example.org/", Held: func(string, protocol.Digest) ([]byte, error) { return base, nil }}
+	f.Fuzz(func(t *testing.T, b []byte, differs bool) {
+		fo, err := newFollower(src, protocol.Cursor{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := protocol.Body{Bytes: b}
+		if differs {
+			body.Coding, body.Base = protocol.CodingDelta, protocol.Sum(base)
+		}
+		item := protocol.Item{URL: "https://www.example.org/a", Digest: protocol.Sum(page), Length: int64(len(page))}
+		pages, _ := fo.decode([]protocol.Change{{Op: protocol.Update, Item: item}}, []protocol.Body{body})
+		if len(pages) > 0 && !bytes.Equal(pages[0], page) {
+			t.Errorf("%q came for %q", pages[0], page)
+		}
+	})
+}
+
+// What one message may become is bounded, however small it is.
+func TestBodiesAreBounded(t *testing.T) {
+	page := make([]byte, 12<<20)
+	delta, err := coding.Delta(page[:8<<20], page[:8<<20])
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := page[:8<<20]
+	src := &Source{Base: "https://www.example.org/", Held: func(string, protocol.Digest) ([]byte, error) { return base, nil }}
+	fo, err := newFollower(src, protocol.Cursor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changes []protocol.Change
+	var bodies []protocol.Body
+	for i := range 20 {
+		changes = append(changes, protocol.Change{Op: protocol.Update, Item: protocol.Item{URL: fmt.Sprintf("https://www.example.org/%d", i), Digest: protocol.Sum(base), Length: -1}})
+		bodies = append(bodies, protocol.Body{Coding: protocol.CodingDelta, Base: protocol.Sum(base), Bytes: delta})
+	}
+	pages, _ := fo.decode(changes, bodies)
+	n := 0
+	for _, p := range pages {
+		n += len(p)
+	}
+	if n != mostBodies || fo.recentBytes > mostRecent {
+		t.Errorf("%d bytes, %d kept", n, fo.recentBytes)
+	}
+	fo.maxPage = 1 << 20
+	if pages, _ := fo.decode(changes[:1], bodies[:1]); pages != nil {
+		t.Errorf("a page of %d bytes", len(pages[0]))
+	}
+}

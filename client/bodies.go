@@ -1,0 +1,115 @@
+package client
+
+import (
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	defaultMaxPage = 16 << 20
+	mostBodies     = 64 << 20 // bytes of pages that one message may become
+	mostRecent     = 8 << 20  // bytes of pages that are kept for what differs from them
+)
+
+// A version is bytes of a page that have just come: what comes next may say
+// only what differs from them.
+type version struct {
+	digest protocol.Digest
+	bytes  []byte
+}
+
+// remember keeps a page for differences that follow at once.
+func (f *follower) remember(url string, v version) {
+	if f.recentBytes += len(v.bytes); f.recentBytes > mostRecent {
+		clear(f.recent)
+		f.recentBytes = len(v.bytes)
+	}
+	if len(v.bytes) > mostRecent {
+		f.recentBytes = 0
+		return
+	}
+	if f.recent == nil {
+		f.recent = map[string]version{}
+	}
+	f.recentBytes -= len(f.recent[url].bytes)
+	f.recent[url] = v
+}
+
+// held returns a version of a page that the caller has, or that has just come.
+func (f *follower) held(url string, d protocol.Digest) ([]byte, bool) {
+	if v, ok := f.recent[url]; ok && v.digest == d {
+		return v.bytes, true
+	}
+	if f.have == nil || url == "" {
+		return nil, false
+	}
+	b, err := f.have(url, d)
+	return b, err == nil
+}
+
+// decode returns what came beside changes: pages, checked, and what agents
+// made of them. What cannot be made out is nil, and so are lists of nothing.
+func (f *follower) decode(changes []protocol.Change, bodies []protocol.Body) (pages, outputs [][]byte) {
+	left := int64(mostBodies)
+	for i := range bodies {
+		c, b := &changes[i], &bodies[i]
+		if b.Bytes == nil || c.Op == protocol.Delete {
+			continue
+		}
+		if b.Coding == protocol.CodingAgent {
+			if outputs == nil {
+				outputs = make([][]byte, len(changes))
+			}
+			outputs[i] = b.Bytes
+			continue
+		}
+		page := f.page(c, b, left)
+		if page == nil {
+			continue
+		}
+		left -= int64(len(page))
+		if pages == nil {
+			pages = make([][]byte, len(changes))
+		}
+		pages[i] = page
+		f.remember(c.Item.URL, version{c.Item.Digest, page})
+	}
+	return pages, outputs
+}
+
+// page returns the page that a body stands for, nil if it does not.
+func (f *follower) page(c *protocol.Change, b *protocol.Body, left int64) []byte {
+	if c.Item.Digest.IsZero() {
+		return nil
+	}
+	page := b.Bytes
+	switch b.Coding {
+	case "":
+		if int64(len(page)) > min(left, f.maxPage) {
+			return nil
+		}
+	case protocol.CodingDelta:
+		base, ok := f.held(c.Item.URL, b.Base)
+		if !ok {
+			if base, ok = f.held(c.From, b.Base); !ok {
+				return nil
+			}
+		}
+		most := min(left, f.maxPage)
+		if c.Item.Length >= 0 {
+			most = min(most, c.Item.Length)
+		}
+		var err error
+		if page, err = coding.ApplyDelta(base, b.Bytes, most); err != nil {
+			f.log.Debug("difference left alone", "url", c.Item.URL, "err", err)
+			return nil
+		}
+	default:
+		return nil
+	}
+	if protocol.Sum(page) != c.Item.Digest {
+		f.log.Warn("page is not what the site says of it", "site", f.base, "url", c.Item.URL)
+		return nil
+	}
+	return page
+}

@@ -1,0 +1,54 @@
+package collection_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/fresh"
+)
+
+// Whoever opens a collection without a policy goes by the one that decided last, with its price.
+func TestPolicyIsKept(t *testing.T) {
+	dir := t.TempDir()
+	reopen := func(o collection.Options) *collection.Collection {
+		c, err := collection.Open(dir, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	priced := fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Costs: fresh.Bytes(), Price: .0123, Longest: time.Hour, Eager: true}
+	c := reopen(collection.Options{})
+	if p, _ := c.KeptPolicy(); p != nil || c.Policy() != (fresh.Thesis{}) {
+		t.Errorf("a new collection goes by %+v, kept %+v", c.Policy(), p)
+	}
+	c.SetPolicy(priced)
+	if err := c.KeepPolicy(); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	c = reopen(collection.Options{ReadOnly: true})
+	if p, at := c.KeptPolicy(); p != fresh.Policy(priced) || c.Policy() != p || time.Since(at) > time.Hour {
+		t.Errorf("kept %+v at %v, goes by %+v", p, at, c.Policy())
+	}
+	c.Close()
+	thesis := fresh.Thesis{Gamma: 2}
+	c = reopen(collection.Options{Policy: thesis})
+	if c.Policy() != fresh.Policy(thesis) {
+		t.Errorf("goes by %+v", c.Policy())
+	}
+	if err := c.KeepPolicy(); err != nil {
+		t.Fatal(err)
+	}
+	c.SetPolicy(daily{}) // of a kind that is not remembered
+	if err := c.KeepPolicy(); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	c = reopen(collection.Options{})
+	defer c.Close()
+	if c.Policy() != fresh.Policy(thesis) {
+		t.Errorf("goes by %+v", c.Policy())
+	}
+}

@@ -1,0 +1,196 @@
+package crawl
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A site that has a door for batches is asked for many pages in one request
+// (C09), which takes its turn once: its rest between requests is what a first
+// copy waits for most.
+
+// bulkAfter is how long a site is asked for its pages one by one after its door
+// for batches has failed.
+const bulkAfter = 10 * time.Minute
+
+// DefaultBulk is from how many pages on.
+const DefaultBulk = 20
+
+// bulks takes the pages out of a batch that are better asked for together.
+func (r *run) bulks(b *harvest.Batch, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	least := r.Bulk
+	if least == 0 {
+		least = DefaultBulk
+	}
+	if least < 0 {
+		return
+	}
+	kept := b.Sites[:0]
+	for _, sb := range b.Sites {
+		if st := r.siteOf(sb.Site); st != nil && st.bulk(now) {
+			many, others := split(sb.Tasks, client.MaxWants)
+			if len(many) >= least {
+				st.bulking = true
+				if sb.Tasks = others; len(others) == 0 {
+					r.log.Debug("batch begun", "batch", b.Number, "site", st.Origin, "pages", len(many), "together", true)
+				}
+				r.group.Go(func() { r.askBulk(st, many) })
+			}
+		}
+		if len(sb.Tasks) > 0 {
+			kept = append(kept, sb)
+		}
+	}
+	b.Sites = kept
+}
+
+// bulk reports whether a site may be asked for many pages at once: it tells of
+// itself, and has not shown that there is no such door.
+func (st *site) bulk(now time.Time) bool {
+	if st.bulking || now.Before(st.bulkFrom) || st.offer != nil && st.offer.d.Batch == "" && now.Sub(st.offer.at) < offerLasts {
+		return false
+	}
+	return st.manifest() != nil
+}
+
+// manifest is the source by which a site has told of itself, nil if it has not.
+func (st *site) manifest() *source {
+	for _, src := range st.sources {
+		if src.Kind == collection.ManifestRDF && src.Status == http.StatusOK && (!src.Changed.IsZero() || !src.Cursor.IsZero()) {
+			return src
+		}
+	}
+	return nil
+}
+
+// split divides tasks into pages, at most so many, and all else.
+func split(tasks []harvest.Task, most int) (pages, others []harvest.Task) {
+	for _, t := range tasks {
+		if t.Page != 0 && len(pages) < most {
+			pages = append(pages, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	return pages, others
+}
+
+// askBulk asks for pages that were given out, together. What does not come so is
+// asked for by itself.
+func (r *run) askBulk(st *site, tasks []harvest.Task) {
+	open := make(map[string]harvest.Task, len(tasks))
+	for _, t := range tasks {
+		open[t.URL] = t
+	}
+	n, err := r.bulked(st, open)
+	rest := make([]harvest.Task, 0, len(open))
+	for _, t := range tasks {
+		if _, ok := open[t.URL]; ok {
+			rest = append(rest, t)
+		}
+	}
+	if err != nil {
+		r.log.Info("pages are asked for one by one: the site's batch failed", "site", st.Origin, "pages", len(rest), "err", err)
+	} else if n > 0 {
+		r.log.Debug("pages came together", "site", st.Origin, "pages", n, "left", len(rest))
+	}
+	r.mu.Lock()
+	st.bulking = false
+	if err != nil {
+		st.bulkFrom = time.Now().Add(bulkAfter)
+	}
+	sb := harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: rest}
+	r.mu.Unlock()
+	r.rouse()
+	if len(rest) == 0 {
+		return
+	}
+	if r.asking.Err() == nil && r.Harvester.Insert(sb) == nil {
+		return
+	}
+	x := read{busy: len(rest)}
+	for _, t := range rest {
+		x.again = append(x.again, t.Page)
+	}
+	r.in.put(x)
+}
+
+// bulked asks for the open pages, and takes those out that were answered. It
+// returns how many.
+func (r *run) bulked(st *site, open map[string]harvest.Task) (n int, err error) {
+	r.mu.Lock()
+	src := st.manifest()
+	base := ""
+	if src != nil {
+		base = src.URL
+	}
+	r.mu.Unlock()
+	allow := func(u string) error { return r.allowed(st, u) }
+	from := &client.Source{Base: base, UserAgent: r.Harvester.Agent, Token: r.Token, MaxPage: r.mostBytes(),
+		HTTP: &http.Client{Transport: r.Harvester.Checked(st.Origin, allow)}, Allow: allow}
+	ctx, cancel := context.WithCancel(r.asking)
+	defer cancel()
+	d, err := r.offered(ctx, st, from)
+	if err != nil || d.Batch == "" {
+		return 0, err
+	}
+	want := make([]client.Want, 0, len(open))
+	for _, t := range open {
+		want = append(want, client.Want{URL: t.URL, Held: t.Held})
+	}
+	turn, bytes := []*harvest.Answer(nil), 0
+	flush := func() {
+		if len(turn) > 0 {
+			r.answered(turn)
+			turn, bytes = nil, 0
+		}
+	}
+	defer flush()
+	for got, err := range client.Batch(ctx, from, d.Batch, want) {
+		if err != nil {
+			return n, err
+		}
+		t := open[got.Want.URL]
+		a := &harvest.Answer{Task: t, Site: st.ID, Status: http.StatusOK, Body: got.Body, Asked: time.Now(), Header: headerOf(&got.Change.Item, protocol.AsBatch)}
+		switch {
+		case got.Same():
+			a.Status = http.StatusNotModified
+		case got.Change.Op == protocol.Delete, got.Body == nil:
+			continue // its own URL tells better
+		}
+		delete(open, got.Want.URL)
+		n++
+		turn, bytes = append(turn, a), bytes+len(a.Body)
+		if len(turn) >= turnSize/10 || bytes >= turnBytes/4 {
+			flush()
+		}
+	}
+	return n, nil
+}
+
+// answered takes in pages that came together.
+func (r *run) answered(list []*harvest.Answer) {
+	x := read{busy: len(list)}
+	r.reading(func(rd *reader) {
+		for _, a := range list {
+			r.count.delivered(a)
+			v := r.visit(a, &rd.gatherer, &rd.page)
+			if v.Shared = true; !r.Collection.Stores() {
+				v.Length, v.Body = int64(len(v.Body)), nil
+			}
+			x.visits = append(x.visits, v)
+		}
+	})
+	if !r.in.put(x) {
+		return
+	}
+	r.checkStop(time.Now())
+}

@@ -1,0 +1,180 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Choice is by which door and in which form a site is listened to, and why.
+type Choice struct {
+	Door string        `json:"door,omitempty"`
+	As   protocol.Form `json:"as,omitempty"`
+	Why  string        `json:"why,omitempty"`
+}
+
+func (c Choice) String() string {
+	if c.As == "" {
+		return c.Door
+	}
+	s := fmt.Sprintf("%s, as %s", c.Door, c.As)
+	if c.Why != "" {
+		s += ": " + c.Why
+	}
+	return s
+}
+
+const byPrice = "the price of a visit decides which pages are asked for"
+
+// defaultArchive is how large an archive of a whole site may be that nobody
+// has asked for by name, in bytes.
+const defaultArchive = 1 << 30
+
+// choose says in which form a site is asked that offers d, for what is held: the
+// cheapest that brings what is wanted (C43). at is where we stand, the zero Cursor with nothing.
+func (r *run) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.Form, string) {
+	offers := func(as protocol.Form) bool { return client.Offers(d, as) }
+	switch {
+	case r.As != "" && offers(r.As):
+		return r.As, "as was asked for"
+	case r.As != "":
+		return protocol.AsMeta, fmt.Sprintf("the site does not offer the form %s", r.As)
+	case !r.Collection.Stores() && r.NoParse:
+		return protocol.AsMeta, "pages are noted only"
+	case r.Revisit != nil:
+		return protocol.AsMeta, byPrice
+	case at.IsZero() && d.Site != "" && offers(protocol.AsSite) && r.Filter.IsZero():
+		return protocol.AsSite, "nothing is held, and the whole site comes in one piece"
+	case at.IsZero():
+		return protocol.AsMeta, "nothing is held: the manifest says what there is"
+	case offers(protocol.AsDelta) && r.Collection.Stores():
+		return protocol.AsDelta, "what is held is the base of differences"
+	case offers(protocol.AsPage):
+		return protocol.AsPage, "the site sends pages with what it tells"
+	}
+	return protocol.AsMeta, "the site tells no more"
+}
+
+// listen sets how a site is listened to, and takes note of what was chosen.
+func (r *run) listen(from *client.Source, src *source) {
+	from.Filter, from.Token, from.BundleEvery, from.BundleCount = r.Filter, r.Token, r.BundleEvery, r.BundleCount
+	from.MaxPage, from.Temp = r.mostBytes(), r.Temp
+	if from.MaxArchive = r.MaxArchive; from.MaxArchive == 0 && r.As != protocol.AsSite {
+		from.MaxArchive = defaultArchive
+	}
+	if r.Collection.Stores() {
+		from.Held = func(url string, d protocol.Digest) ([]byte, error) {
+			return r.Collection.Version(url, d, from.MaxPage)
+		}
+	}
+	if r.Only != "" && r.As != "" {
+		from.As = r.As // one that is not offered is an error
+		r.chose(src, r.As, "as was asked for")
+		return
+	}
+	switch {
+	case r.As == protocol.AsMeta:
+		r.chose(src, r.As, "as was asked for")
+		return
+	case r.As == "" && r.Revisit != nil:
+		r.chose(src, protocol.AsMeta, byPrice)
+		return
+	}
+	from.ManifestFirst = r.Only == "" // nearly all sites have none
+	if r.Once {                       // it reads the manifest, once
+		r.chose(src, protocol.AsMeta, "")
+		return
+	}
+	from.Choose = func(d *protocol.Discovery, at protocol.Cursor) protocol.Form {
+		as, why := r.choose(d, at)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		src.site.offer = &offer{d: d, at: time.Now()}
+		src.choice.As, src.choice.Why = as, why
+		return as
+	}
+}
+
+func (r *run) chose(src *source, as protocol.Form, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	src.choice = Choice{As: as, Why: why}
+}
+
+// An offer is what a site has said that it offers.
+type offer struct {
+	d  *protocol.Discovery
+	at time.Time
+}
+
+// offerLasts is how long it is believed.
+const offerLasts = time.Hour
+
+// offered asks a site what it offers, unless it has said so not long ago. It returns nothing
+// of use where the site does not say.
+func (r *run) offered(ctx context.Context, st *site, from *client.Source) (*protocol.Discovery, error) {
+	r.mu.Lock()
+	o := st.offer
+	r.mu.Unlock()
+	if o != nil && time.Since(o.at) < offerLasts {
+		return o.d, nil
+	}
+	d, err := client.Discover(ctx, from)
+	if err != nil {
+		var status *client.StatusError
+		if !errors.As(err, &status) || status.Status >= http.StatusInternalServerError {
+			return nil, err
+		}
+		d = &protocol.Discovery{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st.offer = &offer{d: d, at: time.Now()}
+	return d, nil
+}
+
+// received counts what became of what a source told (C30). The run's lock is held.
+func (r *run) received(st *site, id uint64, by collection.Signal, n *collection.Reception) {
+	t := r.receptions[by]
+	if t == nil {
+		t = &collection.Reception{}
+		r.receptions[by] = t
+	}
+	t.Add(n)
+	for _, src := range st.sources {
+		if src.ID == id && id != 0 {
+			src.told.Add(n)
+			return
+		}
+	}
+}
+
+// Listening says by which door and in which form the sources of a site are listened
+// to now, by their URL.
+func (c *Crawler) Listening(origin string) map[string]Choice {
+	r := c.run.Load()
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := r.origins[origin]
+	if st == nil {
+		return nil
+	}
+	m := map[string]Choice{}
+	for u, src := range st.sources {
+		if src.choice.As != "" {
+			c := src.choice
+			c.Door = src.Door
+			m[u] = c
+		}
+	}
+	return m
+}

@@ -1,0 +1,386 @@
+package crawl_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/sitetest"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A teller is a site that tells in every form, with a copy of it.
+type teller struct {
+	*sitetest.Site
+	*copied
+	rnd   *rand.Rand
+	edits int
+}
+
+func newTeller(t *testing.T, n int, set func(*crawl.Copy)) *teller {
+	x := &teller{rnd: rand.New(rand.NewPCG(7, 7))}
+	files := map[string]string{"index.html": x.long(40)}
+	for i := range n {
+		files[fmt.Sprintf("d%d/p%d.html", i%3, i)] = x.long(20 + x.rnd.IntN(60))
+	}
+	x.Site = sitetest.NewWhole(t, files)
+	x.copied = newCopy(t, &speaker{base: x.Base}, func(c *crawl.Copy) {
+		c.NoStream = false
+		if set != nil {
+			set(c)
+		}
+	})
+	return x
+}
+
+func (x *teller) start() { x.copied.start() }
+
+func (x *teller) long(words int) string {
+	var b strings.Builder
+	for range words {
+		fmt.Fprintf(&b, "<p>%x</p>\n", x.rnd.Uint64())
+	}
+	return b.String()
+}
+
+// live is what the copy is to hold, by file.
+func (x *teller) live() map[string]string {
+	m := map[string]string{}
+	for u, text := range x.Pages() {
+		m[strings.TrimPrefix(u, x.Base)] = text
+	}
+	return m
+}
+
+// gets returns what was asked for but doors and robots.txt, since it was asked last.
+func (x *teller) gets() (list []string) {
+	for _, r := range x.Requests() {
+		if p := r.Path; !strings.HasPrefix(p, "/parley/") && !strings.HasPrefix(p, "/robots.") && !strings.HasPrefix(p, "/.well-known/") {
+			list = append(list, p)
+		}
+	}
+	x.ForgetRequests()
+	slices.Sort(list)
+	return list
+}
+
+// edit changes some pages in all ways, and publishes that.
+func (x *teller) edit() {
+	x.edits++
+	urls := []string{}
+	for u := range x.live() {
+		if u != "" {
+			urls = append(urls, u)
+		}
+	}
+	slices.Sort(urls)
+	x.rnd.Shuffle(len(urls), func(i, j int) { urls[i], urls[j] = urls[j], urls[i] })
+	for _, u := range urls[:3] {
+		x.Write(u, x.live()[u]+fmt.Sprintf("<p>edit %d</p>", x.edits))
+	}
+	x.Write("index.html", x.live()[""]+fmt.Sprintf("<p>edit %d</p>", x.edits))
+	x.Remove(urls[3])
+	x.Rename(urls[4], fmt.Sprintf("moved/m%d.html", x.edits))
+	x.Write(fmt.Sprintf("new/n%d.html", x.edits), x.long(30))
+	x.Publish()
+}
+
+// differs names what the copy has that the site has not, or otherwise.
+func (x *teller) differs() (names []string) {
+	is, has := x.live(), x.files()
+	if home, ok := is[""]; ok {
+		delete(is, "")
+		is["index.html"] = home
+	}
+	for name, text := range is {
+		if has[name] != text {
+			names = append(names, name)
+		}
+		delete(has, name)
+	}
+	for name := range has {
+		names = append(names, name+" more")
+	}
+	slices.Sort(names)
+	return names
+}
+
+// settled waits until the copy is what the site is, stands where it does, and owes nothing.
+func (x *teller) settled() {
+	x.t.Helper()
+	owed, faults := 0, []string(nil)
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		if _, owed, _, faults = x.counts(); owed == 0 && x.manifest().Cursor == x.Head() && len(x.differs()) == 0 {
+			return
+		}
+	}
+	x.t.Fatalf("other than the site: %q; %d pages are owed, at %v, the site at %v: %v", x.differs(), owed, x.manifest().Cursor, x.Head(), faults)
+}
+
+// A copy is the same in each form, pulled and pushed (C02), and one that brings pages asks for none.
+func TestCopyInEveryForm(t *testing.T) {
+	for _, as := range append(protocol.Forms(), "") {
+		for _, pulled := range []bool{false, true} {
+			name := string(as)
+			if as == "" {
+				name = "auto"
+			}
+			t.Run(fmt.Sprintf("%s, pulled %v", name, pulled), func(t *testing.T) {
+				x := newTeller(t, 30, func(c *crawl.Copy) { c.As, c.NoStream = as, pulled })
+				if as == protocol.AsSite || as == "" {
+					x.Archive()
+				}
+				x.start()
+				x.settled()
+				if got := x.gets(); len(got) > 0 {
+					t.Errorf("the first copy asked for %q", got) // an archive, or a batch, has it all
+				}
+				edits := 5
+				if pulled {
+					edits = 2
+				}
+				for range edits {
+					x.edit()
+					x.settled()
+				}
+				got := x.gets()
+				if whole := as == protocol.AsMeta || as == protocol.AsSite; whole != (len(got) > 0) {
+					t.Errorf("asked for %q", got)
+				}
+				if err := x.stop(); err != nil {
+					t.Fatal(err)
+				}
+				x.edit()
+				x.edit() // while nobody listens
+				x.start()
+				x.settled()
+				c := x.c.Listening(strings.TrimSuffix(x.Base, "/"))[x.Base+"robots.rdf"]
+				if want := as; want == "" {
+					if c.As != protocol.AsDelta || c.Why == "" {
+						t.Errorf("chosen: %v", c)
+					}
+				} else if c.As != want {
+					t.Errorf("chosen: %v", c)
+				}
+				s := x.c.Status()
+				for by, n := range s.Received {
+					if n.Received == 0 || n.Received != n.Processed+n.Enqueued+n.Ignored {
+						t.Errorf("%s: %+v", by, n)
+					}
+				}
+				if as == protocol.AsDelta && s.Delivered == 0 {
+					t.Errorf("%+v", s)
+				}
+				if y, err := x.c.Why(x.Base); err != nil || !strings.Contains(strings.Join(y.Signals, "\n"), "listened to by ") {
+					t.Errorf("%+v, %v", y, err)
+				}
+			})
+		}
+	}
+}
+
+// What comes with other bytes than are told of is asked for, and what cannot be applied.
+func TestWrongBodies(t *testing.T) {
+	for _, as := range []protocol.Form{protocol.AsDelta, protocol.AsPage} {
+		x := newTeller(t, 10, func(c *crawl.Copy) { c.As, c.NoStream = as, true })
+		x.start()
+		x.settled()
+		x.gets()
+		x.Break("/parley/changes", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+			r.Header.Del("Accept-Encoding")
+			rec := &recorder{header: w.Header()}
+			own(rec, r)
+			m, err := protocol.ParseMessage(rec.body)
+			if err != nil || rec.status != http.StatusOK {
+				w.WriteHeader(max(rec.status, http.StatusBadGateway))
+				w.Write(rec.body)
+				return
+			}
+			for i := range m.Bodies {
+				if b := &m.Bodies[i]; len(b.Bytes) > 0 {
+					b.Bytes[len(b.Bytes)/2] ^= 1
+				}
+			}
+			b := m.Encode()
+			w.Header().Set("Content-Length", fmt.Sprint(len(b)))
+			w.Write(b)
+		})
+		for range 2 {
+			x.edit()
+			x.settled()
+		}
+		if got := x.gets(); len(got) < 5 || x.c.Status().Delivered > 11 {
+			t.Errorf("%s: asked for %q; %d pages came", as, got, x.c.Status().Delivered)
+		}
+	}
+}
+
+// A recorder keeps an answer.
+type recorder struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+func (r *recorder) WriteHeader(n int)   { r.status = n }
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	r.body = append(r.body, b...)
+	return len(b), nil
+}
+
+// A base that somebody has laid hands on is none: the page is asked for.
+func TestDamagedBase(t *testing.T) {
+	x := newTeller(t, 5, func(c *crawl.Copy) { c.As = protocol.AsDelta })
+	x.start()
+	x.settled()
+	x.gets()
+	for name := range x.files() {
+		if err := os.WriteFile(filepath.Join(x.m.Dir, filepath.FromSlash(name)), []byte("somebody was here"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for u, text := range x.live() {
+		if u == "" {
+			u = "index.html"
+		}
+		x.Write(u, text+"<p>more</p>")
+	}
+	x.Publish()
+	x.settled()
+	if got := x.gets(); len(got) == 0 {
+		t.Errorf("asked for %q", got)
+	}
+}
+
+// Where the door for batches fails, or only begins to answer, pages are asked for one by one.
+func TestBatchFails(t *testing.T) {
+	for name, fault := range map[string]sitetest.Fault{
+		"cut": sitetest.Truncate(10_000), "refused": sitetest.Status(http.StatusInternalServerError, 0), "garbage": sitetest.Bytes("no bundle"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTeller(t, 40, func(c *crawl.Copy) { c.As = protocol.AsMeta })
+			x.Break("/parley/batch", fault)
+			x.start()
+			x.settled()
+			if got := x.gets(); len(got) == 0 || len(got) > 41 || name != "cut" && len(got) != 41 {
+				t.Errorf("asked for %d pages of 41", len(got))
+			}
+		})
+	}
+}
+
+// A page that is asked for by itself comes as a difference where the site makes such.
+func TestDifferenceByRequest(t *testing.T) {
+	x := newTeller(t, 3, func(c *crawl.Copy) { c.As = protocol.AsMeta })
+	x.start()
+	x.settled()
+	before := x.c.Status().Wire
+	x.Write("index.html", x.live()[""]+"<p>a little more</p>")
+	x.Publish()
+	x.settled()
+	if wire := x.c.Status().Wire - before; wire > 300 {
+		t.Errorf("%d bytes for one line", wire)
+	}
+}
+
+// A collection with an archive keeps what was delivered as what was asked for.
+func TestDeliveredIsKept(t *testing.T) {
+	x := newTeller(t, 30, nil)
+	col := open(t, t.TempDir())
+	defer col.Close()
+	c := crawler(col, x.Base)
+	c.As, c.Once = protocol.AsPage, false
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	holds := func() bool {
+		for u, text := range x.Pages() {
+			p, ok, err := col.Page(u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok || p.Digest != protocol.Sum([]byte(text)) {
+				return false
+			}
+		}
+		return true
+	}
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %+v", what, c.Status())
+			}
+		}
+	}
+	until("first", holds)
+	until("followed", func() bool { return c.Status().Followed == 1 })
+	x.gets()
+	x.edit()
+	until("edited", holds)
+	if got := x.gets(); len(got) > 0 || c.Status().Delivered < 5 {
+		t.Errorf("asked for %q: %+v", got, c.Status())
+	}
+	for u, text := range x.Pages() {
+		p, _, _ := col.Page(u)
+		content, err := col.Content(&p)
+		if err != nil {
+			t.Fatalf("%s: %v", u, err)
+		}
+		b, err := io.ReadAll(content)
+		if string(b) != text || err != nil || content.Status != http.StatusOK {
+			t.Errorf("%s: %d bytes, %v", u, len(b), err)
+		}
+		content.Close()
+	}
+	v, err := col.Versions(x.Base)
+	if err != nil || len(v) != 2 || v[0].Digest == v[1].Digest {
+		t.Errorf("versions %+v, %v", v, err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Killed at any instant while pages are being delivered, the copy ends equal to the site.
+func TestKilledWhileDelivered(t *testing.T) {
+	for _, as := range []protocol.Form{protocol.AsDelta, protocol.AsPage, protocol.AsBatch} {
+		t.Run(string(as), func(t *testing.T) {
+			x := newTeller(t, 60, func(c *crawl.Copy) { c.As = as })
+			for range 5 {
+				child := exec.Command(os.Args[0])
+				child.Env, child.Dir = append(os.Environ(), copyEnv+"="+x.Base, copyEnv+"_AS="+string(as)), filepath.Dir(x.m.Dir)
+				if err := child.Start(); err != nil {
+					t.Fatal(err)
+				}
+				for over := time.After(time.Duration(100+x.rnd.IntN(200)) * time.Millisecond); over != nil; {
+					x.edit()
+					select {
+					case <-over:
+						over = nil
+					default:
+					}
+				}
+				child.Process.Kill()
+				child.Wait()
+			}
+			x.start()
+			x.settled()
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/parleyweb/parley/internal/bundle"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// takeBundle emits what a bundle holds, as Steps of which the last brings the
+// caller on. One that was cut is told again from where it began.
+func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Message) error {
+	if m.From != f.cursor || f.resync {
+		return fmt.Errorf("bundle after %v, not %v", m.From, f.at())
+	}
+	if err := f.continues(m.To); err != nil {
+		return err
+	}
+	content := io.Reader(bytes.NewReader(m.Body.Bytes))
+	if m.Body.Href != "" {
+		resp, err := f.getBundle(ctx, m.Body.Href, nil)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		content = resp.Body
+	} else if m.Body.Coding != protocol.CodingArchive {
+		return fmt.Errorf("bundle of coding %.40q", m.Body.Coding)
+	}
+	r, err := bundle.NewReader(content, bundle.Limits{Page: f.maxPage, Total: f.maxBundle})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	// It may have been made anew since it was announced, and stand later.
+	if r.Head.From != f.cursor || r.Head.To.Seq < m.To.Seq {
+		return fmt.Errorf("bundle from %v to %v, not from %v to %v", r.Head.From, r.Head.To, m.From, m.To)
+	}
+	f.went(door)
+	p := packing{f: f, s: Step{Door: door, As: protocol.AsBatch}}
+	for page, err := range r.Pages() {
+		if err != nil {
+			return err
+		}
+		if err := p.add(page.Change, page.Body); err != nil {
+			return err
+		}
+	}
+	return p.end(r.Head.To, false)
+}
+
+// getBundle asks a door for a bundle: with nil to say, by GET.
+func (f *fetcher) getBundle(ctx context.Context, ref string, say []byte) (*http.Response, error) {
+	u, err := door(f.base, ref)
+	if err != nil {
+		return nil, err
+	}
+	h := f.header()
+	h.Set("Accept", bundle.MediaType)
+	h.Set("Accept-Encoding", bundle.Accepted)
+	method := http.MethodGet
+	if say != nil {
+		method = http.MethodPost
+		h.Set("Content-Type", "application/json")
+	}
+	resp, err := f.ask(ctx, method, u, h, say, bundlePatience)
+	if err != nil {
+		return nil, err
+	}
+	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != bundle.MediaType {
+		resp.Body.Close()
+		return nil, &typeError{u, resp.Header.Get("Content-Type"), bundle.MediaType}
+	}
+	return resp, nil
+}

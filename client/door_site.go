@@ -1,0 +1,110 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// errNoArchive is that a site has no archive to tell of now.
+var errNoArchive = errors.New("the site has no archive now")
+
+// takeSite begins with an archive of the site: told, or asked for, or fetched
+// from where it is always to be had.
+func (f *follower) takeSite(ctx context.Context) (Door, error) {
+	now := time.Now()
+	switch {
+	case f.stream.open(now):
+		return Stream, f.takeStream(ctx)
+	case f.changes.open(now):
+		return Changes, f.takeChanges(ctx)
+	}
+	return Manifest, f.getArchive(ctx, "")
+}
+
+// look looks whether there is news where there is no better door: at the
+// manifest, or at the archive.
+func (f *follower) look(ctx context.Context) error {
+	if !f.resync && f.form() == protocol.AsSite && !f.cursor.IsZero() {
+		return f.getArchive(ctx, f.archiveTag)
+	}
+	return f.takeManifest(ctx)
+}
+
+// getArchive fetches the archive from where it is always to be had, if it is
+// another than the one that is known.
+func (f *follower) getArchive(ctx context.Context, known string) error {
+	if f.offer == nil || f.offer.Site == "" {
+		return errNoArchive
+	}
+	return f.readArchive(ctx, Manifest, f.offer.Site, known, protocol.Digest{})
+}
+
+// takeArchive takes in an archive that a site tells of.
+func (f *follower) takeArchive(ctx context.Context, at Door, m *protocol.Message) error {
+	u, err := door(f.base, m.Body.Href)
+	if err != nil {
+		return err
+	}
+	if m.To == f.cursor && !f.resync {
+		return nil
+	}
+	if f.asksSite() { // an archive holds more than the filter lets through, and the site alone knows what
+		f.resync = true
+		return fmt.Errorf("most of the site has changed: it is asked for what the filter lets through")
+	}
+	err = f.readArchive(ctx, at, u, "", m.Body.Digest)
+	var status *StatusError
+	if errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusGone) {
+		err = fmt.Errorf("%w: %v", errNoArchive, err)
+	}
+	return err
+}
+
+// readArchive downloads an archive and emits it as a snapshot.
+func (f *follower) readArchive(ctx context.Context, at Door, u, known string, hash protocol.Digest) error {
+	file, err := f.archives.download(ctx, f.fetcher, u, known, hash)
+	if err != nil {
+		return err
+	}
+	if file == nil {
+		f.tookManifest("", "")
+		return nil
+	}
+	defer file.Close()
+	a, err := openArchive(file, file.size, f.maxPage)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	switch {
+	case !f.resync && a.cursor == f.cursor:
+		f.archiveTag = file.etag
+		f.tookManifest("", "")
+		return nil
+	case !f.cursor.IsZero() && behind(a.cursor, f.cursor), f.resync && a.cursor == f.cursor:
+		return fmt.Errorf("archive stands at %v, which brings nobody on from %v", a.cursor, f.cursor)
+	}
+	f.went(at)
+	p := packing{f: f, s: Step{Door: at, As: protocol.AsSite, Reset: true}}
+	for page, err := range a.Pages() {
+		if err != nil {
+			return fmt.Errorf("read archive: %w", err)
+		}
+		if !f.filter.Wants(&page.Change.Item) {
+			continue
+		}
+		page.Change.Op, page.Change.Seq = protocol.Create, 0 // it is a snapshot
+		if err := p.add(page.Change, page.Body); err != nil {
+			return err
+		}
+	}
+	f.archiveTag = file.etag
+	f.resync, f.noArchive = false, false
+	f.pollAt = time.Now().Add(f.nextLook())
+	return p.end(a.cursor, true)
+}

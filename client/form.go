@@ -1,0 +1,197 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// An OfferError is that a site does not offer what was asked of it: a form, or
+// a parameter of a filter. It names what there is.
+type OfferError struct {
+	Base   string
+	What   string // "form" or "filter"
+	Asked  string
+	Offers []string
+}
+
+func (e *OfferError) Error() string {
+	has := "none"
+	if len(e.Offers) > 0 {
+		has = strings.Join(e.Offers, ", ")
+	}
+	return fmt.Sprintf("%s does not offer the %s %s, but %s", e.Base, e.What, e.Asked, has)
+}
+
+// Offers reports whether a site tells in a form.
+func Offers(d *protocol.Discovery, as protocol.Form) bool {
+	return as == protocol.AsMeta || slices.Contains(d.Forms, as)
+}
+
+// learn reads what the site offers, once, where that matters.
+func (f *follower) learn(ctx context.Context) error {
+	if f.offer != nil || f.as == protocol.AsMeta && f.choose == nil && f.filter.IsZero() || f.late && f.resync {
+		return nil
+	}
+	d, err := f.wellKnown(ctx)
+	switch {
+	case err == nil:
+		f.setDoors(d.Stream, d.Changes)
+	case ctx.Err() == nil && says(err):
+		d = &protocol.Discovery{} // the site says nothing of itself but by its manifest
+	default:
+		return err
+	}
+	f.offer = d
+	if f.choose == nil && !Offers(f.offer, f.as) {
+		e := &OfferError{Base: f.base, What: "form", Asked: string(f.as)}
+		for _, as := range protocol.Forms() {
+			if Offers(f.offer, as) {
+				e.Offers = append(e.Offers, string(as))
+			}
+		}
+		return e
+	}
+	for name := range f.filter.Query() {
+		if !slices.Contains(f.offer.Filters, name) {
+			return &OfferError{Base: f.base, What: "filter", Asked: name, Offers: f.offer.Filters}
+		}
+	}
+	return nil
+}
+
+// form is the form in which the next thing is asked for.
+func (f *follower) form() protocol.Form {
+	if f.choose == nil {
+		return f.as
+	}
+	if f.offer == nil || time.Now().Before(f.plainUntil) {
+		return protocol.AsMeta
+	}
+	at := f.cursor
+	if f.resync {
+		at = protocol.Cursor{}
+	}
+	if as := f.choose(f.offer, at); Offers(f.offer, as) {
+		return as
+	}
+	return protocol.AsMeta
+}
+
+// selecting adds to a door's URL what is asked of it, and pairs: names and
+// values in turn.
+func (f *follower) selecting(as protocol.Form, ref string, pairs ...string) (string, error) {
+	q := f.filter.Query()
+	if as != protocol.AsMeta {
+		q.Set("as", string(as))
+	}
+	if as == protocol.AsBatch {
+		if s := int((f.bundleEvery + time.Second - 1) / time.Second); s > 0 {
+			q.Set("every", strconv.Itoa(s))
+		}
+		if f.bundleCount > 0 {
+			q.Set("count", strconv.Itoa(f.bundleCount))
+		}
+	}
+	return withQuery(ref, q, pairs...)
+}
+
+// withQuery adds parameters to a URL: all of q, and names and values in turn.
+func withQuery(ref string, q url.Values, pairs ...string) (string, error) {
+	u, err := url.Parse(ref)
+	if err != nil {
+		return "", err
+	}
+	all := u.Query()
+	for name, values := range q {
+		all[name] = values
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		all.Set(pairs[i], pairs[i+1])
+	}
+	u.RawQuery = all.Encode()
+	return u.String(), nil
+}
+
+// discover finds what the site offers without reading the manifest: from its
+// well-known file, or, where that is silent, the doors from the manifest's beginning.
+func (f *follower) discover(ctx context.Context) error {
+	if f.offer == nil { // else it was silent
+		if d, err := f.wellKnown(ctx); err == nil {
+			f.setDoors(d.Stream, d.Changes)
+			return nil
+		} else if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	resp, r, err := f.openManifest(ctx, f.manifestURL, false)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := r.Next(); err != nil && err != io.EOF {
+		return err
+	}
+	f.setDoors(r.Head().Stream, r.Head().Changes)
+	return nil
+}
+
+// says reports whether err is a site's word that it has no well-known file. That it
+// cannot be had now is none.
+func says(err error) bool {
+	var status *StatusError
+	var other *typeError
+	return errors.As(err, &status) && status.Status < 500 && status.Status != http.StatusTooManyRequests ||
+		errors.As(err, &other) || errors.Is(err, errOther)
+}
+
+// errOther is of a well-known file that speaks of another site, or not of one.
+var errOther = errors.New("it speaks of another site")
+
+// wellKnown reads /.well-known/parley.
+func (f *fetcher) wellKnown(ctx context.Context) (*protocol.Discovery, error) {
+	text, err := f.getJSON(ctx, f.origin+"/.well-known/parley", stall, maxSmall)
+	if err != nil {
+		return nil, err
+	}
+	d := &protocol.Discovery{}
+	if err := json.Unmarshal(text, d); err != nil {
+		return nil, fmt.Errorf("read /.well-known/parley: %w: %v", errOther, err)
+	}
+	if d.Base != f.base && d.Manifest != f.manifestURL {
+		return nil, fmt.Errorf("read /.well-known/parley: %w: %.200q", errOther, d.Base)
+	}
+	for _, ref := range []*string{&d.Batch, &d.Site, &d.Query, &d.Agents} {
+		if u, err := door(f.base, *ref); err != nil {
+			*ref = "" // on another host: it is none
+		} else {
+			*ref = u
+		}
+	}
+	return d, nil
+}
+
+// Discover asks what a site offers. Its doors are checked: of another origin
+// they are empty. The error wraps *StatusError where there is nothing that says it.
+func Discover(ctx context.Context, src *Source) (*protocol.Discovery, error) {
+	f, err := newFetcher(src)
+	if err != nil {
+		return nil, fmt.Errorf("discover: %w", err)
+	}
+	defer f.close()
+	d, err := f.wellKnown(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("discover %s: %w", f.base, err)
+	}
+	return d, nil
+}

@@ -1,0 +1,154 @@
+package fresh_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/fresh"
+)
+
+// One pass does what a planner, a pool for each site and its demand do by themselves.
+func TestPlanningIsAPlan(t *testing.T) {
+	rng := rand.New(rand.NewPCG(61, 62))
+	pages := visitedPages(300, rng)
+	policy := fresh.Priced{Objective: fresh.Objective{Fresh: 1}}
+	listed := fresh.SiteTerms{Manifest: true, Precision: .9}
+	pass := fresh.Planning{Priced: policy, Budget: 30, Pages: len(pages)}
+	alone, pl := [2]*fresh.SitePlanning{pass.Site(fresh.SiteTerms{}), pass.Site(listed)}, fresh.Planner{Objective: policy.Objective, Budget: 30, Longest: 500 * day}
+	demand := pl.Site(listed)
+	var pools [2]fresh.Pool
+	for i, p := range pages {
+		alone[i%2].Add(p)
+		pools[i%2].Add(p)
+		if i%2 == 0 {
+			pl.Add(p)
+		} else {
+			demand.Add(p)
+		}
+	}
+	curve := demand.Close()
+	alone[1].Close()
+	want, got := pl.Plan(), pass.Plan()
+	if got != want {
+		t.Errorf("%+v, and step by step %+v", got, want)
+	}
+	if every := alone[1].Every(); every != curve.Every(want.Price) || every > 100 {
+		t.Errorf("the manifest every %v days", every)
+	}
+	if every := alone[0].Every(); !math.IsInf(every, 1) {
+		t.Errorf("the manifest of a site that has none every %v days", every)
+	}
+	var all fresh.Pool
+	all.Merge(&pools[0])
+	all.Merge(&pools[1])
+	web := all.Prior(fresh.Prior{}, 20)
+	for i, s := range alone {
+		if s.Prior() != pools[i].Prior(web, 20) {
+			t.Errorf("site %d: another prior", i)
+		}
+	}
+}
+
+// However small the budget is, visits that are made at any price are at most a fiftieth of it;
+// and what is set is the least.
+func TestPlanningLeavesPagesAlone(t *testing.T) {
+	for budget, want := range map[float64]time.Duration{10: 500 * day, 1: 5000 * day, 1000: 90 * day, 0: 90 * day} {
+		pass := fresh.Planning{Budget: budget, Pages: 100}
+		site := pass.Site(fresh.SiteTerms{})
+		for _, p := range visitedPages(100, rand.New(rand.NewPCG(63, 64))) {
+			site.Add(p)
+		}
+		if plan := pass.Plan(); plan.Longest != want || budget > 0 && budget < 1000 && plan.Fallback > budget/49 {
+			t.Errorf("budget %v: %+v, want %v at most", budget, plan, want)
+		}
+	}
+}
+
+// What is fetched beside the budget as soon as it changes needs none of it, if the site has been right.
+func TestPlanningOfTheObliging(t *testing.T) {
+	plan := func(eager bool, right float32) fresh.Plan {
+		pass := fresh.Planning{Priced: fresh.Priced{Eager: eager}, Budget: 20, Pages: 400}
+		site := &fresh.Site{Tells: true, Signal: fresh.Signal{Right: right, Wrong: 60 - right, Heard: 50}}
+		for i, p := range visitedPages(400, rand.New(rand.NewPCG(65, 66))) {
+			if i%2 == 0 {
+				p.Site = site
+			}
+			pass.Site(fresh.SiteTerms{}).Add(p)
+		}
+		return pass.Plan()
+	}
+	obliging, frugal, fooled := plan(true, 60), plan(false, 60), plan(true, 0)
+	if !(obliging.Price < frugal.Price && obliging.Freshness > frugal.Freshness && obliging.Pages == 200) {
+		t.Errorf("beside the budget %+v, within it %+v", obliging, frugal)
+	}
+	if fooled != plan(false, 0) || fooled.Pages != 400 {
+		t.Errorf("a liar's pages: %+v", fooled)
+	}
+}
+
+// A page that is never fetched again is a year old and no more, however long the plan looks ahead.
+func TestPlannedAgeEnds(t *testing.T) {
+	for _, o := range objectives {
+		pl := fresh.Planner{Objective: o, Budget: 1e-6, Longest: 100 * 365 * day}
+		for _, p := range visitedPages(100, rand.New(rand.NewPCG(67, 68))) {
+			pl.Add(p)
+		}
+		if plan := pl.Plan(); !(plan.Age > 100 && plan.Age < 366) {
+			t.Errorf("%+v: %+v", o, plan)
+		}
+	}
+}
+
+// A manifest is asked for no more often than a page, and one that leaves out a little is no worse than none: what
+// it leaves out is asked for beside it.
+func TestManifestThatLeavesOut(t *testing.T) {
+	pages := visitedPages(300, rand.New(rand.NewPCG(69, 70)))
+	plan := func(terms fresh.SiteTerms, budget float64) (fresh.Plan, float64) {
+		pass := fresh.Planning{Priced: fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Shortest: time.Hour}, Budget: budget, Pages: len(pages)}
+		site := pass.Site(terms)
+		for _, p := range pages {
+			site.Add(p)
+		}
+		return pass.Plan(), site.Every()
+	}
+	for _, budget := range []float64{3, 15, 60, 1e6} {
+		polls, _ := plan(fresh.SiteTerms{}, budget)
+		before := polls.Freshness - 1e-9
+		for _, recall := range []float64{.3, .9, .97, .99, 1} {
+			got, every := plan(fresh.SiteTerms{Manifest: true, Recall: recall}, budget)
+			if got.Freshness < before-2e-3 {
+				t.Errorf("budget %v, recall %v: freshness %v, and with less of one %v", budget, recall, got.Freshness, before)
+			}
+			if every < 1./24 {
+				t.Errorf("budget %v, recall %v: every %v days", budget, recall, every)
+			}
+			if budget < 1e3 && recall > .95 && math.IsInf(every, 1) {
+				t.Errorf("budget %v, recall %v: its manifest is not asked for", budget, recall)
+			}
+			before = got.Freshness
+		}
+	}
+}
+
+// A site of which nothing is known is taken for one like the others, one of which much is known for what it is.
+func TestManifests(t *testing.T) {
+	var none, liars fresh.Manifests
+	for range 30 {
+		liars.Add(&fresh.Signal{Right: 1, Wrong: 30, Heard: 10, Missed: 10})
+	}
+	unknown, honest := &fresh.Signal{}, &fresh.Signal{Right: 200, Heard: 200}
+	if p, r := none.Precision(unknown), none.Recall(unknown); !about(p, .95, 1e-9) || !about(r, .95, 1e-9) {
+		t.Errorf("of none: precision %v, recall %v", p, r)
+	}
+	if p, r := liars.Precision(unknown), liars.Recall(unknown); p > .1 || r > .6 {
+		t.Errorf("among liars: precision %v, recall %v", p, r)
+	}
+	if p, r := liars.Precision(honest), liars.Recall(honest); p < .9 || r < .9 {
+		t.Errorf("an honest one among them: precision %v, recall %v", p, r)
+	}
+	if r := none.Recall(&fresh.Signal{Heard: 1e9}); r > .999 {
+		t.Errorf("recall %v", r)
+	}
+}

@@ -1,0 +1,236 @@
+package index
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+)
+
+// An Opener opens an index for reading from its beginning.
+type Opener func() (io.ReadCloser, error)
+
+// Merge writes one index of many to a writer. Of a URL that is in several, what
+// the last of them says counts. It takes some 64 KiB and four bytes a document for
+// each index, however large they are; all are open at the same time.
+func Merge(ctx context.Context, to io.Writer, from ...Opener) error {
+	w := newWriter(to)
+	var inputs []*input
+	defer func() {
+		for _, in := range inputs {
+			in.file.Close()
+		}
+	}()
+	for i, open := range from {
+		f, err := open()
+		if err != nil {
+			return fmt.Errorf("merge indexes: %w", err)
+		}
+		in := &input{i: i, file: f}
+		inputs = append(inputs, in)
+		if in.r, err = newReader(f); err != nil {
+			return in.failed(err)
+		}
+	}
+	if err := mergeDocs(ctx, w, inputs); err != nil {
+		return err
+	}
+	w.endDocs()
+	if err := mergeTerms(ctx, w, inputs); err != nil {
+		return err
+	}
+	return w.close()
+}
+
+// An input is one of the indexes that are merged.
+type input struct {
+	i       int
+	file    io.Closer
+	r       *reader
+	doc     Doc
+	numbers []uint32 // of its documents, by their numbers here; superseded: those that another says more of
+}
+
+const superseded = math.MaxUint32
+
+func (in *input) failed(err error) error { return fmt.Errorf("merge index %d: %w", in.i+1, err) }
+
+// A queue holds inputs by what they stand at, the first on top.
+type queue struct {
+	list []*input
+	name func(*input) string
+}
+
+func (q *queue) Len() int      { return len(q.list) }
+func (q *queue) Swap(i, k int) { q.list[i], q.list[k] = q.list[k], q.list[i] }
+func (q *queue) Push(x any)    { q.list = append(q.list, x.(*input)) }
+func (q *queue) Less(i, k int) bool {
+	a, b := q.list[i], q.list[k]
+	if x, y := q.name(a), q.name(b); x != y {
+		return x < y
+	}
+	return a.i < b.i
+}
+
+func (q *queue) Pop() any {
+	last := q.list[len(q.list)-1]
+	q.list = q.list[:len(q.list)-1]
+	return last
+}
+
+// same takes out all inputs that stand at the same name, in their order.
+func (q *queue) same(list []*input) []*input {
+	list = list[:0]
+	for len(q.list) > 0 && (len(list) == 0 || q.name(q.list[0]) == q.name(list[0])) {
+		list = append(list, heap.Pop(q).(*input))
+	}
+	return list
+}
+
+func mergeDocs(ctx context.Context, w *writer, inputs []*input) error {
+	q := &queue{name: func(in *input) string { return in.doc.URL }}
+	advance := func(in *input) (err error) {
+		var ok bool
+		if in.doc, ok, err = in.r.doc(); err != nil {
+			return in.failed(err)
+		} else if ok {
+			heap.Push(q, in)
+		}
+		return nil
+	}
+	for _, in := range inputs {
+		if err := advance(in); err != nil {
+			return err
+		}
+	}
+	for list := make([]*input, 0, len(inputs)); q.Len() > 0; {
+		list = q.same(list)
+		for _, in := range list[:len(list)-1] {
+			in.numbers = append(in.numbers, superseded)
+		}
+		last := list[len(list)-1]
+		if w.docs >= mostDocs {
+			return errTooMany
+		}
+		last.numbers = append(last.numbers, uint32(w.docs))
+		w.doc(&last.doc)
+		for _, in := range list {
+			if err := advance(in); err != nil {
+				return err
+			}
+		}
+		if w.err != nil {
+			return w.close()
+		}
+		if err := now(ctx, w.docs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// now asks every now and then whether to go on.
+func now(ctx context.Context, n uint64) error {
+	if n%256 == 0 {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func mergeTerms(ctx context.Context, w *writer, inputs []*input) error {
+	q := &queue{name: func(in *input) string { return in.r.term }}
+	advance := func(in *input) error {
+		if ok, err := in.r.nextTerm(); err != nil {
+			return in.failed(err)
+		} else if ok {
+			heap.Push(q, in)
+		}
+		return nil
+	}
+	for _, in := range inputs {
+		if err := advance(in); err != nil {
+			return err
+		}
+	}
+	for list := make([]*input, 0, len(inputs)); q.Len() > 0; {
+		list = q.same(list)
+		if err := w.term(list[0].r.term, mergePostings(list)); err != nil {
+			return err
+		}
+		for _, in := range list {
+			if err := advance(in); err != nil {
+				return err
+			}
+		}
+		if err := now(ctx, w.terms); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mergePostings yields the postings of all inputs, by their new numbers.
+func mergePostings(list []*input) iter.Seq2[Posting, error] {
+	return func(yield func(Posting, error) bool) {
+		type stream struct {
+			next func() (Posting, error, bool)
+			at   Posting
+		}
+		var streams []stream
+		var stop []func()
+		defer func() {
+			for _, f := range stop {
+				f()
+			}
+		}()
+		for _, in := range list {
+			next, end := iter.Pull2(renumbered(in))
+			stop = append(stop, end)
+			p, err, ok := next()
+			if err != nil {
+				yield(p, err)
+				return
+			}
+			if ok {
+				streams = append(streams, stream{next, p})
+			}
+		}
+		for len(streams) > 0 {
+			least := 0
+			for i := range streams {
+				if streams[i].at.Doc < streams[least].at.Doc {
+					least = i
+				}
+			}
+			s := &streams[least]
+			if !yield(s.at, nil) {
+				return
+			}
+			p, err, ok := s.next()
+			if err != nil {
+				yield(p, err)
+				return
+			}
+			if s.at = p; !ok {
+				streams = append(streams[:least], streams[least+1:]...)
+			}
+		}
+	}
+}
+
+// renumbered yields the postings that count. The order stays as it was.
+func renumbered(in *input) iter.Seq2[Posting, error] {
+	return func(yield func(Posting, error) bool) {
+		for p, err := range in.r.postings() {
+			if err != nil {
+				yield(p, in.failed(err))
+				return
+			}
+			if p.Doc = in.numbers[p.Doc]; p.Doc != superseded && !yield(p, nil) {
+				return
+			}
+		}
+	}
+}

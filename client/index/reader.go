@@ -1,0 +1,283 @@
+package index
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"iter"
+)
+
+// A reader reads an index from its beginning to its end, and refuses what is
+// not one. It holds one name and one block at a time, whatever the file says.
+type reader struct {
+	r    *bufio.Reader
+	sum  hash.Hash32
+	at   uint64
+	name []byte // the last
+	w    writer // counts what was read, as a writer would have
+
+	term string
+	left bool // the postings of term have not been read
+}
+
+var errFormat = errors.New("not an index, or damaged")
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errFormat, fmt.Sprintf(format, args...))
+}
+
+func newReader(from io.Reader) (*reader, error) {
+	r := &reader{r: bufio.NewReaderSize(from, 64<<10), sum: crc32.NewIEEE()}
+	head, err := r.bytes(len(magic))
+	if err != nil {
+		return nil, err
+	}
+	if string(head) != magic {
+		return nil, malformed("it begins with %q", head)
+	}
+	return r, nil
+}
+
+// bytes reads n bytes, which hold until the next call. n is small.
+func (r *reader) bytes(n int) ([]byte, error) {
+	b := make([]byte, n)
+	m, err := io.ReadFull(r.r, b)
+	r.sum.Write(b[:m])
+	r.at += uint64(m)
+	return b, cutShort(err)
+}
+
+// cutShort is err, or what a file that ends too early is.
+func cutShort(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return malformed("it ends too early")
+	}
+	return err
+}
+
+// ReadByte is for binary.ReadUvarint.
+func (r *reader) ReadByte() (byte, error) {
+	b, err := r.r.ReadByte()
+	if err == nil {
+		r.sum.Write([]byte{b})
+		r.at++
+	}
+	return b, err
+}
+
+// number reads one of at most max, in its shortest form.
+func (r *reader) number(max uint64) (uint64, error) {
+	before := r.at
+	v, err := binary.ReadUvarint(r)
+	switch {
+	case err == io.EOF || err == io.ErrUnexpectedEOF:
+		return 0, malformed("it ends too early")
+	case err != nil && r.at-before >= binary.MaxVarintLen64: // binary has no name for this error
+		return 0, malformed("a number is too large")
+	case err != nil:
+		return 0, err
+	case v > max || r.at-before != uint64(len(binary.AppendUvarint(nil, v))):
+		return 0, malformed("the number %d, at most %d, or not in its shortest form", v, max)
+	}
+	return v, nil
+}
+
+// next reads a name; n says how many there were before.
+func (r *reader) next(n uint64, max int) error {
+	shared, err := r.number(uint64(len(r.name)))
+	if err != nil {
+		return err
+	}
+	size, err := r.number(uint64(max) - min(shared, uint64(max)))
+	if err != nil {
+		return err
+	}
+	rest, err := r.bytes(int(size))
+	switch {
+	case err != nil:
+		return err
+	case n%every == 0 && shared != 0:
+		return malformed("the name %d shares with the one before", n)
+	case n == 0:
+		if size == 0 {
+			return malformed("an empty name")
+		}
+	case n%every == 0: // may share, and must come after
+		if string(rest) <= string(r.name) {
+			return malformed("%q after %q", rest, r.name)
+		}
+	case size == 0 || shared < uint64(len(r.name)) && rest[0] <= r.name[shared]:
+		return malformed("%q after %d bytes of %q", rest, shared, r.name)
+	}
+	r.name = append(r.name[:shared], rest...)
+	return nil
+}
+
+// doc reads the next document. At the end of the documents ok is false, and
+// the terms follow.
+func (r *reader) doc() (d Doc, ok bool, err error) {
+	at := r.at
+	kind, err := r.ReadByte()
+	if err != nil || kind > 2 {
+		return d, false, errors.Join(cutShort(err), badKind(kind))
+	}
+	if kind == 0 {
+		r.name = r.name[:0]
+		return d, false, nil
+	}
+	if r.w.docs%every == 0 {
+		r.w.docsAt = binary.LittleEndian.AppendUint64(r.w.docsAt, at)
+	}
+	if err := r.next(r.w.docs, MaxURL); err != nil {
+		return d, false, err
+	}
+	d.URL, d.Gone = string(r.name), kind == 2
+	if d.Gone {
+		r.w.gone++
+	} else {
+		sum, err := r.bytes(len(d.Digest))
+		if err != nil {
+			return d, false, err
+		}
+		copy(d.Digest[:], sum)
+		if d.Words, err = r.number(1 << 48); err != nil {
+			return d, false, err
+		}
+		r.w.words += d.Words
+	}
+	if r.w.docs++; r.w.docs > mostDocs {
+		return d, false, errTooMany
+	}
+	return d, true, nil
+}
+
+func badKind(kind byte) error {
+	if kind > 2 {
+		return malformed("an entry of the kind %d", kind)
+	}
+	return nil
+}
+
+// nextTerm reads the next term; what is left of the postings of the one before
+// is passed over. At the end ok is false, and the end of the file was checked.
+func (r *reader) nextTerm() (ok bool, err error) {
+	if r.left {
+		for _, err := range r.postings() {
+			if err != nil {
+				return false, err
+			}
+		}
+	}
+	at := r.at
+	kind, err := r.ReadByte()
+	if err != nil || kind > 1 {
+		return false, errors.Join(cutShort(err), badKind(max(kind, 3)))
+	}
+	if kind == 0 {
+		return false, r.end()
+	}
+	if r.w.terms%every == 0 {
+		r.w.termsAt = binary.LittleEndian.AppendUint64(r.w.termsAt, at)
+	}
+	if err := r.next(r.w.terms, MaxTerm); err != nil {
+		return false, err
+	}
+	r.w.terms++
+	r.term, r.left = string(r.name), true
+	return true, nil
+}
+
+// postings yields those of the term, once.
+func (r *reader) postings() iter.Seq2[Posting, error] {
+	return func(yield func(Posting, error) bool) {
+		r.left = false
+		next := uint64(0)
+		for full := true; ; {
+			n, err := r.number(fullBlock)
+			if err == nil && (n > 0 && !full || n == 0 && next == 0) {
+				err = malformed("a block of %d postings where there must not be one", n)
+			}
+			if err != nil {
+				yield(Posting{}, err)
+				return
+			}
+			if n == 0 {
+				return
+			}
+			full = n == fullBlock
+			size, err := r.number(n * mostPosting)
+			begun := r.at
+			for i := uint64(0); err == nil && i < n; i++ {
+				var p Posting
+				if p, next, err = r.posting(next); err == nil && i == n-1 && r.at-begun != size {
+					err = malformed("a block of %d bytes has %d", size, r.at-begun)
+				}
+				if err == nil && !yield(p, nil) {
+					return // nothing more is read of this index
+				}
+			}
+			if err != nil {
+				yield(Posting{}, err)
+				return
+			}
+		}
+	}
+}
+
+// posting reads one; next is the lowest number that its document may have.
+func (r *reader) posting(next uint64) (Posting, uint64, error) {
+	skip, err := r.number(mostDocs)
+	if err != nil {
+		return Posting{}, 0, err
+	}
+	n, err := r.number(1<<32 - 1)
+	if err != nil {
+		return Posting{}, 0, err
+	}
+	doc := next + skip
+	if doc >= r.w.docs || n == 0 {
+		return Posting{}, 0, malformed("%d times in the document %d of %d", n, doc, r.w.docs)
+	}
+	return Posting{uint32(doc), uint32(n)}, doc + 1, nil
+}
+
+// end compares the end of the file with what was read.
+func (r *reader) end() error {
+	docsAt := r.at
+	for _, places := range [][]byte{r.w.docsAt, r.w.termsAt} {
+		for ; len(places) > 0; places = places[8:] {
+			b, err := r.bytes(8)
+			if err != nil {
+				return err
+			}
+			if string(b) != string(places[:8]) {
+				return malformed("a wrong place")
+			}
+		}
+	}
+	for _, want := range []uint64{r.w.docs, r.w.gone, r.w.words, r.w.terms, docsAt, docsAt + uint64(len(r.w.docsAt))} {
+		b, err := r.bytes(8)
+		if err != nil {
+			return err
+		}
+		if got := binary.LittleEndian.Uint64(b); got != want {
+			return malformed("its end says %d, and it is %d", got, want)
+		}
+	}
+	sum := uint64(r.sum.Sum32())
+	b, err := r.bytes(8)
+	if err != nil {
+		return err
+	}
+	if binary.LittleEndian.Uint64(b) != sum {
+		return malformed("its checksum is wrong")
+	}
+	if _, err := r.ReadByte(); err != io.EOF {
+		return errors.Join(err, malformed("it goes on after its end"))
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package index
+
+import (
+	"iter"
+	"mime"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/parleyweb/parley/internal/html"
+)
+
+// Words yields the words of a text in their order: letters, marks and digits that stand
+// together, in lower case. In scripts that put nothing between words each
+// character is one. Words of more than MaxTerm bytes are passed over.
+func Words(text []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		var word []byte
+		long := false
+		flush := func() bool {
+			ok := len(word) == 0 || long || yield(string(word))
+			word, long = word[:0], false
+			return ok
+		}
+		for len(text) > 0 {
+			r, size := utf8.DecodeRune(text)
+			text = text[size:]
+			alone := unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai)
+			joins := unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r)
+			if (alone || !joins) && !flush() {
+				return
+			}
+			switch {
+			case !joins || r == utf8.RuneError:
+			case len(word)+utf8.UTFMax > MaxTerm+utf8.UTFMax:
+				long = true
+			default:
+				word = utf8.AppendRune(word, unicode.ToLower(r))
+				long = long || len(word) > MaxTerm
+			}
+			if alone && !flush() {
+				return
+			}
+		}
+		flush()
+	}
+}
+
+// Text returns what of a page is indexed: the main text of HTML, plain text as it is, and
+// nothing of anything else.
+func Text(url, mediaType string, content []byte) []byte {
+	t, _, err := mime.ParseMediaType(mediaType)
+	switch {
+	case mediaType == "" || err == nil && (t == "text/html" || t == "application/xhtml+xml"):
+		return html.Read(url, content, html.Options{Text: true}).Text
+	case strings.HasPrefix(t, "text/"):
+		return content
+	}
+	return nil
+}
+
+// Count returns how often each word stands in a text, and how many words that has in all.
+func Count(text []byte) (terms map[string]uint32, words uint64) {
+	terms = make(map[string]uint32)
+	for w := range Words(text) {
+		terms[w]++
+		words++
+	}
+	return terms, words
+}

@@ -1,0 +1,50 @@
+package client
+
+import (
+	"github.com/parleyweb/parley/protocol"
+)
+
+// stepBytes is how many bytes of pages a Step brings of a bundle or an archive, about.
+const stepBytes = 8 << 20
+
+// A packing makes Steps of bounded size out of what comes in one piece.
+type packing struct {
+	f     *follower
+	s     Step
+	bytes int
+}
+
+// add takes in a change with its page, whose digest was checked, nil if that is to be asked for, and
+// emits the Step before it if that is full.
+func (p *packing) add(c protocol.Change, page []byte) error {
+	kept, _, skipped := local(p.f.base, []protocol.Change{c}, nil)
+	if skipped > 0 {
+		p.s.Skipped++
+		return nil
+	}
+	if len(p.s.Changes) == protocol.MaxBatch || p.bytes > 0 && p.bytes+len(page) > stepBytes {
+		if err := p.f.emit(p.s); err != nil {
+			return err
+		}
+		p.s, p.bytes = Step{Door: p.s.Door, As: p.s.As}, 0
+	}
+	if c = kept[0]; page != nil && (int64(len(page)) > p.f.maxPage || c.Op == protocol.Delete) {
+		page = nil
+	}
+	if page != nil && p.s.Bodies == nil {
+		p.s.Bodies = make([][]byte, len(p.s.Changes), len(p.s.Changes)+1)
+	}
+	p.s.Changes = append(p.s.Changes, c)
+	if p.s.Bodies != nil {
+		p.s.Bodies = append(p.s.Bodies, page)
+	}
+	p.bytes += len(page)
+	return nil
+}
+
+// end emits the last Step, with which the caller stands at a cursor.
+func (p *packing) end(to protocol.Cursor, whole bool) error {
+	p.s.Cursor, p.s.Whole = to, whole
+	p.f.cursor = to
+	return p.f.emit(p.s)
+}

@@ -1,0 +1,156 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	defaultMaxArchive = 16 << 30
+	spoolTries        = 5                // in a row that bring no byte more
+	spoolPatience     = 10 * time.Minute // until a site that may be making an archive says the first word
+)
+
+// A spool is where what is too large for memory stands until it is read.
+type spool struct {
+	dir  string
+	most int64 // bytes
+}
+
+// A spooled is a file that was downloaded. Close removes it.
+type spooled struct {
+	*os.File
+	size int64
+	etag string
+}
+
+// Close closes the file and removes it.
+func (s *spooled) Close() error { return errors.Join(s.File.Close(), os.Remove(s.Name())) }
+
+// errTooLarge is of an archive beyond Source.MaxArchive.
+var errTooLarge = errors.New("larger than is wanted")
+
+// download fetches u, going on by Range where the connection was cut, as long as it is
+// the same thing by its ETag. It returns nil if that is the one that is known.
+// Of a hash that is not zero, what comes must be.
+func (s *spool) download(ctx context.Context, f *fetcher, u, known string, hash protocol.Digest) (*spooled, error) {
+	file, err := os.CreateTemp(s.dir, "parley-*.part")
+	if err != nil {
+		return nil, err
+	}
+	out := &spooled{File: file}
+	fresh := false
+	for tries := 0; ; tries++ {
+		before := out.size
+		var same bool
+		if same, err = s.part(ctx, f, u, known, out); err == nil {
+			if fresh = !same; same {
+				break
+			}
+			err = out.check(hash)
+			break
+		}
+		var status *StatusError
+		if out.size > before {
+			tries = 0
+		}
+		if ctx.Err() != nil || tries >= spoolTries || errors.As(err, &status) || errors.Is(err, errTooLarge) || errors.Is(err, errPart) {
+			break
+		}
+		if err := sleep(ctx, min(firstWait<<tries, longestWait)); err != nil {
+			break
+		}
+	}
+	if err != nil || !fresh {
+		out.Close() // nothing of it is of use
+		return nil, err
+	}
+	return out, nil
+}
+
+// errPart is of a site that sends another part than was asked for.
+var errPart = errors.New("a part that was not asked for")
+
+// part asks for what is missing, and appends it. It reports whether the site
+// says that it is what is known.
+func (s *spool) part(ctx context.Context, f *fetcher, u, known string, out *spooled) (same bool, err error) {
+	h := f.header()
+	h.Set("Accept-Encoding", "identity")
+	resumes := out.size > 0 && out.etag != ""
+	switch {
+	case resumes:
+		h.Set("Range", fmt.Sprintf("bytes=%d-", out.size))
+		h.Set("If-Range", out.etag)
+	case known != "":
+		h.Set("If-None-Match", known)
+	}
+	resp, err := f.get(ctx, u, h, spoolPatience)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusNotModified:
+		return true, nil
+	case http.StatusPartialContent:
+		if first, ok := firstOf(resp.Header.Get("Content-Range")); !ok || first != out.size {
+			return false, fmt.Errorf("%w: %.60q", errPart, resp.Header.Get("Content-Range"))
+		}
+	default: // from the beginning: it is another by now
+		out.size = 0
+		if err := out.Truncate(0); err != nil {
+			return false, err
+		}
+		if out.etag = resp.Header.Get("ETag"); strings.HasPrefix(out.etag, "W/") {
+			out.etag = "" // which is good for no part (RFC 9110, section 13.1.5)
+		}
+	}
+	if resp.ContentLength > s.most-out.size {
+		return false, fmt.Errorf("%d bytes: %w", out.size+resp.ContentLength, errTooLarge)
+	}
+	if _, err := out.Seek(out.size, io.SeekStart); err != nil {
+		return false, err
+	}
+	n, err := io.Copy(out.File, io.LimitReader(resp.Body, s.most-out.size+1))
+	if out.size += n; err == nil && out.size > s.most {
+		err = fmt.Errorf("more than %d bytes: %w", s.most, errTooLarge)
+	}
+	return false, err
+}
+
+// firstOf reads the first byte's number in Content-Range.
+func firstOf(header string) (int64, bool) {
+	rest, ok := strings.CutPrefix(header, "bytes ")
+	first, _, dash := strings.Cut(rest, "-")
+	n, err := strconv.ParseInt(first, 10, 64)
+	return n, ok && dash && err == nil
+}
+
+// check compares what came with its hash, if that is known, and rewinds.
+func (s *spooled) check(hash protocol.Digest) error {
+	if _, err := s.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if hash.IsZero() {
+		return nil
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, s.File); err != nil {
+		return err
+	}
+	if got := protocol.Digest(h.Sum(nil)); got != hash {
+		return fmt.Errorf("what came is %v, not %v", got, hash)
+	}
+	_, err := s.Seek(0, io.SeekStart)
+	return err
+}

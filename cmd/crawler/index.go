@@ -1,0 +1,324 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/index"
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// index writes the inverted index of what is held.
+func (d *desk) index(w http.ResponseWriter, req *http.Request) {
+	var b index.Builder
+	defer b.Close()
+	prefix := req.URL.Query().Get("prefix")
+	for p, err := range d.col.Pages(req.Context()) {
+		if err == nil && p.State == collection.Held && !p.NoIndex && strings.HasPrefix(p.URL, prefix) {
+			err = d.addPage(&b, &p)
+		}
+		if err != nil {
+			refuse(w, http.StatusInternalServerError, err)
+			return
+		}
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if err := b.Write(req.Context(), w); err != nil {
+		panic(http.ErrAbortHandler) // so that nobody takes it for whole
+	}
+}
+
+// addPage adds what a page says, as far as it is there.
+func (d *desk) addPage(b *index.Builder, p *collection.Page) error {
+	content, err := d.col.Content(p)
+	if err != nil {
+		d.log.Warn("index page", "url", p.URL, "err", err)
+		return nil
+	}
+	defer content.Close()
+	page, err := io.ReadAll(io.LimitReader(content, maxText))
+	if err != nil {
+		d.log.Warn("index page", "url", p.URL, "err", err)
+		return nil
+	}
+	mediaType := p.Type
+	if t := content.Header.Get("Content-Type"); t != "" {
+		mediaType = t
+	}
+	return b.AddPage(index.Doc{URL: p.URL, Digest: p.Digest}, mediaType, page)
+}
+
+func indexes() *command.Command {
+	return &command.Command{
+		Name:    "index",
+		Summary: "make, merge and search inverted indexes",
+		Usage:   "COMMAND [options]",
+		Help: `
+Make one of what a crawler holds, or have a site make its own:
+    crawler index build crawl.index --into crawl/
+    crawler index build site.index --from https://www.example.org/ --agent index.wasm --token TOKEN
+
+Merge what several have made, and search it:
+    crawler index merge all.index crawl.index site.index
+    crawler index search all.index "some words"`,
+		Sub: []*command.Command{indexBuild(), indexMerge(), indexSearch()},
+	}
+}
+
+func indexBuild() *command.Command {
+	var dir, prefix, from, program, contact, token string
+	var only command.Strings
+	return &command.Command{
+		Name:    "build",
+		Summary: "make an index of a collection, or of what a site's agent makes",
+		Usage:   "OUT (--into DIR | --from BASE --agent FILE) [options]",
+		Help: `
+Of what a crawler holds, while it runs or not; pages that do not want to be
+indexed are left out:
+    crawler index build crawl.index --into crawl/
+
+Of a site that runs programs for its crawlers. It makes the index of each page
+with the program, and sends that alone:
+    crawler index build site.index --from https://www.example.org/ --agent index.wasm --token TOKEN
+
+The agent examples/agents/index of Parley's sources is such a program. What
+is printed then is the cursor of the site: pages that change later are told after
+it, each with its own index, which "crawler index merge" lays over the old one.
+
+OUT is replaced when the new index is whole.
+
+Exit codes: 0 it is made; 1 something failed, and OUT is as it was; 2 wrong usage.`,
+		Args:     []string{"OUT"},
+		LogLevel: slog.LevelWarn,
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&dir, "into", "", "`DIR` of the collection")
+			fs.StringVar(&prefix, "prefix", "", "only pages whose URL begins with `TEXT`")
+			fs.StringVar(&from, "from", "", "`BASE` URL of a site, instead of a collection")
+			fs.StringVar(&program, "agent", "", "`DIGEST or FILE.wasm` of the program that makes the index of a page")
+			fs.StringVar(&token, "token", "", "bearer `TOKEN` by which the site knows you")
+			fs.StringVar(&contact, "contact", "", "`ADDRESS` at which you can be reached")
+			fs.Var(&only, "only", "--from: only pages that `PARAM=VALUE` selects; may be repeated")
+		},
+		Run: func(ctx context.Context, env *command.Env) error {
+			switch {
+			case (dir == "") == (from == ""):
+				return command.Misusef("either --into or --from is required")
+			case from != "" && program == "":
+				return command.Misusef("--from needs --agent")
+			case from == "" && (program != "" || len(only) > 0):
+				return command.Misusef("--agent and --only are for --from")
+			}
+			return replace(env.Args[0], func(out *os.File) error {
+				if dir != "" {
+					body, err := ask(ctx, dir, "GET", "/index?"+url.Values{"prefix": {prefix}}.Encode(), nil, env.Log)
+					if err != nil {
+						return err
+					}
+					_, err = io.Copy(out, body)
+					return errors.Join(err, body.Close())
+				}
+				q := url.Values{}
+				if prefix != "" {
+					q.Set("prefix", prefix)
+				}
+				for _, o := range only {
+					name, value, ok := strings.Cut(o, "=")
+					if !ok {
+						return command.Misusef("--only %s: want PARAM=VALUE", o)
+					}
+					q.Add(name, value)
+				}
+				filter, err := protocol.ParseFilter(q)
+				if err != nil {
+					return command.Misusef("--only or --prefix: %v", err)
+				}
+				src := &client.Source{Base: from, UserAgent: crawl.UserAgent(contact), Token: token, Filter: filter}
+				if src.Filter.Agent, err = protocol.ParseDigest(program); err != nil {
+					text, err := os.ReadFile(program)
+					if err != nil {
+						return command.Misusef("--agent %s: want a digest, sha-256=:...:, or a file: %v", program, err)
+					}
+					if src.Filter.Agent, err = client.SendAgent(ctx, src, text); err != nil {
+						return err
+					}
+				}
+				return indexSite(ctx, env, src, out)
+			})
+		},
+	}
+}
+
+// indexSite gathers what a site's agent makes of its pages.
+func indexSite(ctx context.Context, env *command.Env, src *client.Source, out io.Writer) error {
+	var b index.Builder
+	defer b.Close()
+	pages, without := 0, 0
+	progress := env.Progress("pages", -1)
+	defer progress.Done()
+	cursor, err := client.RunAgent(ctx, src, func(o client.AgentOutput) error {
+		progress.Add(1)
+		if pages++; len(o.Output) == 0 {
+			without++
+			env.Log.Warn("no index of a page", "url", o.URL, "reason", o.Failed)
+			return nil
+		}
+		if err := soleIndex(o); err != nil {
+			return err
+		}
+		return b.AddIndex(bytes.NewReader(o.Output))
+	})
+	if err != nil {
+		return err
+	}
+	if err := b.Write(ctx, out); err != nil {
+		return err
+	}
+	if without > 0 {
+		fmt.Fprintf(env.Stderr, "%d of %d pages have no index\n", without, pages)
+	}
+	_, err = fmt.Fprintln(env.Stdout, cursor)
+	return err
+}
+
+// soleIndex makes sure that what is sent for a page is about that page: a
+// site must not speak of others'.
+func soleIndex(o client.AgentOutput) error {
+	doc, err := index.Sole(bytes.NewReader(o.Output))
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.URL, err)
+	}
+	if doc.URL != o.URL || !o.Digest.IsZero() && doc.Digest != o.Digest {
+		return fmt.Errorf("what the agent makes of %s is the index of %.200q", o.URL, doc.URL)
+	}
+	return nil
+}
+
+// replace writes a file anew, and leaves the old one where that fails.
+func replace(name string, write func(*os.File) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), ".parley-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // it is gone if all went well
+	if err := errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+func indexMerge() *command.Command {
+	return &command.Command{
+		Name:    "merge",
+		Summary: "make one index of several",
+		Usage:   "OUT IN...",
+		Help: `
+    crawler index merge all.index one.index two.index three.index
+
+Of a page that is in several, what the last of them says counts: to bring an
+index up to date, name it first and what has changed after it. OUT may be one of
+them: it is replaced when the new index is whole. The memory that this takes is four bytes a page, and 64 KiB an
+index, however large they are.
+
+Exit codes: 0 it is made; 1 something failed, and OUT is as it was; 2 wrong usage.`,
+		Args:     []string{"OUT", "IN"},
+		Variadic: true,
+		LogLevel: slog.LevelWarn,
+		Run: func(ctx context.Context, env *command.Env) error {
+			out := env.Args[0]
+			return replace(out, func(f *os.File) error {
+				return index.MergeFiles(ctx, f, filepath.Dir(out), env.Args[1:]...)
+			})
+		},
+	}
+}
+
+// A found is what "crawler index search --json" prints.
+type found struct {
+	Found int   `json:"found"`
+	Hits  []hit `json:"hits"`
+}
+
+type hit struct {
+	URL   string  `json:"url"`
+	Score float64 `json:"score"`
+}
+
+func indexSearch() *command.Command {
+	var limit int
+	var asJSON bool
+	return &command.Command{
+		Name:    "search",
+		Summary: "find the pages that have all words of a question",
+		Usage:   "FILE QUERY [options]",
+		Help: `
+    crawler index search all.index "freshness of a page"
+    crawler index search all.index "freshness of a page" --limit 3 --json
+
+The most relevant come first (BM25).
+
+Exit codes: 0 something was found; 3 nothing was; 1 something failed; 2 wrong usage.`,
+		Args:     []string{"FILE", "QUERY"},
+		LogLevel: slog.LevelWarn,
+		Flags: func(fs *flag.FlagSet) {
+			fs.IntVar(&limit, "limit", 10, "print at most `N`; 0: all")
+			fs.BoolVar(&asJSON, "json", false, "print JSON")
+		},
+		Run: func(ctx context.Context, env *command.Env) error {
+			if limit < 0 {
+				return command.Misusef("--limit %d: want no number below 0", limit)
+			}
+			f, err := os.Open(env.Args[0])
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			st, err := f.Stat()
+			if err != nil {
+				return err
+			}
+			x, err := index.Open(f, st.Size())
+			if err != nil {
+				return fmt.Errorf("%s: %w", env.Args[0], err)
+			}
+			hits, n, err := x.Search(env.Args[1], limit)
+			if err != nil {
+				return fmt.Errorf("%s: %w", env.Args[0], err)
+			}
+			if err := printHits(env, hits, n, asJSON); err != nil || n > 0 {
+				return err
+			}
+			return &command.ExitError{Code: 3}
+		},
+	}
+}
+
+func printHits(env *command.Env, hits []index.Hit, n int, asJSON bool) error {
+	if asJSON {
+		f := found{Found: n, Hits: []hit{}}
+		for _, h := range hits {
+			f.Hits = append(f.Hits, hit(h))
+		}
+		return env.PrintJSON(f)
+	}
+	w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+	for _, h := range hits {
+		fmt.Fprintf(w, "%.3f\t%s\n", h.Score, printable(h.URL))
+	}
+	fmt.Fprintf(env.Stderr, "%d of %d pages\n", len(hits), n)
+	return w.Flush()
+}

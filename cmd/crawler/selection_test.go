@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/sitetest"
+)
+
+func TestSelectionIsChecked(t *testing.T) {
+	s := sitetest.NewSite(t, map[string]string{"index.html": "home"})
+	for _, tt := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--as", "diff"}, 2, "want auto, meta, delta, page, batch or site"},
+		{[]string{"--only", "color=red"}, 2, "PARAM being one of prefix, match"},
+		{[]string{"--only", "minlen=many"}, 2, "minlen"},
+		{[]string{"--every", "1h"}, 2, "--as batch"},
+		{[]string{"--agent", "no-such-file.wasm"}, 2, "no-such-file.wasm"},
+		{[]string{"--as", "delta"}, 1, "does not offer the form delta, but meta"},
+		{[]string{"--where", "true"}, 1, "does not offer the filter where, but prefix"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		args := append([]string{"follow", s.Base, "--into", filepath.Join(t.TempDir(), "copy")}, tt.args...)
+		if code, _, said := program(ctx, args...); code != tt.code || !strings.Contains(said, tt.says) || ctx.Err() != nil {
+			t.Errorf("%v: exit code %d: %s", tt.args, code, said)
+		}
+		cancel()
+	}
+}
+
+// A copy of a part of a site, with what it is told and why shown to people.
+func TestFollowAPart(t *testing.T) {
+	files := map[string]string{"index.html": "home"}
+	for i := range 30 {
+		files[fmt.Sprintf("docs/p%d.html", i)] = strings.Repeat(fmt.Sprintf("page %d\n", i), 100)
+	}
+	s := sitetest.NewWhole(t, files)
+	dir := filepath.Join(t.TempDir(), "copy")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan string, 1)
+	go func() {
+		code, _, said := program(ctx, "follow", s.Base, "--into", dir, "--only", "prefix=/docs/")
+		done <- fmt.Sprint(code, said)
+	}()
+	has := func(name, text string) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			if b, err := os.ReadFile(filepath.Join(dir, name)); err == nil && string(b) == text {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("no %s", name)
+			}
+		}
+	}
+	for name, text := range files {
+		if name != "index.html" {
+			has(name, text)
+		}
+	}
+	s.ForgetRequests()
+	s.Write("docs/p1.html", files["docs/p1.html"]+"more\n")
+	s.Write("index.html", "another home")
+	s.Publish()
+	has("docs/p1.html", files["docs/p1.html"]+"more\n")
+	if _, err := os.Stat(filepath.Join(dir, "index.html")); err == nil {
+		t.Error("the home page is no part of it")
+	}
+	code, out, said := program(t.Context(), "status", dir)
+	if code != 0 || !strings.Contains(out, "as delta: what is held is the base of differences") || !strings.Contains(out, "1 pages came without a request of their own") && !strings.Contains(out, "31 pages came without") {
+		t.Errorf("status: exit code %d: %s%s", code, out, said)
+	}
+	if _, out, _ := program(t.Context(), "why", "--into", dir, s.Base+"docs/p1.html"); !strings.Contains(out, "listened to by stream, as delta") {
+		t.Errorf("why: %s", out)
+	}
+	if n := s.Hits("/docs/p1.html", ""); n > 0 {
+		t.Errorf("%d requests for a page that was told", n)
+	}
+	cancel()
+	if got := <-done; !strings.HasPrefix(got, "0") {
+		t.Errorf("it ended with %s", got)
+	}
+}

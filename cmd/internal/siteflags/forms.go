@@ -1,0 +1,130 @@
+package siteflags
+
+import (
+	"flag"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// Forms are the options that say in which forms changes are told, and what may
+// be asked beside them. A preset sets them all; each can be set apart from it.
+type Forms struct {
+	Stream      bool         // subscriptions, and requests that wait
+	Pages       bool         // pages themselves: the forms page and batch
+	Versions    command.Size // bytes of old versions to keep, for differences: the form delta
+	Archive     bool         // the whole site as one file: the form site
+	Share       float64      // of the site that must be news for its archive to be told
+	Query       bool         // what is offered now, filtered
+	Expressions bool         // filters that are expressions
+	Serve       bool         // the pages' own URLs
+	Callers     string       // FILE of who may ask for more than anybody
+
+	preset string
+	fs     *flag.FlagSet // to know what was set apart from the preset
+}
+
+// preset is what goes with the budget of an admin (Castillo 2004, 6.4: C43).
+func preset(budget string) (o Forms, ok bool) {
+	switch budget {
+	case "low":
+		return Forms{}, true
+	case "moderate":
+		return Forms{Stream: true}, true
+	case "high":
+		return Forms{Stream: true, Pages: true, Versions: 1 << 30, Archive: true, Query: true, Expressions: true}, true
+	}
+	return Forms{}, false
+}
+
+// DefineForms defines the options of a program that has doors.
+func (f *Flags) DefineForms(fs *flag.FlagSet) {
+	o := &f.forms
+	*o = Forms{fs: fs}
+	fs.StringVar(&o.preset, "preset", "moderate", "tell what fits a `BUDGET`: low (the manifest and the changes, to be asked for), moderate (changes are told, too) or high (and pages, differences, batches, archives and queries); --stream, --pages, --versions, --archive, --query and --expressions change that")
+	fs.BoolVar(&o.Stream, "stream", true, "tell changes as they happen, over WebSocket, and let requests wait for them")
+	fs.BoolVar(&o.Pages, "pages", false, "tell the pages that changed too, each with its change or many at once: as=page, as=batch")
+	fs.Var(&o.Versions, "versions", "keep old versions of pages, up to `SIZE` beside the state, and tell how pages changed: as=delta; goes with --pages")
+	fs.BoolVar(&o.Archive, "archive", false, "keep an archive of the whole site beside the state, for those to whom most of it is new: as=site")
+	fs.Float64Var(&o.Share, "archive-share", 0.5, "tell of the archive whoever has missed changes of more than this `SHARE` of the pages")
+	fs.BoolVar(&o.Query, "query", false, "answer which pages a filter wants, at BASE/parley/query")
+	fs.BoolVar(&o.Expressions, "expressions", false, "let filters be expressions in CEL, of bounded cost")
+	fs.BoolVar(&o.Serve, "serve-pages", false, "answer requests for the pages themselves that the web server hands on, and send those who have an old version what differs")
+	fs.StringVar(&o.Callers, "callers", "", "know crawlers by `FILE`: lines of a name as in robots.txt, a token, and the word agents for those whose programs are run here")
+}
+
+// formNames are the options that DefineForms defines.
+func formNames() []string {
+	return []string{"preset", "stream", "pages", "versions", "archive", "archive-share", "query", "expressions", "serve-pages", "callers"}
+}
+
+// Forms returns what the preset says, and what was said apart from it. It is
+// called after StatePath.
+func (f *Flags) Forms() (Forms, error) {
+	o, ok := preset(f.forms.preset)
+	if !ok {
+		return Forms{}, command.Misusef("--preset %s: want low, moderate or high", f.forms.preset)
+	}
+	said := &f.forms
+	o.Share, o.Serve, o.Callers = said.Share, said.Serve, said.Callers
+	said.fs.Visit(func(fl *flag.Flag) {
+		switch fl.Name {
+		case "stream":
+			o.Stream = said.Stream
+		case "pages":
+			o.Pages = said.Pages
+		case "versions":
+			o.Versions = said.Versions
+		case "archive":
+			o.Archive = said.Archive
+		case "query":
+			o.Query = said.Query
+		case "expressions":
+			o.Expressions = said.Expressions
+		}
+	})
+	switch {
+	case o.Share <= 0 || o.Share > 1:
+		return Forms{}, command.Misusef("--archive-share %g: want more than 0, and at most 1", o.Share)
+	case f.Docroot == "":
+		for _, option := range []string{"pages", "versions", "archive", "serve-pages"} {
+			if said.isSet(option) {
+				return Forms{}, command.Misusef("--%s reads files: it needs --docroot", option)
+			}
+		}
+		o.Pages, o.Versions, o.Archive = false, 0, false // a preset asks for what can be had
+	case o.Versions > 0 && !o.Pages && said.isSet("pages"):
+		return Forms{}, command.Misusef("--versions needs --pages: where there is no difference, the page is told")
+	}
+	o.Pages = o.Pages || o.Versions > 0
+	if o.Callers != "" {
+		if err := f.outside("callers", o.Callers, "everybody could read the tokens"); err != nil {
+			return Forms{}, err
+		}
+	}
+	return o, nil
+}
+
+func (o *Forms) isSet(name string) (set bool) {
+	o.fs.Visit(func(fl *flag.Flag) { set = set || fl.Name == name })
+	return set
+}
+
+// Beside is a directory beside the state, which is in no docroot, for
+// "versions", "archive" or "agents".
+func (f *Flags) Beside(what string) string { return f.State + "." + what }
+
+// String names what is on, for a person.
+func (o Forms) String() string {
+	var on []string
+	for _, x := range []struct {
+		name string
+		on   bool
+	}{{"manifest and changes", true}, {"stream", o.Stream}, {"pages", o.Pages}, {"differences", o.Versions > 0}, {"archive", o.Archive},
+		{"query", o.Query}, {"expressions", o.Expressions}, {"pages served", o.Serve}} {
+		if x.on {
+			on = append(on, x.name)
+		}
+	}
+	return strings.Join(on, ", ")
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/parleyweb/parley/cmd/internal/siteflags"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/agent"
+	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/versions"
+)
+
+// forms are what the notifier tells beside what changed. Each may be nil.
+type forms struct {
+	on      siteflags.Forms
+	store   *versions.Store
+	pages   *versions.Handler
+	archive *archive.Maker
+	agents  *agent.Host
+	callers *server.Callers
+}
+
+// newForms makes what the options ask for, of an inventory and its journal.
+func newForms(site *siteflags.Flags, inv server.Inventory, j *server.Journal, log *slog.Logger) (f *forms, err error) {
+	f = &forms{}
+	if f.on, err = site.Forms(); err != nil {
+		return nil, err
+	}
+	if f.on.Callers != "" {
+		if f.callers, err = server.ReadCallers(f.on.Callers); err != nil {
+			return nil, fmt.Errorf("--callers: %w", err)
+		}
+	}
+	docroot := siteflags.SiteOf(inv)
+	if docroot != nil && (f.on.Pages || f.on.Archive || f.on.Serve) {
+		f.store = &versions.Store{Journal: j, Open: docroot.OpenPage, Public: inv.Public, MaxBytes: int64(f.on.Versions), Log: log}
+		if f.on.Versions > 0 {
+			f.store.Dir = site.Beside("versions")
+		}
+	}
+	if f.on.Serve {
+		f.pages = &versions.Handler{Store: f.store, Journal: j, Base: site.Base, Public: inv.Public}
+	}
+	if f.on.Archive {
+		f.archive = &archive.Maker{Dir: site.Beside("archive"), Base: site.Base, Journal: j, Pages: f.store, Public: inv.Public, Share: f.on.Share, Logger: log}
+	}
+	if f.callers != nil && f.callers.Agents() {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("run agents: %w", err)
+		}
+		if f.agents, err = agent.Open(site.Beside("agents"), agent.Options{Command: []string{self, agent.ProcessName}, Logger: log}); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// offer has a notifier offer them.
+func (f *forms) offer(n *server.Notifier, inv server.Inventory, j *server.Journal) {
+	n.PullOnly = !f.on.Stream
+	if f.on.Pages {
+		n.Pages = f.store
+		n.Item = func(url string) (protocol.Item, bool, error) {
+			e, ok, err := j.Get(url)
+			return e.Item, ok, err
+		}
+	}
+	if f.archive != nil {
+		n.Archive, n.SiteShare = f.archive, f.on.Share
+	}
+	if f.on.Query || f.agents != nil { // an agent is asked about all that there is
+		n.Items = server.Moments(j)
+	}
+	if f.on.Expressions {
+		n.Where = new(cel.Expressions).Compile
+	}
+	if f.agents != nil {
+		n.Agents = f.agents
+	}
+	if f.callers != nil {
+		n.Identify = f.callers.Identify
+		if docroot := siteflags.SiteOf(inv); docroot != nil {
+			n.PublicTo = docroot.PublicTo
+		}
+	}
+}
+
+// keeping is the inventory whose pages are kept as they are read.
+func (f *forms) keeping(inv server.Inventory) server.Inventory {
+	if f.store == nil || f.store.Dir == "" {
+		return inv
+	}
+	return f.store.Keeping(inv)
+}
+
+// own runs those that there are, and ends the agents when all else has ended.
+func (f *forms) own(ctx context.Context, own func(what string, run func() error)) {
+	ended := func(err error) error {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil
+		}
+		return err
+	}
+	if f.store != nil {
+		own("versions", func() error { return ended(f.store.Run(ctx)) })
+	}
+	if f.archive != nil {
+		own("archive", func() error { return ended(f.archive.Run(ctx)) })
+	}
+	if f.agents != nil {
+		own("agents", func() error { <-ctx.Done(); return f.agents.Close() })
+	}
+}
+
+// doors adds the pages themselves to the doors of the notifier, if they are
+// served here.
+func (f *forms) doors(n *server.Notifier, base string) http.Handler {
+	u, err := url.Parse(base)
+	if f.pages == nil || err != nil {
+		return n
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		below, ours := strings.CutPrefix(r.URL.Path, u.Path)
+		if !ours || below == "robots.rdf" || strings.HasPrefix(below, "parley/") || r.URL.Path == "/.well-known/parley" {
+			n.ServeHTTP(w, r)
+			return
+		}
+		f.pages.ServeHTTP(w, r)
+	})
+}
+
+// formsStatus is how they stand.
+type formsStatus struct {
+	On       string                             `json:"on"`
+	Forms    map[protocol.Form]server.FormStats `json:"forms,omitempty"`
+	Versions *versions.Stats                    `json:"versions,omitempty"`
+	Archive  *archiveStatus                     `json:"archive,omitempty"`
+	Agents   *agent.Stats                       `json:"agents,omitempty"`
+}
+
+// archiveStatus is the newest archive, and what has been made.
+type archiveStatus struct {
+	archive.Stats
+	Cursor protocol.Cursor `json:"cursor,omitzero"`
+	Items  int             `json:"items,omitempty"`
+	Bytes  int64           `json:"bytes,omitempty"`
+}
+
+func (f *forms) status(n *server.Notifier) formsStatus {
+	s := formsStatus{On: f.on.String(), Forms: n.Stats().Forms}
+	if f.store != nil {
+		v := f.store.Stats()
+		s.Versions = &v
+	}
+	if f.archive != nil {
+		s.Archive = &archiveStatus{Stats: f.archive.Stats()}
+		if a, ok := f.archive.Latest(); ok {
+			s.Archive.Cursor, s.Archive.Items, s.Archive.Bytes = a.Cursor, a.Items, a.Length
+		}
+	}
+	if f.agents != nil {
+		a := f.agents.Stats()
+		s.Agents = &a
+	}
+	return s
+}

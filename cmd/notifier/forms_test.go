@@ -1,0 +1,344 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/agent"
+)
+
+// The notifier runs the programs of crawlers in processes of its own
+// executable, which here is that of the test.
+func TestMain(m *testing.M) {
+	agent.Main()
+	os.Exit(m.Run())
+}
+
+// A sidecar is a notifier that runs in this process, beside no web server: its
+// address is that of the site.
+type sidecar struct {
+	*testing.T
+	dir, root, state string
+	base, admin      string
+}
+
+func startSidecar(t *testing.T, files map[string]string, args ...string) *sidecar {
+	t.Helper()
+	listen := freeAddress(t)
+	s := &sidecar{T: t, dir: t.TempDir(), base: "http://" + listen + "/", admin: freeAddress(t)}
+	s.root, s.state = filepath.Join(s.dir, "docroot"), filepath.Join(s.dir, "state")
+	for name, text := range files {
+		s.write(name, text)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	var said bytes.Buffer
+	go func() {
+		ended <- command.Main(ctx, notifier, append([]string{"--docroot", s.root, "--base", s.base, "--state", s.state, "--listen", listen,
+			"--admin", s.admin, "--no-self-check", "--grace", "0", "--log-level", "warn"}, args...), nil, io.Discard, &said)
+	}()
+	t.Cleanup(func() {
+		stop()
+		if code := <-ended; code != 0 || t.Failed() {
+			t.Errorf("told to end, it ended with %d: %s", code, said.String())
+		}
+	})
+	until(t, func() bool {
+		select {
+		case code := <-ended:
+			ended <- code
+			t.Fatalf("it ended with %d: %s", code, said.String())
+		default:
+		}
+		code, _ := get(s.base + ".well-known/parley")
+		written, _ := get(s.base + "robots.rdf")
+		return code == 200 && written == 200
+	})
+	return s
+}
+
+func (s *sidecar) write(name, text string) {
+	s.Helper()
+	path := filepath.Join(s.root, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		s.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *sidecar) found() (d protocol.Discovery) {
+	s.Helper()
+	_, text := get(s.base + ".well-known/parley")
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		s.Fatalf("%v: %s", err, text)
+	}
+	return d
+}
+
+// changes asks for what follows a cursor.
+func (s *sidecar) changes(after protocol.Cursor, more string) protocol.Message {
+	s.Helper()
+	code, text := get(s.base + "parley/changes?after=" + after.String() + more)
+	m, err := protocol.ParseMessage([]byte(text))
+	if code != 200 || err != nil {
+		s.Fatalf("changes%s: %d, %v: %s", more, code, err, text)
+	}
+	return m
+}
+
+func (s *sidecar) status() string {
+	s.Helper()
+	var out, errs strings.Builder
+	if code := command.Main(s.Context(), notifier, []string{"status", "--base", s.base, "--state", s.state}, nil, &out, &errs); code != 0 {
+		s.Errorf("status: %d: %s", code, errs.String())
+	}
+	return out.String()
+}
+
+func ask(t *testing.T, method, url, body string, header ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// text is a page of some length, which ends with what is said.
+func text(end string) string {
+	return "<html lang=en><title>A page</title>" + strings.Repeat("<p>What has not changed since this site was built.", 100) + "<p>" + end
+}
+
+// Everything that a site can tell, behind one option.
+func TestPresetHigh(t *testing.T) {
+	callers := filepath.Join(t.TempDir(), "callers")
+	const nice, other = "0123456789abcdefnice", "0123456789abcdefother"
+	if err := os.WriteFile(callers, []byte("# ours\nNiceBot "+nice+" agents\nOtherBot "+other+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pages := map[string]string{"robots.txt": "User-agent: *\nDisallow: /hidden/\nUser-agent: OtherBot\nDisallow: /news/\nDisallow: /hidden/\n",
+		"hidden/x.html": text("x")}
+	for i := range 20 {
+		pages[fmt.Sprintf("news/%d.html", i)] = text(fmt.Sprint(i))
+	}
+	s := startSidecar(t, pages, "--preset", "high", "--callers", callers, "--serve-pages")
+	d := s.found()
+	if !slices.Equal(d.Forms, protocol.Forms()) || !slices.Equal(d.Filters, protocol.FilterNames()) {
+		t.Errorf("found %+v", d)
+	}
+	for what, u := range map[string]string{"query": d.Query, "batch": d.Batch, "site": d.Site, "agents": d.Agents, "openapi": d.OpenAPI, "asyncapi": d.AsyncAPI} {
+		if !strings.HasPrefix(u, s.base+"parley/") {
+			t.Errorf("%s is at %q", what, u)
+		}
+	}
+	start := d.Head
+	until(t, func() bool { return strings.Contains(s.status(), "20 kept") })
+	s.write("news/3.html", text("three, and more"))
+	var m protocol.Message
+	until(t, func() bool { m = s.changes(start, "&as=delta"); return len(m.Changes) > 0 })
+	if len(m.Bodies) != 1 || m.Bodies[0].Coding != protocol.CodingDelta || len(m.Bodies[0].Bytes) > 500 {
+		t.Errorf("as=delta: %+v", m)
+	}
+	if m := s.changes(start, "&as=page&where="+url.QueryEscape(`change.path == "/news/3.html" && page.language == "en"`)); len(m.Bodies) != 1 || string(m.Bodies[0].Bytes) != text("three, and more") {
+		t.Errorf("as=page: %+v", m)
+	}
+	if m := s.changes(start, "&as=batch"); m.Kind != protocol.Bundle || m.N != 1 {
+		t.Errorf("as=batch: %+v", m)
+	}
+	if m := s.changes(start, "&as=page&prefix=/elsewhere/"); len(m.Changes) != 0 || m.To == start {
+		t.Errorf("another part of the site: %+v", m)
+	}
+
+	code, answer := ask(t, "POST", d.Batch, `{"pages":[{"url":"`+s.base+`news/4.html"},{"url":"`+s.base+`hidden/x.html"}]}`, "Content-Type", "application/json")
+	if code != 200 || !strings.HasPrefix(answer, "\x1f\x8b") {
+		t.Errorf("batch: %d, %d bytes", code, len(answer))
+	}
+	if code, answer = get(d.Query + "?match=" + url.QueryEscape("/news/1?.html")); code != 200 || strings.Count(answer, "<item ") != 10 || strings.Contains(answer, "hidden") {
+		t.Errorf("query: %d: %s", code, answer)
+	}
+	until(t, func() bool { code, answer = get(d.Site); return code == 200 })
+	if !strings.HasPrefix(answer, "PK") || !strings.Contains(answer, "news/19.html") || strings.Contains(answer, "hidden") {
+		t.Errorf("site: %d bytes", len(answer))
+	}
+	first := protocol.Cursor{}
+	if m := s.changes(first, "&as=site"); m.Kind != protocol.Archive || m.N != 20 {
+		t.Errorf("as=site: %+v", m)
+	}
+
+	// The pages themselves.
+	code, answer = ask(t, "GET", s.base+"news/4.html", "")
+	if code != 200 || answer != text("4") {
+		t.Errorf("page: %d: %s", code, answer)
+	}
+	if code, _ = ask(t, "GET", s.base+"hidden/x.html", ""); code != 404 {
+		t.Errorf("hidden page: %d", code)
+	}
+
+	// Who asks makes a difference.
+	if code, _ := ask(t, "GET", s.base+"parley/changes?after="+start.String(), "", "Authorization", "Bearer unheard-of-token"); code != 401 {
+		t.Errorf("an unknown token: %d", code)
+	}
+	if _, answer := ask(t, "GET", s.base+"parley/changes?after="+start.String(), "", "Authorization", "Bearer "+other); strings.Contains(answer, "news/") {
+		t.Errorf("OtherBot is told %s", answer)
+	}
+	for token, want := range map[string]int{other: 403, "": 401, nice: 422} { // and it is no program
+		var header []string
+		if token != "" {
+			header = []string{"Authorization", "Bearer " + token}
+		}
+		if code, answer := ask(t, "POST", d.Agents, "no program", append(header, "Content-Type", "application/wasm")...); code != want {
+			t.Errorf("agents, by %q: %d, want %d: %s", token, code, want, answer)
+		}
+	}
+
+	for _, door := range []string{d.OpenAPI, d.AsyncAPI} {
+		if code, answer := get(door); code != 200 || !strings.Contains(answer, s.base) || !json.Valid([]byte(answer)) {
+			t.Errorf("%s: %d: %.200s", door, code, answer)
+		}
+	}
+	status := s.status()
+	for _, want := range []string{"tells      manifest and changes, stream, pages, differences, archive, query, expressions, pages served\n",
+		"as delta ", "as page ", "as batch ", "as site ", "1 differences made", "20 pages, ", "1 made, 0 failed", "agents     0 programs"} {
+		if !strings.Contains(status, want) {
+			t.Errorf("status lacks %q:\n%s", want, status)
+		}
+	}
+	_, metrics := get("http://" + s.admin + "/metrics")
+	for _, want := range []string{`parley_form_answers_total{as="delta"} `, `parley_form_bytes_total{as="page"} `, "parley_deltas_made_total 1\n",
+		"parley_archives_made_total 1\n", "parley_versions_bytes ", "parley_agents 0\n", "parley_agent_failed_total 0\n"} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("metrics lack %q", want)
+		}
+	}
+}
+
+// The other two, and single options beside them.
+func TestPresets(t *testing.T) {
+	one := map[string]string{"a.html": text("a")}
+	for _, c := range []struct {
+		args   []string
+		forms  []protocol.Form
+		stream bool
+		query  bool
+	}{
+		{[]string{"--preset", "low"}, []protocol.Form{protocol.AsMeta}, false, false},
+		{nil, []protocol.Form{protocol.AsMeta}, true, false},
+		{[]string{"--preset", "moderate"}, []protocol.Form{protocol.AsMeta}, true, false},
+		{[]string{"--preset", "high", "--archive=false", "--query=false"}, []protocol.Form{protocol.AsMeta, protocol.AsDelta, protocol.AsPage, protocol.AsBatch}, true, false},
+		{[]string{"--preset", "low", "--query"}, []protocol.Form{protocol.AsMeta}, false, true},
+		{[]string{"--archive"}, []protocol.Form{protocol.AsMeta, protocol.AsSite}, true, false},
+		{[]string{"--versions", "1MB"}, []protocol.Form{protocol.AsMeta, protocol.AsDelta, protocol.AsPage, protocol.AsBatch}, true, false},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			s := startSidecar(t, one, c.args...)
+			d := s.found()
+			if !slices.Equal(d.Forms, c.forms) || (d.Stream != "") != c.stream || (d.Query != "") != c.query {
+				t.Errorf("found %+v", d)
+			}
+			_, manifest := get(d.Manifest)
+			if strings.Contains(manifest, "p:stream") != c.stream {
+				t.Errorf("manifest: %s", manifest)
+			}
+			if code, _ := get(s.base + "parley/stream?after=" + d.Head.String()); (code == 404) == c.stream {
+				t.Errorf("stream: %d", code)
+			}
+			code, text := get(d.OpenAPI)
+			if code != 200 || strings.Contains(text, `"/parley/query"`) != c.query {
+				t.Errorf("openapi: %d: %s", code, text)
+			}
+			if m := s.changes(d.Head, "&wait=0"); m.To != d.Head {
+				t.Errorf("%+v", m)
+			}
+		})
+	}
+}
+
+func TestMisuseOfForms(t *testing.T) {
+	dir := t.TempDir()
+	root := filepath.Join(dir, "docroot")
+	if err := os.Mkdir(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"callers": "NiceBot short\n", "docroot/callers": "NiceBot 0123456789abcdef\n", "list": "a\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"--docroot ROOT --preset medium", 2, "low, moderate or high"},
+		{"--docroot ROOT --versions much", 2, "versions"},
+		{"--docroot ROOT --versions 1MB --pages=false", 2, "--versions needs --pages"},
+		{"--docroot ROOT --archive --archive-share 0", 2, "--archive-share"},
+		{"--docroot ROOT --callers DIR/callers", 1, "line 1"},
+		{"--docroot ROOT --callers DIR/docroot/callers", 2, "inside the docroot"},
+		{"--docroot ROOT --callers DIR/nothing", 1, "nothing"},
+		{"--urls DIR/list --archive", 2, "--archive reads files"},
+		{"--docroot ROOT --state DIR/docroot/state --preset high", 2, "inside the docroot"},
+	} {
+		args := strings.Fields(strings.NewReplacer("ROOT", root, "DIR", dir).Replace(c.args))
+		args = append([]string{"--base", "https://www.example.org/", "--listen", freeAddress(t), "--no-self-check"}, args...)
+		if !slices.Contains(args, "--state") {
+			args = append(args, "--state", filepath.Join(dir, "state"))
+		}
+		var errs strings.Builder
+		ctx, stop := context.WithCancel(t.Context())
+		code := command.Main(ctx, notifier, args, nil, io.Discard, &errs)
+		stop()
+		if code != c.code || !strings.Contains(errs.String(), c.want) {
+			t.Errorf("notifier %s: exit code %d, want %d: %s", c.args, code, c.code, errs.String())
+		}
+	}
+}
+
+// Options that the manual of the forms names are options.
+func TestManualOfForms(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/schemes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var help strings.Builder
+	if code := command.Main(t.Context(), notifier, []string{"-h"}, nil, &help, io.Discard); code != 0 {
+		t.Fatalf("-h: %d", code)
+	}
+	named := regexp.MustCompile("[ `(](--[a-z][a-z-]*)").FindAllSubmatch(manual, -1)
+	others := []string{"--data-urlencode", "--data-binary", "--patch-from"} // of curl and zstd
+	for _, m := range named {
+		if option := string(m[1]); !slices.Contains(others, option) && !strings.Contains(help.String(), "\n  "+option+"\n") && !strings.Contains(help.String(), "\n  "+option+" ") {
+			t.Errorf("docs/schemes.md: there is no %s", option)
+		}
+	}
+	if len(named) < 10 {
+		t.Errorf("only %d options are named", len(named))
+	}
+}

@@ -1,0 +1,293 @@
+package endtoend
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// schemes are the ways of table 6.1 (C02), as "crawler follow" is told of them.
+var schemes = []struct {
+	name  string
+	flags []string
+}{
+	{"push meta", []string{"--as", "meta"}},
+	{"push delta", []string{"--as", "delta"}},
+	{"push page", []string{"--as", "page"}},
+	{"push batch", []string{"--as", "batch", "--every", "1s"}},
+	{"push site", []string{"--as", "site"}},
+	{"push filter", []string{"--as", "page", "--only", "match=/**", "--where", `change.url.startsWith("http")`}},
+	{"poll manifest", []string{"--as", "meta", "--via", "manifest", "--poll", "1s"}},
+	{"poll meta", []string{"--as", "meta", "--via", "changes"}},
+	{"poll delta", []string{"--as", "delta", "--via", "changes"}},
+	{"poll page", []string{"--as", "page", "--via", "changes"}},
+	{"poll batch", []string{"--as", "batch", "--via", "changes"}},
+	{"poll site", []string{"--as", "site", "--via", "changes"}},
+	{"poll filter", []string{"--as", "page", "--via", "changes", "--only", "prefix=/"}},
+	{"auto", nil},
+}
+
+// TestEverySchemeKeepsTheSameMirror drives all schemes over one random history
+// of a real docroot: two releases of git-doc where $PARLEY_RELEASES has them, and
+// generated edits. Connections are cut and messages dropped at random.
+// Each ends with the same mirror, byte for byte, and the metadata that were told are those
+// of the manifest.
+func TestEverySchemeKeepsTheSameMirror(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 5))
+	r := newRig(t)
+	chaos := newChaos(t, strings.Trim(strings.TrimPrefix(r.web.Base, "http://"), "/"), seed)
+	r.base = chaos.base()
+	older, newer := releases(t)
+	if older == "" {
+		for i := range 150 {
+			r.write(fmt.Sprintf("d%d/p%d.html", i%7, i), pageOf(rnd, 20+rnd.IntN(400)))
+		}
+	} else {
+		r.must(os.CopyFS(r.root, os.DirFS(older)))
+	}
+	r.startNotifier("--preset", "high", "--heartbeat", "1s", "--grace", "300ms", "--write-every", "300ms")
+
+	dir := t.TempDir()
+	var crawlers []*program
+	t.Cleanup(func() {
+		for _, c := range crawlers {
+			c.stop()
+		}
+	})
+	for _, s := range schemes {
+		args := append([]string{"follow", r.base, "--into", filepath.Join(dir, s.name), "--log-level", "info"}, s.flags...)
+		crawlers = append(crawlers, start(t, nil, "crawler", args...))
+	}
+	same := func(when string) {
+		t.Helper()
+		for i, s := range schemes {
+			r.mirror, r.crawler = filepath.Join(dir, s.name), crawlers[i]
+			t.Logf("%s: %s", when, s.name)
+			r.identical()
+		}
+		r.crawler = nil
+	}
+	told := tellers(t, r.base)
+	same("at first")
+
+	chaos.calm.Store(false)
+	for range 4 {
+		for range 30 {
+			r.alter(rnd)
+		}
+		r.everything(rnd)
+	}
+	if newer != "" {
+		r.must(replaceWith(r.root, newer))
+	}
+	for range 20 {
+		r.alter(rnd)
+	}
+	same("in the end")
+	t.Logf("%d connections were cut, and %d messages dropped", chaos.cuts.Load(), chaos.drops.Load())
+	if chaos.cuts.Load() == 0 || chaos.drops.Load() == 0 {
+		t.Error("there was no chaos: the test shows nothing")
+	}
+	chaos.calm.Store(true)
+	for name, w := range told {
+		r.until(name+" has told the metadata of the manifest", func() bool { return w.same(t, r.web.Base, r.base) })
+	}
+}
+
+// releases returns the docroots of two releases of git-doc, "" where there are none.
+func releases(t *testing.T) (older, newer string) {
+	dir := os.Getenv("PARLEY_RELEASES")
+	if dir == "" {
+		return "", ""
+	}
+	list, err := filepath.Glob(filepath.Join(dir, "git-doc", "*"))
+	if err != nil || len(list) < 2 {
+		t.Fatalf("PARLEY_RELEASES=%s: want two versions below git-doc (%v)", dir, err)
+	}
+	slices.Sort(list)
+	return list[0], list[1]
+}
+
+// replaceWith puts the files of another release in the place of those that are there.
+func replaceWith(root, release string) error {
+	return filepath.WalkDir(release, func(p string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		rel, err := filepath.Rel(release, p)
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(root, rel)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to+".new~", text, 0o644); err != nil {
+			return err
+		}
+		return os.Rename(to+".new~", to)
+	})
+}
+
+// pageOf returns a page of so many words.
+func pageOf(rnd *rand.Rand, words int) string {
+	var b strings.Builder
+	b.WriteString("<html><head><title>A page</title></head><body>\n<p>")
+	for i := range words {
+		fmt.Fprintf(&b, "w%d ", rnd.IntN(5000))
+		if i%40 == 39 {
+			b.WriteString("</p>\n<p>")
+		}
+	}
+	b.WriteString("</p></body></html>\n")
+	return b.String()
+}
+
+// alter does one thing to the docroot.
+func (r *rig) alter(rnd *rand.Rand) {
+	r.t.Helper()
+	var pages []string
+	for p := range tree(r.t, r.root) {
+		pages = append(pages, p)
+	}
+	slices.Sort(pages)
+	page := pages[rnd.IntN(len(pages))]
+	switch rnd.IntN(10) {
+	case 0:
+		r.write(fmt.Sprintf("new%d/n%d.html", rnd.IntN(5), rnd.IntN(1<<30)), pageOf(rnd, 300))
+	case 1:
+		r.must(os.Remove(r.path(page)))
+	case 2:
+		to := fmt.Sprintf("moved%d/m%d.html", rnd.IntN(5), rnd.IntN(1<<30))
+		r.must(os.MkdirAll(filepath.Dir(r.path(to)), 0o755))
+		r.must(os.Rename(r.path(page), r.path(to)))
+	case 3: // beyond what a message brings
+		r.write(page, pageOf(rnd, 80_000))
+	case 4:
+		r.write(page, pageOf(rnd, 100))
+	default:
+		text, err := os.ReadFile(r.path(page))
+		r.must(err)
+		r.write(page, strings.Replace(string(text), "</body>", fmt.Sprintf("<p>%d</p></body>", rnd.IntN(1<<30)), 1)+" ")
+	}
+}
+
+// everything changes three pages of four.
+func (r *rig) everything(rnd *rand.Rand) {
+	r.t.Helper()
+	for p := range tree(r.t, r.root) {
+		if rnd.IntN(4) > 0 {
+			text, err := os.ReadFile(r.path(p))
+			r.must(err)
+			r.write(p, string(text)+fmt.Sprintf("<!-- %d -->\n", rnd.IntN(1<<30)))
+		}
+	}
+}
+
+// A told is what a reader of metadata knows of a site: no page was fetched for it.
+type told struct {
+	mu    sync.Mutex
+	items map[string]protocol.Item
+}
+
+// tellers follow a site by metadata alone, told and asked, until the test ends.
+func tellers(t *testing.T, base string) map[string]*told {
+	list := map[string]*told{}
+	for name, src := range map[string]*client.Source{
+		"push": {Base: base, As: protocol.AsMeta},
+		"poll": {Base: base, As: protocol.AsMeta, NoStream: true},
+	} {
+		w := &told{items: map[string]protocol.Item{}}
+		list[name] = w
+		ctx, stop := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			var listed map[string]bool
+			for step, err := range client.Follow(ctx, src, protocol.Cursor{}) {
+				if err == nil {
+					listed = w.take(step, listed)
+				}
+			}
+		})
+		t.Cleanup(func() { stop(); wg.Wait() })
+	}
+	return list
+}
+
+// take takes in a step. Listed is what the snapshot that is arriving has named.
+func (w *told) take(s client.Step, listed map[string]bool) map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.Reset {
+		listed = map[string]bool{}
+	}
+	for _, c := range s.Changes {
+		if listed != nil {
+			listed[c.Item.URL] = true
+		}
+		switch c.Op {
+		case protocol.Delete:
+			delete(w.items, c.Item.URL)
+			continue
+		case protocol.Move:
+			delete(w.items, c.From)
+		}
+		w.items[c.Item.URL] = c.Item
+	}
+	if s.Whole {
+		for u := range w.items {
+			if !listed[u] {
+				delete(w.items, u)
+			}
+		}
+		listed = nil
+	}
+	return listed
+}
+
+// same reports whether the manifest, as it is at from, says the same of the same pages.
+func (w *told) same(t *testing.T, from, base string) bool {
+	t.Helper()
+	resp, err := http.Get(from + "robots.rdf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for m := protocol.NewManifestReader(resp.Body, protocol.ManifestOptions{URL: base + "robots.rdf"}); ; {
+		rec, err := m.Next()
+		if err == io.EOF {
+			return n == len(w.items)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Gone != nil {
+			continue
+		}
+		n++
+		i, ok := w.items[rec.Item.URL]
+		if !ok || i.Digest != rec.Item.Digest || !i.Modified.Equal(rec.Item.Modified) || i.Length != rec.Item.Length || i.Type != rec.Item.Type {
+			return false
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/agent"
+)
+
+func TestMain(m *testing.M) {
+	agent.Main() // this executable runs the programs, too
+	os.Exit(m.Run())
+}
+
+func open(t *testing.T, dir string, o agent.Options) *agent.Host {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Command = []string{self, agent.ProcessName}
+	h, err := agent.Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+func keep(t *testing.T, h *agent.Host, who string, m *module) protocol.Digest {
+	t.Helper()
+	d, err := h.Keep(t.Context(), who, m.bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func created(n uint64) *protocol.Change {
+	return &protocol.Change{Seq: n, Op: protocol.Create, Item: protocol.Item{URL: "https://example.org/", Length: -1}}
+}
+
+// echo answers 1 and the question.
+func echo() *module {
+	return plain(
+		i32Const, signed(4095), i32Const, signed(1), 0x3a, 0, 0, // the verdict before the question
+		i64Const, signed(4095<<32+1), localGet, 1, 0xad, 0x7c) // address<<32 + 1 + size
+}
+
+func TestQuestion(t *testing.T) {
+	h := open(t, t.TempDir(), agent.Options{})
+	d := keep(t, h, "bot", echo())
+	for _, c := range []struct{ page, before []byte }{
+		{[]byte("now"), []byte("then")}, {[]byte("now"), nil}, {[]byte{}, []byte{}}, {nil, nil}, {make([]byte, agent.MaxPage+1), nil},
+	} {
+		v, err := h.Run(t.Context(), "bot", d, created(7), c.page, c.before)
+		if err != nil || !v.Tell {
+			t.Fatalf("Run: %v, %v", v, err)
+		}
+		rest := v.Output
+		part := func() []byte {
+			if len(rest) < 4 {
+				t.Fatalf("the question ends early: %q", v.Output)
+			}
+			n := uint32(rest[0]) | uint32(rest[1])<<8 | uint32(rest[2])<<16 | uint32(rest[3])<<24
+			if rest = rest[4:]; n == 0xFFFFFFFF {
+				return nil
+			}
+			p := rest[:n:n]
+			rest = rest[n:]
+			return p
+		}
+		m, err := protocol.ParseMessage(part())
+		if err != nil || m.Kind != protocol.Ev || m.Changes[0].Item.URL != "https://example.org/" || m.Changes[0].Seq != 7 {
+			t.Errorf("the change is shown as %+v, %v", m, err)
+		}
+		for i, want := range [][]byte{c.page, c.before} {
+			if len(want) > agent.MaxPage {
+				want = nil
+			}
+			if got := part(); !bytes.Equal(got, want) || (got == nil) != (want == nil) {
+				t.Errorf("part %d of the question is %q, want %q", i+1, got, want)
+			}
+		}
+		if len(rest) != 0 {
+			t.Errorf("the question goes on: %q", rest)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	h := open(t, t.TempDir(), agent.Options{})
+	yes, no := keep(t, h, "bot", plain(telling(1)...)), keep(t, h, "bot", plain(telling(0)...))
+	for d, want := range map[protocol.Digest]bool{yes: true, no: false} {
+		if v, err := h.Run(t.Context(), "bot", d, created(1), nil, nil); err != nil || v.Tell != want || v.Output != nil {
+			t.Errorf("Run: %+v, %v; want %v", v, err, want)
+		}
+	}
+	if err := h.Has("other", yes); err == nil {
+		t.Error("a program is run for somebody who has not sent it")
+	}
+	if _, err := h.Run(t.Context(), "other", yes, created(1), nil, nil); err == nil {
+		t.Error("a program was run for somebody who has not sent it")
+	}
+}
+
+func TestRestart(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, dir, agent.Options{})
+	d := keep(t, h, "bot", plain(telling(1)...))
+	h.Close()
+	if _, err := h.Run(t.Context(), "bot", d, created(1), nil, nil); err == nil {
+		t.Error("a closed Host runs programs")
+	}
+	h = open(t, dir, agent.Options{})
+	if v, err := h.Run(t.Context(), "bot", d, created(1), nil, nil); err != nil || !v.Tell {
+		t.Errorf("after a restart: %v, %v", v, err)
+	}
+	h.Close()
+	name := strings.TrimSuffix(filepath.Base(one(t, filepath.Join(dir, "*.wasm"))), ".wasm")
+	if err := os.WriteFile(filepath.Join(dir, name+".wasm"), []byte("something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h = open(t, dir, agent.Options{})
+	if _, err := h.Run(t.Context(), "bot", d, created(1), nil, nil); !errors.Is(err, server.ErrProgram) || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("a damaged program: %v", err)
+	}
+	keep(t, h, "bot", plain(telling(1)...))
+	if v, err := h.Run(t.Context(), "bot", d, created(1), nil, nil); err != nil || !v.Tell {
+		t.Errorf("after it was sent again: %v, %v", v, err)
+	}
+}
+
+func one(t *testing.T, pattern string) string {
+	t.Helper()
+	list, err := filepath.Glob(pattern)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%s: %v, %v; want one file", pattern, list, err)
+	}
+	return list[0]
+}
+
+// numbered is a program that differs from those of other numbers.
+func numbered(n int64) *module {
+	return plain(append([]any{i32Const, signed(n), drop}, telling(1)...)...)
+}
+
+func TestRoom(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	h := open(t, dir, agent.Options{PerSender: 2, Most: 3, Now: func() time.Time { now = now.Add(time.Second); return now }})
+	a, b, c := keep(t, h, "bot", numbered(1)), keep(t, h, "bot", numbered(2)), keep(t, h, "bot", numbered(3))
+	if h.Has("bot", a) == nil || h.Has("bot", b) != nil || h.Has("bot", c) != nil {
+		t.Error("a third program did not take the place of the oldest of two")
+	}
+	keep(t, h, "other", numbered(4))
+	if _, err := h.Keep(t.Context(), "third", numbered(5).bytes()); !errors.Is(err, server.ErrNoRoom) {
+		t.Errorf("a fourth program of three: %v", err)
+	}
+	keep(t, h, "third", numbered(4)) // is there already
+	if list, _ := filepath.Glob(filepath.Join(dir, "*.wasm")); len(list) != 3 {
+		t.Errorf("%d programs are kept, want 3", len(list))
+	}
+}
+
+// A hostile program, and what its sender is told of it: regular expressions.
+type hostile struct {
+	name   string
+	module *module
+	keep   string // what Keep says; empty: it is kept
+	run    string // what Run says
+}
+
+func hostiles() []hostile {
+	with := func(m *module, f func(*module)) *module { f(m); return m }
+	forever := cat(loop, void, br, 0, end)
+	tree := plain(append([]any{call, 32}, telling(1)...)...) // each calls the next twice: 2^30 calls and no loop
+	for i := range 31 {
+		code := cat(call, i+1, call, i+1)
+		if i == 0 {
+			code = cat()
+		}
+		tree.funcs = append(tree.funcs, function{typ: 2, code: code})
+	}
+	fills := plain() // 64 MiB, again and again, without a loop
+	for range 500 {
+		fills.funcs[1].code = append(fills.funcs[1].code, cat(i32Const, signed(0), i32Const, signed(1), i32Const, signed(64<<20), 0xfc, 0x0b, 0)...)
+	}
+	fills.funcs[1].code = append(fills.funcs[1].code, cat(i64Const, signed(1))...)
+	fills.memory = cat(0, leb(1024))
+	wide := plain(telling(1)...) // many locals in many blocks
+	wide.types = append(wide.types, funcType(nil, nil))
+	deep := cat()
+	for range 100_000 {
+		deep = append(deep, cat(localGet, 0, drop)...)
+	}
+	for range 20 {
+		wide.funcs = append(wide.funcs, function{typ: 2, locals: cat(1, leb(50_000), i64), code: cat(deep, loop, void, end)})
+	}
+	return []hostile{
+		{"empty", &module{start: -1}, "does not export its memory", ""},
+		{"loops", plain(forever, unreachable), "", "took longer than"},
+		{"calls without end", tree, "", "took longer than"},
+		{"fills without a loop", fills, "", "took longer than"},
+		{"recurses", plain(localGet, 0, localGet, 1, call, 1), "", "stack overflow|took longer than"},
+		{"traps", plain(unreachable), "", "unreachable"},
+		{"loops at its start", with(plain(telling(1)...), func(m *module) {
+			m.funcs = append(m.funcs, function{typ: 2, code: forever})
+			m.start = 2
+		}), "took longer than 3s to be loaded", ""},
+		{"loops in _initialize", with(plain(telling(1)...), func(m *module) {
+			m.funcs = append(m.funcs, function{typ: 2, code: forever})
+			m.exports = append(m.exports, export("_initialize", 0, 2))
+		}), "took longer than 3s to be loaded", ""},
+		{"large memory", with(plain(telling(1)...), func(m *module) { m.memory = cat(0, leb(1025)) }), "memory", ""},
+		{"allocates for ever", plain(loop, void, i32Const, signed(1), memoryGrow, 0, drop, br, 0, end, unreachable), "", "took longer than"},
+		{"large table", with(plain(telling(1)...), func(m *module) { m.table = cat(1, 0x70, 0, leb(1<<27)) }), "memory", ""},
+		{"large data", with(plain(telling(1)...), func(m *module) {
+			m.data = cat(1, 0, i32Const, signed(17<<16-1), end, string(make([]byte, 1<<20)))
+		}), "data", ""},
+		{"too large", with(plain(telling(1)...), func(m *module) { m.data = cat(1, 0, i32Const, signed(0), end, string(make([]byte, 8<<20))) }), "more than 8388608", ""},
+		{"writes too much", plain(i64Const, signed(agent.MaxOutput+2)), "", "at most"},
+		{"answers from outside", plain(i64Const, signed(int64(0x7ffffff0)<<32|5)), "", "outside of its memory"},
+		{"answers nothing", plain(i64Const, signed(0)), "", "empty"},
+		{"answers something else", plain(telling(7)...), "", "begins with 7"},
+		{"has no room", with(plain(telling(1)...), func(m *module) { m.funcs[0].code = cat(i32Const, signed(-1)) }), "", "no room"},
+		{"exports no alloc", with(plain(telling(1)...), func(m *module) { m.exports = m.exports[:1] }), "does not export the function parley_alloc", ""},
+		{"exports another change", with(plain(telling(1)...), func(m *module) { m.exports[2] = export("parley_change", 0, 0) }), "other parameters", ""},
+		{"imports", with(plain(telling(1)...), func(m *module) { m.imports = [][]byte{cat("env", "system", 0, 2)} }), "imports", ""},
+		{"imports its memory", with(plain(telling(1)...), func(m *module) {
+			m.imports, m.memory = [][]byte{cat("env", "memory", 2, 0, 1)}, nil
+		}), "imports", ""},
+		{"is wide", wide, "", ""},
+		{"is no program", nil, "invalid magic number", ""},
+		{"opens a file", with(plain(telling(1)...), func(m *module) {
+			m.types = append(m.types, funcType([]byte{i32, i32, i32, i32, i32, i64, i64, i32, i32}, []byte{i32}))
+			m.imports = [][]byte{cat("wasi_snapshot_preview1", "path_open", 0, 3)}
+			for i := range m.exports[1:] {
+				m.exports[i+1][len(m.exports[i+1])-1]++
+			}
+			// path_open(3, ...): there is no such directory, so it answers EBADF; it traps if it did not
+			m.funcs[1].code = cat(i32Const, 3, i32Const, 0, i32Const, 0, i32Const, 1, i32Const, 0, i64Const, 0, i64Const, 0, i32Const, 0, i32Const, 0,
+				call, 0, i32Const, 8, 0x47, ifThen, void, unreachable, end, cat(telling(1)...))
+		}), "", ""},
+	}
+}
+
+func TestHostile(t *testing.T) {
+	// The others' programs are answered meanwhile and afterwards.
+	h := open(t, t.TempDir(), agent.Options{Time: 300 * time.Millisecond, Load: 3 * time.Second, PerSender: 100, Most: 100})
+	good := keep(t, h, "good", plain(telling(1)...))
+	for _, c := range hostiles() {
+		t.Run(c.name, func(t *testing.T) {
+			begun := time.Now()
+			program := []byte("is no program")
+			if c.module != nil {
+				program = c.module.bytes()
+			}
+			d, err := h.Keep(t.Context(), "bad", program)
+			switch {
+			case c.keep != "":
+				if !errors.Is(err, server.ErrProgram) || !regexp.MustCompile(c.keep).MatchString(err.Error()) {
+					t.Errorf("Keep: %v; want %q", err, c.keep)
+				}
+			case err != nil && c.name != "is wide": // which may be too much to compile, or not
+				t.Errorf("Keep: %v", err)
+			case err == nil:
+				_, err = h.Run(t.Context(), "bad", d, created(1), []byte("page"), nil)
+				if c.run == "" && err != nil || c.run != "" && (!errors.Is(err, server.ErrProgram) || !regexp.MustCompile(c.run).MatchString(err.Error())) {
+					t.Errorf("Run: %v; want %q", err, c.run)
+				}
+			}
+			if err != nil && (len(err.Error()) > 900 || strings.ContainsAny(err.Error(), "\n\r")) {
+				t.Errorf("a reason of %d bytes: %v", len(err.Error()), err)
+			}
+			t.Logf("%v: %v", time.Since(begun).Round(time.Millisecond), err)
+			if since := time.Since(begun); since > 10*time.Second {
+				t.Errorf("it took %v", since)
+			}
+			if v, err := h.Run(t.Context(), "good", good, created(uint64(begun.UnixNano())), nil, nil); err != nil || !v.Tell {
+				t.Errorf("another's program afterwards: %v, %v", v, err)
+			}
+		})
+	}
+}
+
+func TestOutOfUse(t *testing.T) {
+	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	dir := t.TempDir()
+	o := agent.Options{Failures: 3, Now: func() time.Time { return now }}
+	h := open(t, dir, o)
+	// It fails, unless the question has an odd size.
+	d := keep(t, h, "bot", plain(append([]any{localGet, 1, i32Const, signed(1), 0x71, 0x45, ifThen, void, unreachable, end}, telling(1)...)...))
+	run := func(seq uint64, page string) error {
+		_, err := h.Run(t.Context(), "bot", d, created(seq), []byte(page), nil)
+		return err
+	}
+	odd, even := "", "x"
+	if run(1, odd) != nil {
+		odd, even = even, odd
+	}
+	for i := range uint64(2) {
+		if err := run(1, odd+strings.Repeat("..", int(i)+1)); err != nil {
+			t.Fatalf("run: %v", err)
+		}
+		for range 2 {
+			if err := run(1, even); err == nil {
+				t.Fatal("it did not fail")
+			}
+		}
+	}
+	if err := h.Has("bot", d); err != nil {
+		t.Errorf("after two failures: %v", err)
+	}
+	run(1, even)
+	want := "failed 3 times"
+	if err := h.Has("bot", d); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "unreachable") {
+		t.Errorf("after three failures: %v", err)
+	}
+	h.Close()
+	h = open(t, dir, o)
+	if err := h.Has("bot", d); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("after a restart: %v", err)
+	}
+	now = now.Add(2 * time.Hour)
+	if err := h.Has("bot", d); err != nil {
+		t.Errorf("two hours later: %v", err)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	h := open(t, t.TempDir(), agent.Options{Time: time.Minute, Failures: 1})
+	d := keep(t, h, "bot", plain(loop, void, br, 0, end, unreachable))
+	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	begun := time.Now()
+	if _, err := h.Run(ctx, "bot", d, created(1), nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Run: %v", err)
+	}
+	if since := time.Since(begun); since > 10*time.Second {
+		t.Errorf("it took %v to stop it", since)
+	}
+	if err := h.Has("bot", d); err != nil {
+		t.Errorf("who asked has gone, and the program is blamed: %v", err)
+	}
+}

@@ -1,0 +1,317 @@
+package agent
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// ProcessName is the only argument of a process that runs a program.
+const ProcessName = "agent-process"
+
+// Main must be called first by a program whose Host has its own executable as
+// Command. Where it was started to run an agent it does that, and never
+// returns; else it returns at once.
+func Main() {
+	if len(os.Args) != 2 || os.Args[1] != ProcessName {
+		return
+	}
+	restrict()
+	if err := serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// features are those that a program may use. Tables that grow are not among them.
+const features = api.CoreFeaturesV1 | api.CoreFeatureMutableGlobal | api.CoreFeatureSignExtensionOps |
+	api.CoreFeatureNonTrappingFloatToIntConversion | api.CoreFeatureMultiValue | api.CoreFeatureBulkMemoryOperations
+
+// serve is the life of a process: it reads one program, and then questions
+// until there are no more.
+func serve(in io.Reader, out io.Writer) error {
+	ctx := context.Background()
+	var load loading
+	if err := receiveJSON(in, &load); err != nil {
+		return err
+	}
+	_, program, err := receive(in, kindProgram, MaxProgram)
+	if err != nil {
+		return err
+	}
+	// Whoever asks kills a process that takes too long. If he is gone himself,
+	// the process does it.
+	watch := time.AfterFunc(2*load.Within, func() { os.Exit(1) })
+	p, err := newProgram(ctx, program, load)
+	if err != nil {
+		return send(out, kindFailure, []byte(reason(err)))
+	}
+	if err := send(out, kindAnswer, nil); err != nil {
+		return err
+	}
+	for {
+		watch.Stop()
+		_, q, err := receive(in, kindQuestion, maxQuestion)
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		watch.Reset(2 * load.Time)
+		kind := kindAnswer
+		answer, err := p.ask(ctx, q)
+		if err != nil {
+			p.discard(ctx)
+			kind, answer = kindFailure, []byte(reason(err))
+		}
+		if err := send(out, kind, answer); err != nil {
+			return err
+		}
+	}
+}
+
+// A program is compiled, and has an instance that is made anew after each failure.
+type program struct {
+	runtime  wazero.Runtime
+	compiled wazero.CompiledModule
+	instance api.Module // nil: there is none
+	said     beginning  // on its standard error
+}
+
+func newProgram(ctx context.Context, wasm []byte, load loading) (*program, error) {
+	config := wazero.NewRuntimeConfig().WithCoreFeatures(features).WithDebugInfoEnabled(false).
+		WithMemoryLimitPages(uint32(load.Memory / wasmPage))
+	if load.Cache != "" {
+		// A cache that cannot be used costs time, and nothing else.
+		if cache, err := wazero.NewCompilationCacheWithDir(load.Cache); err == nil {
+			config = config.WithCompilationCache(cache)
+		}
+	}
+	p := &program{runtime: wazero.NewRuntimeWithConfig(ctx, config)}
+	if _, err := wasi_snapshot_preview1.Instantiate(ctx, p.runtime); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.compiled, err = p.runtime.CompileModule(ctx, wasm); err != nil {
+		return nil, err
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	return p, p.start(ctx)
+}
+
+const wasmPage = 64 << 10
+
+// check compares what a program wants and offers with what the package says.
+func (p *program) check() error {
+	for _, f := range p.compiled.ImportedFunctions() {
+		if module, name, _ := f.Import(); module != wasi_snapshot_preview1.ModuleName {
+			return fmt.Errorf("it imports %.60q.%.60q: there is only %s", module, name, wasi_snapshot_preview1.ModuleName)
+		}
+	}
+	if len(p.compiled.ImportedMemories()) > 0 {
+		return errors.New("it imports its memory, which it must have and export itself")
+	}
+	if p.compiled.ExportedMemories()["memory"] == nil {
+		return errors.New("it does not export its memory as memory")
+	}
+	const i32, i64 = api.ValueTypeI32, api.ValueTypeI64
+	for _, want := range []struct {
+		name            string
+		params, results []api.ValueType
+	}{
+		{exportAlloc, []api.ValueType{i32}, []api.ValueType{i32}},
+		{exportChange, []api.ValueType{i32, i32}, []api.ValueType{i64}},
+	} {
+		f := p.compiled.ExportedFunctions()[want.name]
+		if f == nil {
+			return fmt.Errorf("it does not export the function %s", want.name)
+		}
+		if string(f.ParamTypes()) != string(want.params) || string(f.ResultTypes()) != string(want.results) {
+			return fmt.Errorf("its %s has other parameters or results than it must have: want %s", want.name, signature(want.params, want.results))
+		}
+	}
+	return nil
+}
+
+const (
+	exportAlloc  = "parley_alloc"
+	exportChange = "parley_change"
+)
+
+func signature(params, results []api.ValueType) string {
+	var b strings.Builder
+	for i, list := range [][]api.ValueType{params, results} {
+		b.WriteString([]string{"(", " ("}[i])
+		for k, t := range list {
+			if k > 0 {
+				b.WriteString(" ")
+			}
+			b.WriteString(api.ValueTypeName(t))
+		}
+		b.WriteString(")")
+	}
+	return b.String()
+}
+
+// start makes an instance.
+func (p *program) start(ctx context.Context) (err error) {
+	p.said.text = p.said.text[:0]
+	p.instance, err = p.runtime.InstantiateModule(ctx, p.compiled,
+		wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").WithStderr(&p.said))
+	return p.told(err)
+}
+
+func (p *program) discard(ctx context.Context) {
+	if p.instance != nil {
+		p.instance.Close(ctx)
+		p.instance = nil
+	}
+}
+
+// ask asks one question. The answer is a copy.
+func (p *program) ask(ctx context.Context, q []byte) ([]byte, error) {
+	if p.instance == nil {
+		if err := p.start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	p.said.text = p.said.text[:0]
+	r, err := p.instance.ExportedFunction(exportAlloc).Call(ctx, uint64(len(q)))
+	if err != nil {
+		return nil, p.told(err)
+	}
+	at := uint32(r[0])
+	if !p.instance.Memory().Write(at, q) {
+		return nil, fmt.Errorf("%s answered %d, where its memory has no room for %d bytes", exportAlloc, at, len(q))
+	}
+	if r, err = p.instance.ExportedFunction(exportChange).Call(ctx, uint64(at), uint64(len(q))); err != nil {
+		return nil, p.told(err)
+	}
+	at, size := uint32(r[0]>>32), uint32(r[0]&math.MaxUint32)
+	if size > 1+MaxOutput {
+		return nil, fmt.Errorf("its answer has %d bytes: at most %d may be told with a change", size, MaxOutput)
+	}
+	answer, ok := p.instance.Memory().Read(at, size)
+	if !ok {
+		return nil, fmt.Errorf("its answer of %d bytes at %d is outside of its memory", size, at)
+	}
+	return append([]byte(nil), answer...), nil
+}
+
+// told adds to an error what the program said itself.
+func (p *program) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	var exit *sys.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("it ended itself with exit code %d", exit.ExitCode())
+	}
+	if text := strings.Join(strings.Fields(string(p.said.text)), " "); text != "" {
+		err = fmt.Errorf("%w; it said: %s", err, strings.ToValidUTF8(text, "?"))
+	}
+	return err
+}
+
+// A beginning keeps the first bytes of what is written to it.
+type beginning struct{ text []byte }
+
+func (b *beginning) Write(p []byte) (int, error) {
+	const most = 300
+	b.text = append(b.text, p[:min(len(p), most-len(b.text))]...)
+	return len(p), nil
+}
+
+// reason is an error in one line, without the stack that wazero adds to it.
+func reason(err error) string {
+	text := err.Error()
+	stack, said, ok := strings.Cut(text, "; it said: ")
+	stack, _, _ = strings.Cut(stack, "\nwasm stack trace:")
+	if ok {
+		stack += "; it said: " + said
+	}
+	return strings.ToValidUTF8(cut(strings.Join(strings.Fields(stack), " "), maxReason), "?")
+}
+
+func cut(s string, most int) string {
+	if len(s) > most {
+		s = s[:most]
+	}
+	return s
+}
+
+// What a process and whoever asks it say to each other: a byte that says
+// which, the length, and the content.
+const (
+	kindLoad     byte = 'l' // loading, as JSON
+	kindProgram  byte = 'p'
+	kindQuestion byte = 'q'
+	kindAnswer   byte = 'a' // empty after a program
+	kindFailure  byte = 'f' // of the program, as text
+
+	maxReason   = 700
+	maxQuestion = 2*MaxPage + 1<<20 // the change takes less than 1 MiB
+)
+
+// loading is how a program is to be run.
+type loading struct {
+	Cache        string // directory for what is compiled; empty: compile each time
+	Memory       int64
+	Time, Within time.Duration // for an answer; for loading
+}
+
+func send(w io.Writer, kind byte, content []byte) error {
+	head := binary.LittleEndian.AppendUint32([]byte{kind}, uint32(len(content)))
+	if _, err := w.Write(append(head, content...)); err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	return nil
+}
+
+// receive reads what must be of the kind want, or a failure, of at most max bytes. It is io.EOF
+// where nothing more comes.
+func receive(r io.Reader, want byte, max int) (kind byte, content []byte, err error) {
+	var head [5]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, nil, err
+	}
+	size := binary.LittleEndian.Uint32(head[1:])
+	switch {
+	case head[0] == kindFailure && want == kindAnswer:
+		max = maxReason
+	case head[0] != want:
+		return 0, nil, fmt.Errorf("receive %q: want %q", head[0], want)
+	}
+	if int64(size) > int64(max) {
+		return 0, nil, fmt.Errorf("receive %d bytes: at most %d", size, max)
+	}
+	content = make([]byte, size)
+	if _, err := io.ReadFull(r, content); err != nil {
+		return 0, nil, fmt.Errorf("receive: %w", err)
+	}
+	return head[0], content, nil
+}
+
+// receiveJSON reads how the program that follows is to be run.
+func receiveJSON(r io.Reader, to *loading) error {
+	_, content, err := receive(r, kindLoad, 1<<16)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(content, to)
+}

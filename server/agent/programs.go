@@ -1,0 +1,212 @@
+package agent
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/parleyweb/parley/internal/atomicfile"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A record is what is known of a program. It is kept in recordsFile, beside
+// the programs, each of which is a file named by its digest.
+type record struct {
+	Senders map[string]time.Time `json:"senders"` // and when each sent it
+	Until   time.Time            `json:"until,omitzero"`
+	Reason  string               `json:"reason,omitempty"` // why it is out of use until then
+
+	failures int // since its last answer
+}
+
+const recordsFile = "programs.json"
+
+func name(d protocol.Digest) string { return hex.EncodeToString(d[:]) + ".wasm" }
+
+func readRecords(dir string) (map[protocol.Digest]*record, error) {
+	records := make(map[protocol.Digest]*record)
+	b, err := os.ReadFile(filepath.Join(dir, recordsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return records, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var list map[string]*record
+	if err := json.Unmarshal(b, &list); err != nil {
+		return nil, fmt.Errorf("%s: %w", recordsFile, err)
+	}
+	for text, r := range list {
+		d, err := protocol.ParseDigest(text)
+		if err != nil || r == nil || len(r.Senders) == 0 {
+			return nil, fmt.Errorf("%s: %q is no program", recordsFile, text)
+		}
+		records[d] = r
+	}
+	return records, nil
+}
+
+// write is called with mu held.
+func (h *Host) write() error {
+	list := make(map[string]*record, len(h.programs))
+	for d, r := range h.programs {
+		list[d.String()] = r
+	}
+	b, err := json.MarshalIndent(list, "", "\t")
+	if err != nil {
+		panic("agent: encode records: " + err.Error()) // plain values always encode
+	}
+	return atomicfile.Write(filepath.Join(h.dir, recordsFile), string(b)+"\n", 0o600)
+}
+
+// known returns what is known of a program of who's, nil if nothing is, and an error
+// if it is out of use.
+func (h *Host) known(who string, d protocol.Digest) (*record, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.programs[d]
+	if r == nil {
+		return nil, nil
+	}
+	if _, ok := r.Senders[who]; !ok {
+		return nil, nil
+	}
+	if h.opts.Now().Before(r.Until) {
+		return r, fmt.Errorf("%w: out of use until %s, since it failed %d times without an answer between, the last time so: %s",
+			server.ErrProgram, protocol.FormatDate(r.Until), h.opts.Failures, r.Reason)
+	}
+	return r, nil
+}
+
+// store keeps a program that has been found to be good.
+func (h *Host) store(who string, d protocol.Digest, program []byte) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.programs[d]
+	if r == nil && len(h.of(who)) < h.opts.PerSender && len(h.programs) >= h.opts.Most {
+		os.RemoveAll(h.cache(d))
+		return fmt.Errorf("%w: %d programs are kept here, and no more", server.ErrNoRoom, h.opts.Most)
+	}
+	if err := atomicfile.Write(filepath.Join(h.dir, name(d)), string(program), 0o600); err != nil {
+		return fmt.Errorf("keep agent: %w", err)
+	}
+	if r == nil {
+		r = &record{Senders: make(map[string]time.Time)}
+		h.programs[d] = r
+	}
+	r.Senders[who] = h.opts.Now()
+	for mine := h.of(who); len(mine) > h.opts.PerSender; mine = mine[1:] {
+		h.drop(who, mine[0])
+	}
+	if err := h.write(); err != nil {
+		return fmt.Errorf("keep agent: %w", err)
+	}
+	return nil
+}
+
+// of lists the programs of a sender, the oldest first. mu is held.
+func (h *Host) of(who string) []protocol.Digest {
+	mine := slices.Collect(maps.Keys(h.programs))
+	mine = slices.DeleteFunc(mine, func(d protocol.Digest) bool {
+		_, ok := h.programs[d].Senders[who]
+		return !ok
+	})
+	slices.SortFunc(mine, func(a, b protocol.Digest) int {
+		return h.programs[a].Senders[who].Compare(h.programs[b].Senders[who])
+	})
+	return mine
+}
+
+// drop forgets that a program is a sender's. mu is held.
+func (h *Host) drop(who string, d protocol.Digest) {
+	r := h.programs[d]
+	delete(r.Senders, who)
+	if len(r.Senders) > 0 {
+		return
+	}
+	delete(h.programs, d)
+	os.Remove(filepath.Join(h.dir, name(d))) // what stays is not in the records
+	os.RemoveAll(h.cache(d))
+}
+
+// intact reports whether a program is on disk as it was sent.
+func (h *Host) intact(d protocol.Digest) bool {
+	b, err := os.ReadFile(filepath.Join(h.dir, name(d)))
+	return err == nil && protocol.Sum(b) == d
+}
+
+// forget removes what was compiled of a program that nobody has here.
+func (h *Host) forget(d protocol.Digest) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.programs[d] == nil {
+		os.RemoveAll(h.cache(d))
+	}
+}
+
+// failed notes that a program has failed, and puts it out of use if that was once too often.
+func (h *Host) failed(d protocol.Digest, f *failure) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	err := fmt.Errorf("%w: %s", server.ErrProgram, f.why)
+	r := h.programs[d]
+	if r == nil {
+		return err
+	}
+	if r.failures++; r.failures < h.opts.Failures {
+		return err
+	}
+	r.failures, r.Reason, r.Until = 0, f.why, h.opts.Now().Add(h.opts.Penalty)
+	h.opts.Logger.Warn("agent put out of use", "agent", d.String(), "until", r.Until, "reason", f.why)
+	if werr := h.write(); werr != nil {
+		h.opts.Logger.Error("agents: records could not be written", "err", werr)
+	}
+	return err
+}
+
+// An asking is a question to a program of somebody's.
+type asking struct {
+	key
+	question protocol.Digest
+}
+
+const (
+	mostAnswers     = 4096
+	mostAnswerBytes = 16 << 20
+)
+
+// answers are those that were given last.
+type answers struct {
+	byAsking map[asking]server.Verdict
+	order    []asking // oldest first
+	bytes    int
+}
+
+func (a *answers) get(q asking) (server.Verdict, bool) {
+	v, ok := a.byAsking[q]
+	return v, ok
+}
+
+func (a *answers) put(q asking, v server.Verdict) {
+	if a.byAsking == nil {
+		a.byAsking = make(map[asking]server.Verdict)
+	}
+	if _, ok := a.byAsking[q]; ok {
+		return
+	}
+	a.byAsking[q] = v
+	a.order = append(a.order, q)
+	a.bytes += len(v.Output)
+	for len(a.order) > mostAnswers || a.bytes > mostAnswerBytes {
+		a.bytes -= len(a.byAsking[a.order[0]].Output)
+		delete(a.byAsking, a.order[0])
+		a.order = a.order[1:]
+	}
+}

@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// absent is the length of a page that is not to be had.
+const absent = math.MaxUint32
+
+// question is what a program is asked. A nil page is not to be had.
+func question(c *protocol.Change, page, before []byte) []byte {
+	m := protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: "agent", Seq: c.Seq}, Changes: []protocol.Change{*c}}
+	text := m.Encode()
+	q := make([]byte, 0, 12+len(text)+len(page)+len(before))
+	for _, part := range [][]byte{text, page, before} {
+		if part == nil || len(part) > MaxPage {
+			q = binary.LittleEndian.AppendUint32(q, absent)
+			continue
+		}
+		q = binary.LittleEndian.AppendUint32(q, uint32(len(part)))
+		q = append(q, part...)
+	}
+	return q
+}
+
+// verdict reads an answer.
+func verdict(answer []byte) (server.Verdict, error) {
+	switch {
+	case len(answer) == 0:
+		return server.Verdict{}, errors.New("its answer is empty: want 0 or 1 first")
+	case answer[0] > 1:
+		return server.Verdict{}, fmt.Errorf("its answer begins with %d: want 0 or 1", answer[0])
+	}
+	v := server.Verdict{Tell: answer[0] == 1}
+	if len(answer) > 1 {
+		v.Output = answer[1:]
+	}
+	return v, nil
+}

@@ -1,0 +1,155 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// processMemory is what the collector of a process aims at, in bytes.
+const processMemory = 256 << 20
+
+// A worker is a process with a program in it. One call at a time.
+type worker struct {
+	key  key
+	cmd  *exec.Cmd
+	in   *os.File // its standard input
+	out  *os.File // its standard output
+	said bytes.Buffer
+	used time.Time
+}
+
+// A failure is the fault of a program.
+type failure struct{ why string }
+
+func (f *failure) Error() string { return f.why }
+
+// newWorker starts a process, and loads a program into it. A fault of the
+// program is a *failure.
+func newWorker(ctx context.Context, command []string, k key, program []byte, load loading) (*worker, error) {
+	if len(command) == 0 {
+		return nil, errors.New("start agent: no command for its process")
+	}
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start agent: %w", err)
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		theirIn.Close()
+		in.Close()
+		return nil, fmt.Errorf("start agent: %w", err)
+	}
+	w := &worker{key: k, cmd: exec.Command(command[0], command[1:]...), in: in, out: out}
+	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = theirIn, theirOut, &limited{w: &w.said, room: 4 << 10}
+	w.cmd.Env = []string{"GOMAXPROCS=2", fmt.Sprintf("GOMEMLIMIT=%d", processMemory), "GOTRACEBACK=none"}
+	w.cmd.SysProcAttr = attributes()
+	w.cmd.WaitDelay = time.Second
+	err = w.cmd.Start()
+	theirIn.Close()
+	theirOut.Close()
+	if err != nil {
+		in.Close()
+		out.Close()
+		return nil, fmt.Errorf("start agent: %w", err)
+	}
+	text, err := json.Marshal(load)
+	if err != nil {
+		panic("agent: encode loading: " + err.Error()) // plain values always encode
+	}
+	_, err = w.exchange(ctx, load.Within, "to be loaded", func() error {
+		if err := send(w.in, kindLoad, text); err != nil {
+			return err
+		}
+		return send(w.in, kindProgram, program)
+	})
+	if err != nil {
+		w.stop()
+		return nil, err
+	}
+	return w, nil
+}
+
+// ask asks a question. Where the error is a *failure and alive is true, the worker can be asked again.
+func (w *worker) ask(ctx context.Context, q []byte, within time.Duration) (answer []byte, alive bool, err error) {
+	answer, err = w.exchange(ctx, within, "for an answer", func() error { return send(w.in, kindQuestion, q) })
+	var d *died
+	return answer, !errors.As(err, &d), err
+}
+
+// died says that a process cannot be asked any more. Its cause is a *failure, or the end of a context.
+type died struct{ error }
+
+func (d *died) Unwrap() error { return d.error }
+
+// exchange says something and waits for the answer.
+func (w *worker) exchange(ctx context.Context, within time.Duration, what string, say func() error) ([]byte, error) {
+	end := time.Now().Add(within)
+	w.in.SetWriteDeadline(end)
+	w.out.SetReadDeadline(end)
+	defer context.AfterFunc(ctx, func() {
+		past := time.Unix(1, 0)
+		w.in.SetWriteDeadline(past)
+		w.out.SetReadDeadline(past)
+	})()
+	err := say()
+	var kind byte
+	var content []byte
+	if err == nil {
+		kind, content, err = receive(w.out, kindAnswer, 1+MaxOutput)
+	}
+	switch {
+	case err == nil && kind == kindFailure:
+		return nil, &failure{string(content)}
+	case err == nil:
+		return content, nil
+	case ctx.Err() != nil:
+		return nil, &died{ctx.Err()}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &died{&failure{fmt.Sprintf("it took longer than %v %s", within, what)}}
+	}
+	w.stop() // so that all that it said is there
+	return nil, &died{&failure{w.epitaph()}}
+}
+
+// epitaph says why a process ended that was not asked to. What a collector
+// without memory dies of has many names.
+func (w *worker) epitaph() string {
+	said, _, _ := strings.Cut(w.said.String(), "\n")
+	if strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory") {
+		return "it took more memory than its process may have"
+	}
+	return strings.ToValidUTF8(cut("its process ended before it answered, perhaps for want of memory: "+said, 200), "?")
+}
+
+// stop ends the process and waits for it. It may be called again.
+func (w *worker) stop() {
+	if w.cmd.ProcessState == nil {
+		w.cmd.Process.Kill()
+		w.cmd.Wait() // its status is of no interest
+	}
+	w.in.Close()
+	w.out.Close()
+}
+
+// limited passes on as much as there is room for, and swallows the rest.
+type limited struct {
+	w    io.Writer
+	room int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.room)
+	l.room -= n
+	if _, err := l.w.Write(p[:n]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,447 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/server"
+)
+
+// A Maker makes archives of a site and serves them. It is a [server.Archive].
+//
+// Run makes them, one at a time; without it there are those that an earlier
+// process has left in Dir. Two at most are kept: the newest, and the one before,
+// for those who are still downloading it. While one is made there stand its
+// data in Dir too, twice.
+//
+// Fields are not to be changed once a method has been called. The methods may
+// be called by many goroutines at once.
+type Maker struct {
+	Dir     string // where the archives stand; it is made if it is not there, and nothing else belongs there
+	Base    string // the site's base URL
+	Title   string // for people; empty means Base
+	Journal *server.Journal
+	Pages   server.Pages
+
+	// Public says which URLs may be told to anybody now; nil means all. An
+	// archive with one that may not be is thrown away.
+	Public func(url string) bool
+
+	// Share is how many changes there must be since the newest archive was
+	// made for a newer one to be due, as a share of its pages. Zero means a half.
+	Share float64
+
+	// Every is the shortest time between two archives. Zero means 10 minutes.
+	Every time.Duration
+
+	MaxPage  int64 // bytes of a page whose bytes are in an archive; zero means 64 MiB
+	MaxBytes int64 // bytes of an archive's data; zero means 16 GiB
+
+	Logger *slog.Logger
+	Now    func() time.Time
+
+	once sync.Once
+
+	mu      sync.Mutex
+	failed  error         // of reading Dir
+	kept    []*file       // newest first
+	wake    chan struct{} // closed when kept changes
+	ask     chan struct{} // has one when an archive is due
+	running bool
+	making  bool
+	began   time.Time // when the last one was begun to be made
+	stats   Stats
+}
+
+func (m *Maker) public(url string) bool { return m.Public == nil || m.Public(url) }
+
+func (m *Maker) now() time.Time {
+	if m.Now != nil {
+		return m.Now()
+	}
+	return time.Now()
+}
+
+func (m *Maker) log() *slog.Logger {
+	if m.Logger != nil {
+		return m.Logger
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+func (m *Maker) title() string {
+	if m.Title != "" {
+		return m.Title
+	}
+	return m.Base
+}
+
+func (m *Maker) share() float64 {
+	if m.Share > 0 {
+		return m.Share
+	}
+	return 0.5
+}
+
+func (m *Maker) every() time.Duration {
+	if m.Every > 0 {
+		return m.Every
+	}
+	return 10 * time.Minute
+}
+
+func (m *Maker) maxPage() int64 {
+	if m.MaxPage > 0 {
+		return m.MaxPage
+	}
+	return 64 << 20
+}
+
+func (m *Maker) maxBytes() int64 {
+	if m.MaxBytes > 0 {
+		return m.MaxBytes
+	}
+	return 16 << 30
+}
+
+// init takes over what an earlier process has left.
+func (m *Maker) init() {
+	m.once.Do(func() {
+		m.wake, m.ask = make(chan struct{}), make(chan struct{}, 1)
+		if m.failed = os.MkdirAll(m.Dir, 0o700); m.failed != nil {
+			return
+		}
+		torn, _ := filepath.Glob(filepath.Join(m.Dir, tempPattern)) // the pattern is good
+		for _, name := range torn {
+			os.Remove(name)
+		}
+		var list []fs.DirEntry
+		if list, m.failed = os.ReadDir(m.Dir); m.failed != nil {
+			return
+		}
+		for _, e := range list {
+			if f, ok := openFile(filepath.Join(m.Dir, e.Name())); ok {
+				m.kept = append(m.kept, f)
+			}
+		}
+		slices.SortFunc(m.kept, func(a, b *file) int { return int(b.Cursor.Seq) - int(a.Cursor.Seq) })
+	})
+}
+
+// Run makes an archive whenever one is due, until ctx ends.
+func (m *Maker) Run(ctx context.Context) error {
+	m.init()
+	if m.failed != nil {
+		return m.failed
+	}
+	m.mu.Lock()
+	m.running = true
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		m.running, m.making = false, false
+		m.mu.Unlock()
+	}()
+	for {
+		select {
+		case <-m.ask:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		m.mu.Lock()
+		m.making, m.began = true, m.now()
+		m.forget(1) // room for the new one
+		m.mu.Unlock()
+		began := m.now()
+		f, err := m.make(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		m.count(err, m.now().Sub(began))
+		if err != nil {
+			m.log().Error("archive could not be made", "dir", m.Dir, "err", err)
+		} else {
+			m.log().Info("archive made", "cursor", f.Cursor.String(), "items", f.Items, "bytes", f.Length, "took", m.now().Sub(began))
+		}
+		m.took(f)
+		if errors.Is(err, errRules) || errors.Is(err, errNotWhole) {
+			// It is due at once, or soon, and nothing of it can be shown meanwhile.
+			m.mu.Lock()
+			m.began = time.Time{}
+			m.mu.Unlock()
+		}
+	}
+}
+
+// Stats counts what a Maker has done since its process began.
+type Stats struct {
+	Made   int           `json:"made"`
+	Failed int           `json:"failed"`
+	Took   time.Duration `json:"took"` // the last one that was made
+}
+
+// Stats returns the counts as they are now.
+func (m *Maker) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stats
+}
+
+func (m *Maker) count(err error, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.stats.Failed++
+		return
+	}
+	m.stats.Made++
+	m.stats.Took = took
+}
+
+// took makes an archive the newest, if it is not nil.
+func (m *Maker) took(f *file) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.making = false
+	if f == nil {
+		return
+	}
+	// One of the same cursor is replaced, be it the same to the byte or not.
+	m.kept = slices.DeleteFunc(m.kept, func(old *file) bool {
+		if old.Cursor == f.Cursor && old.path != f.path {
+			os.Remove(old.path)
+		}
+		return old.Cursor == f.Cursor
+	})
+	m.kept = slices.Insert(m.kept, 0, f)
+	m.changed()
+}
+
+// forget leaves so many of the archives. mu is held.
+func (m *Maker) forget(most int) {
+	for len(m.kept) > most {
+		last := m.kept[len(m.kept)-1]
+		os.Remove(last.path) // whoever reads it goes on to
+		m.kept = m.kept[:len(m.kept)-1]
+	}
+}
+
+// changed wakes who waits. mu is held.
+func (m *Maker) changed() {
+	close(m.wake)
+	m.wake = make(chan struct{})
+}
+
+// good leaves those of the archives that may be given to anybody now. mu is held.
+func (m *Maker) good() []*file {
+	head := m.Journal.Head()
+	n := len(m.kept)
+	m.kept = slices.DeleteFunc(m.kept, func(f *file) bool {
+		if head.IsZero() || f.Cursor.Epoch == head.Epoch && f.Cursor.Seq <= head.Seq && m.check(f, nil) {
+			return false
+		}
+		f.void = true
+		os.Remove(f.path)
+		return true
+	})
+	if len(m.kept) < n {
+		m.changed()
+	}
+	if head.IsZero() {
+		return nil
+	}
+	return m.kept
+}
+
+// The time for which an archive that was found to be public is taken to be so:
+// a second, or for a large one as long as lets the finding take a twentieth.
+const (
+	checkEvery  = time.Second
+	checkFactor = 20
+)
+
+// check reports whether all that is in an archive is public. mu is held.
+func (m *Maker) check(f *file, content io.ReaderAt) bool {
+	now := m.now()
+	if age := now.Sub(f.checked); age >= 0 && age < max(checkEvery, checkFactor*f.took) {
+		return true
+	}
+	began := time.Now()
+	ok, err := f.within(content, m.public)
+	if err != nil {
+		m.log().Error("archive could not be read", "file", f.path, "err", err)
+	} else if !ok {
+		m.log().Info("archive thrown away: it holds what is not public any more", "cursor", f.Cursor.String())
+	}
+	f.checked, f.took = now, time.Since(began)
+	return err == nil && ok
+}
+
+// Latest is of [server.Archive].
+func (m *Maker) Latest() (server.Archived, bool) {
+	m.init()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f := m.latest(); f != nil {
+		return f.Archived, true
+	}
+	return server.Archived{}, false
+}
+
+// latest returns the newest archive, nil if there is none, and asks for a newer
+// one if that is due. One from which a reader could not go on is none. mu is held.
+func (m *Maker) latest() *file {
+	var f *file
+	if good := m.good(); len(good) > 0 && good[0].Cursor.Seq >= m.Journal.Floor().Seq {
+		f = good[0]
+	}
+	if !m.making && m.due(f) {
+		select {
+		case m.ask <- struct{}{}:
+		default:
+		}
+	}
+	return f
+}
+
+// due reports whether a newer archive is to be made. mu is held.
+func (m *Maker) due(f *file) bool {
+	head := m.Journal.Head()
+	if head.IsZero() || m.failed != nil {
+		return false
+	}
+	if now := m.now(); !m.began.IsZero() && now.Sub(m.began) < m.every() && !now.Before(m.began) {
+		return false
+	}
+	return f == nil || float64(head.Seq-f.Cursor.Seq) > m.share()*float64(f.Items)
+}
+
+// Coming is of [server.Archive].
+func (m *Maker) Coming() bool {
+	m.init()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.running && (m.making || len(m.ask) > 0)
+}
+
+// Within is of [server.Archive].
+func (m *Maker) Within(may func(url string) bool) bool {
+	m.init()
+	m.mu.Lock()
+	list := slices.Clone(m.good())
+	m.mu.Unlock()
+	for _, f := range list {
+		if ok, err := f.within(nil, may); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// Wait is of [server.Archive].
+func (m *Maker) Wait(ctx context.Context, a server.Archived) error {
+	m.init()
+	for {
+		m.mu.Lock()
+		now := server.Archived{}
+		if f := m.latest(); f != nil {
+			now = f.Archived
+		}
+		wake := m.wake
+		m.mu.Unlock()
+		if now != a {
+			return nil
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// retry is when to come again for an archive that is being made.
+const retry = 5 * time.Second
+
+// ServeHTTP sends the newest archive, or with the parameter at the one that
+// stands at that cursor, by Range too. Whoever goes on with a part of the one
+// before, and says so by If-Range, is given that.
+func (m *Maker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.init()
+	at := r.URL.Query().Get("at")
+	m.mu.Lock()
+	f := m.latest()
+	if known := r.Header.Get("If-Range"); at == "" && known != "" {
+		for _, k := range m.kept {
+			if k.etag == known {
+				f = k
+			}
+		}
+	}
+	if at != "" {
+		f = nil
+		for _, k := range m.kept {
+			if k.Cursor.String() == at {
+				f = k
+			}
+		}
+	}
+	var in *os.File
+	var err error = os.ErrNotExist
+	if f != nil {
+		in, err = os.Open(f.path)
+	}
+	m.mu.Unlock()
+	if err != nil {
+		if at != "" {
+			server.Refuse(w, r, http.StatusGone, "there is no archive that stands at "+at+": without at there is the newest", 0)
+			return
+		}
+		server.Refuse(w, r, http.StatusServiceUnavailable, "the archive is not made yet", retry)
+		return
+	}
+	defer in.Close()
+	h := w.Header()
+	h.Set("Content-Type", "application/wacz")
+	h.Set("Etag", f.etag)
+	h.Set("Cache-Control", "no-cache") // ask again, and be told 304
+	h.Set("Repr-Digest", f.Digest.String())
+	h.Set("Parley-Cursor", f.Cursor.String())
+	h.Set("X-Content-Type-Options", "nosniff")
+	http.ServeContent(guarded{w, m, f, in}, r, "", time.Time{}, in)
+}
+
+// guarded stops in the middle of an archive that holds what is not public any more.
+type guarded struct {
+	http.ResponseWriter
+	m  *Maker
+	f  *file
+	in *os.File
+}
+
+func (g guarded) Write(b []byte) (int, error) {
+	g.m.mu.Lock()
+	if !g.m.check(g.f, g.in) {
+		g.f.void = true
+	}
+	void := g.f.void
+	g.m.mu.Unlock()
+	if void {
+		panic(http.ErrAbortHandler) // its reader must see that it is not whole
+	}
+	return g.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (g guarded) Unwrap() http.ResponseWriter { return g.ResponseWriter }
+
+var _ server.Archive = (*Maker)(nil)

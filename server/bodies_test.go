@@ -1,0 +1,258 @@
+package server_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// body is the body of the change of a page, the last if there are several.
+func body(m protocol.Message, url string) (b protocol.Body, ok bool) {
+	for i, c := range m.Changes {
+		if c.Item.URL == url {
+			b, ok = protocol.Body{}, true
+			if i < len(m.Bodies) {
+				b = m.Bodies[i]
+			}
+		}
+	}
+	return b, ok
+}
+
+// Pages come with their changes, each once, as they are last in the message;
+// asked for and told alike.
+func TestPagesAreTold(t *testing.T) {
+	d := newArchivist(t)
+	begin := d.journal.Head()
+	live := d.listen(begin, "&as=page")
+	d.write("a.html", "<p>a2")
+	d.publish()
+	if m := live.next(); m.Kind != protocol.Ev || string(m.Bodies[0].Bytes) != "<p>a2" {
+		t.Errorf("%+v", m)
+	}
+	d.write("b.html", "")
+	d.write("c.html", strings.Repeat("c", protocol.MaxInline+1))
+	d.write("d.html", "<p>\xff no text")
+	d.publish()
+	d.must(os.Rename(filepath.Join(d.root, "b.html"), filepath.Join(d.root, "e.html")))
+	d.write("a.html", "<p>a3")
+	d.publish()
+	d.must(os.Remove(filepath.Join(d.root, "d.html")))
+	d.write("f.html", "<p>f")
+	d.publish()
+	m := d.told("as=page&after=" + begin.String())
+	if m.To != d.journal.Head() || m.Kind != protocol.Batch {
+		t.Fatalf("%+v", m)
+	}
+	for url, want := range map[string]string{"a.html": "<p>a3", "d.html": "", "e.html": "", "f.html": "<p>f"} {
+		if b, ok := body(m, d.base+url); !ok || string(b.Bytes) != want {
+			t.Errorf("%s: %v %+v", url, ok, b)
+		}
+	}
+	if b, ok := body(m, d.base+"e.html"); !ok || b.Bytes == nil {
+		t.Errorf("the page that came and moved is told without its bytes: %+v", b)
+	}
+	if b, ok := body(m, d.base+"c.html"); !ok || b.Href != d.base+"c.html" || b.Length != protocol.MaxInline+1 || b.Digest.IsZero() {
+		t.Errorf("%+v", b)
+	}
+	if n := len(slices.DeleteFunc(m.Bodies, func(b protocol.Body) bool { return b.IsZero() })); n != 4 {
+		t.Errorf("%d bodies with %d changes", n, len(m.Changes))
+	}
+}
+
+// A difference leads from what the reader had before the message, however
+// often the page changed since; now and then the page is told whole.
+func TestDifferencesAreTold(t *testing.T) {
+	d := newArchivist(t)
+	text := strings.Repeat("<p>A line of many, which stays as it is for ever and ever.\n", 200)
+	d.write("long.html", text)
+	d.publish()
+	begin, held := d.journal.Head(), text
+	for i := range 3 {
+		d.write("long.html", text+fmt.Sprint("edit ", i))
+		d.publish()
+	}
+	apply := func(m protocol.Message) {
+		t.Helper()
+		b, _ := body(m, d.base+"long.html")
+		c := m.Changes[len(m.Changes)-1]
+		switch {
+		case b.Coding == protocol.CodingDelta && b.Base == protocol.Sum([]byte(held)):
+			page, err := coding.ApplyDelta([]byte(held), b.Bytes, 1<<20)
+			d.must(err)
+			held = string(page)
+			if len(b.Bytes) > 200 {
+				t.Errorf("difference of %d bytes", len(b.Bytes))
+			}
+		case b.Coding == "" && c.Seq%50 == 0:
+			held = string(b.Bytes)
+		default:
+			t.Fatalf("change %d comes with %s of %v, the reader has %v", c.Seq, b.Coding, b.Base, protocol.Sum([]byte(held)))
+		}
+		if protocol.Sum([]byte(held)) != c.Item.Digest {
+			t.Fatalf("change %d makes other bytes", c.Seq)
+		}
+	}
+	apply(d.told("as=delta&after=" + begin.String()))
+	live, whole := d.listen(d.journal.Head(), "&as=delta"), 0
+	for i := range 55 {
+		d.write("long.html", text+fmt.Sprint("another edit ", i))
+		d.publish()
+		m := live.next()
+		if m.Bodies[0].Coding == "" {
+			whole++
+		}
+		apply(m)
+	}
+	if whole != 1 {
+		t.Errorf("told whole %d times", whole)
+	}
+	// A page that is told by its new name can be had from what was held by the old one.
+	at := d.journal.Head()
+	d.must(os.Rename(filepath.Join(d.root, "long.html"), filepath.Join(d.root, "moved.html")))
+	d.publish()
+	if m := d.told("as=delta&after=" + at.String()); tellAll(m.Changes) == "" || m.Bodies != nil {
+		t.Errorf("a move brings %+v", m)
+	}
+}
+
+// However much there is to tell, no message is longer than it may be, and
+// nothing is left out.
+func TestLongMessages(t *testing.T) {
+	d := newArchivist(t)
+	begin := d.journal.Head()
+	want := map[string]string{}
+	for i, c := range []string{"\x01", "\"", "é", "\u2028", "\xff", "x"} {
+		for k := range 8 {
+			name := fmt.Sprintf("p%d-%d.html", i, k)
+			want[d.base+name] = strings.Repeat(c, protocol.MaxInline/len(c)-k)
+			d.write(name, want[d.base+name])
+		}
+	}
+	d.publish()
+	read := func(next func(at protocol.Cursor) []byte) {
+		t.Helper()
+		got, at := map[string]string{}, begin
+		for messages := 0; at != d.journal.Head(); messages++ {
+			b := next(at)
+			if len(b) > protocol.MaxMessage || messages > 100 {
+				t.Fatalf("message %d of %d bytes", messages, len(b))
+			}
+			m, err := protocol.ParseMessage(b)
+			d.must(err)
+			for i, c := range m.Changes {
+				got[c.Item.URL] = string(m.Bodies[i].Bytes)
+			}
+			at = m.To
+		}
+		for url, text := range want {
+			if got[url] != text {
+				t.Errorf("%s: %d bytes, want %d", url, len(got[url]), len(text))
+			}
+		}
+	}
+	read(func(at protocol.Cursor) []byte {
+		_, b := d.ask("GET", "parley/changes?as=page&after="+at.String(), "", "")
+		return b
+	})
+	live := d.listen(begin, "&as=page")
+	read(func(protocol.Cursor) []byte {
+		b, err := live.conn.Read(t.Context())
+		d.must(err)
+		return b
+	})
+}
+
+// However the history is cut into messages, whoever takes in what they bring
+// has in the end what the site has, and needs to ask for nothing: a difference
+// is always against what he has then.
+func TestBodiesKeepAMirror(t *testing.T) {
+	for seed := range uint64(3) {
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		d := newArchivist(t)
+		var all strings.Builder
+		for range 60 {
+			fmt.Fprintf(&all, "<p>%x\n", rnd.Uint64())
+		}
+		text := func() string { return all.String() + fmt.Sprint("<p>", rnd.Uint64()) }
+		for i := range 8 {
+			d.write(fmt.Sprintf("p%d.html", i), text())
+		}
+		begin, first := d.publish(), d.pages()
+		for range 60 {
+			for range 1 + rnd.IntN(3) {
+				a, b := fmt.Sprintf("p%d.html", rnd.IntN(10)), fmt.Sprintf("p%d.html", rnd.IntN(10))
+				switch rnd.IntN(6) {
+				case 0:
+					os.Remove(filepath.Join(d.root, a)) // or there is none
+				case 1, 2:
+					os.Rename(filepath.Join(d.root, a), filepath.Join(d.root, b))
+				default:
+					d.write(a, text())
+				}
+			}
+			d.publish()
+		}
+		for _, as := range []string{"page", "delta"} {
+			for _, most := range []int{1, 3, 1000} {
+				mirror, differences := maps.Clone(first), 0
+				for at := begin; at != d.journal.Head(); {
+					m := d.told(fmt.Sprintf("as=%s&after=%s&limit=%d", as, at, 1+rnd.IntN(most)))
+					before := maps.Clone(mirror)
+					for i, c := range m.Changes {
+						url := c.Item.URL
+						if c.Op == protocol.Delete {
+							delete(mirror, url)
+							continue
+						}
+						if c.Op == protocol.Move {
+							mirror[url] = mirror[c.From]
+							delete(mirror, c.From)
+						}
+						if i >= len(m.Bodies) || m.Bodies[i].Bytes == nil {
+							continue
+						}
+						b := m.Bodies[i]
+						mirror[url] = string(b.Bytes)
+						if b.Coding == protocol.CodingDelta {
+							held := before[url]
+							if c.Op == protocol.Move {
+								held = before[c.From]
+							}
+							if protocol.Sum([]byte(held)) != b.Base {
+								t.Fatalf("seed %d, as=%s by %d: change %d, %s of %s, is told against %v, which is not held", seed, as, most, c.Seq, c.Op, url, b.Base)
+							}
+							page, err := coding.ApplyDelta([]byte(held), b.Bytes, 1<<20)
+							d.must(err)
+							mirror[url] = string(page)
+							differences++
+						}
+						if protocol.Sum([]byte(mirror[url])) != c.Item.Digest {
+							t.Fatalf("seed %d, as=%s by %d: change %d brings other bytes", seed, as, most, c.Seq)
+						}
+					}
+					at = m.To
+				}
+				if want := d.pages(); !maps.Equal(mirror, want) {
+					for url, text := range want {
+						if mirror[url] != text {
+							t.Errorf("%s: %.60q", url, mirror[url])
+						}
+					}
+					t.Fatalf("seed %d, as=%s by %d: %d pages, want %d", seed, as, most, len(mirror), len(want))
+				}
+				if as == "delta" && most < 1000 && differences < 5 {
+					t.Errorf("seed %d by %d: %d differences", seed, most, differences)
+				}
+			}
+		}
+	}
+}

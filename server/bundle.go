@@ -1,0 +1,369 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/internal/bundle"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Bounds of a bundle.
+const (
+	bundlePages = 10_000   // URLs that changed, those that are not told too
+	bundlePage  = 16 << 20 // bytes of a page; a larger one is to be asked for by its URL
+
+	// A group is what is read ahead, and packed by several at a time.
+	groupPages = 64
+	groupBytes = 2 << 20 // unless one page has more
+
+	// inlineRatio is how much smaller pages are taken to get by being packed,
+	// where it is guessed whether that is worth trying.
+	inlineRatio = 16
+)
+
+// A pack is what a bundle holds: pages as they are last, each once.
+type pack struct {
+	from, to protocol.Cursor
+	changes  []protocol.Change
+	held     map[string]protocol.Digest // what the reader holds already; may be nil
+}
+
+// packAfter gathers what follows a cursor, up to a number of changes or to
+// the cursor upTo, if that is not zero. Where it ends is a matter of the log
+// alone: who asks the same again is brought to the same place.
+//
+// What a selection lets through decides which pages are told: of each, the
+// last version that it let through.
+func (n *Notifier) packAfter(ctx context.Context, s *selection, after, upTo protocol.Cursor, most int) (*pack, error) {
+	p := &pack{from: after, to: after}
+	f := folding{byURL: make(map[string]*folded)}
+	seen := make(map[string]struct{})
+	for full := false; most > 0 && !full && (upTo.IsZero() || p.to.Seq < upTo.Seq); {
+		changes, err := n.Log.Read(ctx, p.to, min(most, protocol.MaxBatch))
+		if err != nil {
+			return nil, err
+		}
+		if len(changes) == 0 {
+			break
+		}
+		for i, c := range changes {
+			seen[c.Item.URL] = struct{}{}
+			if c.From != "" {
+				seen[c.From] = struct{}{}
+			}
+			if full = len(seen) > bundlePages && (i > 0 || p.to != after) || !upTo.IsZero() && c.Seq > upTo.Seq; full {
+				changes = changes[:i]
+				break
+			}
+		}
+		if len(changes) == 0 {
+			break
+		}
+		most -= len(changes)
+		p.to.Seq = changes[len(changes)-1].Seq
+		for _, c := range changes {
+			c, _, ok, err := n.selects(ctx, s, c)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				f.add(c)
+			}
+		}
+	}
+	p.changes = f.last()
+	return p, nil
+}
+
+// folding makes of many changes one for each URL.
+type folding struct{ byURL map[string]*folded }
+
+type folded struct {
+	change  protocol.Change
+	existed bool            // before the first of its changes
+	prev    protocol.Digest // then
+	steps   int
+}
+
+func (f *folding) add(c protocol.Change) {
+	if c.Op == protocol.Move {
+		f.put(protocol.Change{Seq: c.Seq, At: c.At, Op: protocol.Delete, Prev: c.Prev, Item: protocol.Item{URL: c.From, Length: -1}})
+		c.Op, c.From, c.Prev, c.Significance = protocol.Create, "", protocol.Digest{}, 0
+	}
+	f.put(c)
+}
+
+func (f *folding) put(c protocol.Change) {
+	l := f.byURL[c.Item.URL]
+	if l == nil {
+		l = &folded{existed: c.Op != protocol.Create, prev: c.Prev}
+		f.byURL[c.Item.URL] = l
+	}
+	l.change = c
+	l.steps++
+}
+
+// last returns the changes by their number. A page that was there before is
+// updated, however often it went and came again meanwhile.
+func (f *folding) last() []protocol.Change {
+	list := make([]protocol.Change, 0, len(f.byURL))
+	for _, l := range f.byURL {
+		c := l.change
+		if l.steps > 1 {
+			c.Significance = 0 // of the last step alone
+			switch {
+			case c.Op == protocol.Delete:
+				if l.existed {
+					c.Prev = l.prev
+				}
+			case l.existed:
+				c.Op, c.Prev = protocol.Update, l.prev
+			default:
+				c.Op, c.Prev = protocol.Create, protocol.Digest{}
+			}
+		}
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b protocol.Change) int {
+		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Item.URL, b.Item.URL))
+	})
+	return list
+}
+
+// nextBundle returns the changes after a cursor as one Bundle, and as a Batch
+// of none where there is nothing to tell. Of more changes than the selection
+// counts, or limit if that is below protocol.MaxBatch, it takes the first.
+func (n *Notifier) nextBundle(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
+	most := s.count
+	if limit < protocol.MaxBatch {
+		most = min(most, limit)
+	}
+	p, err := n.packAfter(ctx, s, after, protocol.Cursor{}, most)
+	if err != nil {
+		return protocol.Message{}, err
+	}
+	m := protocol.Message{Kind: protocol.Bundle, From: after, To: p.to, N: len(p.changes)}
+	if m.N == 0 {
+		m.Kind = protocol.Batch
+		return m, nil
+	}
+	inline, err := n.inline(ctx, p)
+	switch {
+	case err == nil:
+		m.Body = protocol.Body{Coding: protocol.CodingArchive, Bytes: inline, Length: int64(len(inline))}
+	case errors.Is(err, errTooLarge):
+		m.Body = protocol.Body{Coding: protocol.CodingArchive, Href: n.bundleURL(s, after, p.to), Length: -1}
+	default:
+		return protocol.Message{}, fmt.Errorf("tell bundle after %v: %w", after, err)
+	}
+	return m, nil
+}
+
+// bundleURL is where the bundle of a selection between two cursors is to be asked for.
+func (n *Notifier) bundleURL(s *selection, after, to protocol.Cursor) string {
+	q := s.filter.Query()
+	q.Set("after", after.String())
+	q.Set("to", to.String())
+	return n.Base + batchPath + "?" + q.Encode()
+}
+
+var errTooLarge = errors.New("larger than fits into a message")
+
+// inline packs what fits into a message.
+func (n *Notifier) inline(ctx context.Context, p *pack) ([]byte, error) {
+	room := int64(protocol.MaxInline)
+	for i := range p.changes {
+		if room -= p.changes[i].Item.Length / inlineRatio; room < 0 {
+			return nil, errTooLarge
+		}
+	}
+	var b bounded
+	if err := n.writePack(ctx, &b, p, bundle.Gzip, false); err != nil {
+		return nil, err
+	}
+	return b.b, nil
+}
+
+// bounded is a writer to memory, of what fits into a message.
+type bounded struct{ b []byte }
+
+func (w *bounded) Write(p []byte) (int, error) {
+	if len(w.b)+len(p) > protocol.MaxInline {
+		return 0, errTooLarge
+	}
+	w.b = append(w.b, p...)
+	return len(p), nil
+}
+
+// packers are lent out, by their coding: what a Packer takes to be made is more
+// than what it takes to pack a page.
+type packers struct{ gzip, zstd sync.Pool }
+
+func (p *packers) lend(c bundle.Coding) (packer *bundle.Packer, giveBack func()) {
+	pool := &p.gzip
+	if c == bundle.Zstd {
+		pool = &p.zstd
+	}
+	packer, ok := pool.Get().(*bundle.Packer)
+	if !ok {
+		packer = bundle.NewPacker(c)
+	}
+	return packer, func() { pool.Put(packer) }
+}
+
+// writePack writes a bundle. While one group of pages is being written the
+// next one is read; more is never held. Pages that are not to be had are left
+// out, and their change says so: a later one tells what became of them. With
+// turns it takes one for each group: see takeTurn.
+func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle.Coding, turns bool) error {
+	ctx, stop := context.WithCancel(ctx)
+	groups := make(chan []packed)
+	go func() {
+		defer close(groups)
+		for rest := p.changes; len(rest) > 0 && ctx.Err() == nil; {
+			k, leave := groupOf(rest), func() {}
+			if turns {
+				var err error
+				if leave, err = n.takeTurn(ctx); err != nil {
+					return
+				}
+			}
+			g := n.packGroup(ctx, p, rest[:k], c)
+			leave()
+			select {
+			case groups <- g:
+			case <-ctx.Done():
+			}
+			rest = rest[k:]
+		}
+	}()
+	defer func() {
+		stop()
+		for range groups {
+		}
+	}()
+	out := bundle.NewWriter(w, bundle.Head{From: p.from, To: p.to, Changes: len(p.changes), At: newestOf(p.changes)}, c)
+	for g := range groups {
+		for i := range g {
+			if g[i].err != nil {
+				return g[i].err
+			}
+			if err := out.AddPacked(g[i].records, g[i].changes, g[i].pages); err != nil {
+				return err
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+func newestOf(changes []protocol.Change) (t time.Time) {
+	for i := range changes {
+		t = latest(t, changes[i].At)
+	}
+	return t
+}
+
+// groupOf is how many of the changes make the next group.
+func groupOf(changes []protocol.Change) int {
+	size := int64(0)
+	for i := range changes {
+		if size += max(0, changes[i].Item.Length); i == groupPages || i > 0 && size > groupBytes {
+			return i
+		}
+	}
+	return len(changes)
+}
+
+// packed is the records of some changes.
+type packed struct {
+	records        []byte
+	changes, pages int
+	err            error
+}
+
+// packGroup reads the pages of a group and packs them, each processor a part.
+func (n *Notifier) packGroup(ctx context.Context, p *pack, changes []protocol.Change, c bundle.Coding) []packed {
+	workers := min(runtime.GOMAXPROCS(0), 4, len(changes))
+	list := make([]packed, workers)
+	var wait sync.WaitGroup
+	for k := range workers {
+		part := changes[k*len(changes)/workers : (k+1)*len(changes)/workers]
+		wait.Go(func() { list[k] = n.packPart(ctx, p, part, c) })
+	}
+	wait.Wait()
+	return list
+}
+
+func (n *Notifier) packPart(ctx context.Context, p *pack, changes []protocol.Change, c bundle.Coding) packed {
+	key := keyOf(p, changes, c)
+	if part, ok := n.bundled.get(key); ok {
+		return part
+	}
+	packer, giveBack := n.packers.lend(c)
+	defer giveBack()
+	part := packed{changes: len(changes)}
+	var records []byte
+	whole := true
+	for i := range changes {
+		page, err := n.pageOf(ctx, p, &changes[i])
+		if err != nil {
+			return packed{err: err}
+		}
+		if page != nil {
+			part.pages++
+		} else if p.wants(&changes[i]) {
+			whole = false
+		}
+		records, _ = packer.Append(records, p.to.Epoch, &changes[i], page)
+	}
+	part.records = packer.Seal(records)
+	if whole { // else a page may be to be had later
+		part.records = bytes.Clone(part.records)
+		n.bundled.put(key, part)
+	}
+	return part
+}
+
+// wants reports whether the page of a change is to come with it.
+func (p *pack) wants(c *protocol.Change) bool {
+	return c.Op != protocol.Delete && !c.Item.Digest.IsZero() && p.held[c.Item.URL] != c.Item.Digest
+}
+
+// pageOf returns the page of a change, nil if it has none, is held by the
+// reader, or is not to be had.
+func (n *Notifier) pageOf(ctx context.Context, p *pack, c *protocol.Change) ([]byte, error) {
+	if !p.wants(c) {
+		return nil, ctx.Err()
+	}
+	page, err := n.Pages.Page(ctx, &c.Item, bundlePage)
+	switch {
+	case err == nil && page == nil:
+		return []byte{}, nil // an empty page is a page
+	case err == nil:
+		return page, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case !errors.Is(err, ErrNoVersion):
+		orDiscard(n.Logger).Warn("page could not be read", "url", c.Item.URL, "err", err)
+	}
+	return nil, nil
+}
+
+// ours reports whether a URL is of the site's origin, and canonical.
+func (n *Notifier) ours(url string) bool {
+	u, err := protocol.CanonicalURL("", url)
+	return err == nil && u == url && strings.HasPrefix(url, protocol.Origin(n.Base)+"/")
+}

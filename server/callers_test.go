@@ -1,0 +1,207 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/internal/wsconn"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/archive"
+)
+
+const (
+	goodToken  = "token-of-good-0123456789"
+	evilToken  = "token-of-evil-0123456789"
+	plainToken = "token-of-plain-123456789"
+)
+
+func callersOf(t *testing.T, text string) (*server.Callers, error) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "callers")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return server.ReadCallers(name)
+}
+
+func TestReadCallers(t *testing.T) {
+	c, err := callersOf(t, "# who may ask\n\nGoodBot "+goodToken+" agents # ours\nevilbot\t"+evilToken+"\r\nevilbot another-token-of-evil\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for said, want := range map[string]server.Caller{
+		"":                             {},
+		"Basic dXNlcjpwYXNzd29yZA==":   {},
+		"Bearer " + goodToken:          {Name: "GoodBot", Agents: true},
+		"bearer  " + evilToken + " ":   {Name: "evilbot"},
+		"Bearer another-token-of-evil": {Name: "evilbot"},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		if said != "" {
+			r.Header.Set("Authorization", said)
+		}
+		if got, err := c.Identify(r); got != want || err != nil {
+			t.Errorf("%q: %+v, %v", said, got, err)
+		}
+	}
+	for _, said := range []string{"Bearer", "Bearer x", "Bearer " + goodToken + "x", "Bearer " + goodToken[1:]} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Authorization", said)
+		if got, err := c.Identify(r); err == nil || got != (server.Caller{}) {
+			t.Errorf("%q: %+v, %v", said, got, err)
+		}
+	}
+	for text, why := range map[string]string{
+		"GoodBot":                                    "line 1: want NAME TOKEN",
+		"\nGoodBot " + goodToken + " all":            "line 2: after NAME and TOKEN",
+		"Good/1.0 " + goodToken:                      "line 1: a name is letters",
+		"* " + goodToken:                             "line 1: a name is letters",
+		"GoodBot short":                              "less than 16 characters",
+		"a " + goodToken + "\nb " + goodToken:        "line 2: its token is also that of a",
+		"a " + goodToken + " agents\na " + evilToken: "line 2: another line says otherwise",
+		strings.Repeat("#\n", 1<<20):                 "more than 1048576 bytes",
+		manyCallers(1001):                            "line 1001: more than 1000 callers",
+	} {
+		_, err := callersOf(t, text)
+		if err == nil || !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), goodToken) {
+			t.Errorf("%.60q: %v, want %q", text, err, why)
+		}
+	}
+	if _, err := server.ReadCallers(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func manyCallers(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "bot token-number-%010d\n", i)
+	}
+	return b.String()
+}
+
+func FuzzCallers(f *testing.F) {
+	f.Add("GoodBot " + goodToken + " agents # x")
+	f.Add("a\x00 b\r\n\xff")
+	name := filepath.Join(f.TempDir(), "callers")
+	f.Fuzz(func(t *testing.T, text string) {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := server.ReadCallers(name)
+		if err != nil {
+			return
+		}
+		r := httptest.NewRequest("GET", "/", nil)
+		if who, err := c.Identify(r); err != nil || who != (server.Caller{}) {
+			t.Errorf("anybody is %+v, %v", who, err)
+		}
+	})
+}
+
+// robots.txt has rules for a crawler that says who it is: at every door they
+// count, and everybody else's do as well (C30).
+func TestEveryDoorKnowsItsCaller(t *testing.T) {
+	c, err := callersOf(t, "good "+goodToken+"\nevil "+evilToken+"\nplain "+plainToken+"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var maker *archive.Maker
+	var site *server.Site
+	d := newArchivist(t, func(n *server.Notifier) {
+		j := n.Log.(*server.Journal)
+		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: j, Pages: n.Pages, Public: n.Public}
+		n.Archive, n.Items, n.Identify = maker, server.Moments(j), c.Identify
+		n.PublicTo = func(name, url string) bool { return site.PublicTo(name, url) }
+	})
+	site = &server.Site{Docroot: d.root, Base: d.base}
+	d.write("robots.txt", "User-agent: *\nDisallow: /hidden/\n\nUser-agent: evil\nDisallow: /for-good/\n\nUser-agent: good\nAllow: /\n")
+	d.publish()
+	begin := d.journal.Head()
+	d.write("for-good/x.html", "<p>for the good")
+	d.write("hidden/y.html", "<p>for nobody")
+	d.write("z.html", "<p>for all")
+	d.publish()
+	ctx, end := context.WithCancel(t.Context())
+	making := make(chan error)
+	go func() { making <- maker.Run(ctx) }()
+	defer func() { end(); <-making }()
+	first := d.listen(protocol.Cursor{}, "&as=site")
+	for m := first.next(); m.Kind != protocol.Archive; m = first.next() {
+	}
+
+	after := "after=" + begin.String()
+	for _, door := range []string{"parley/changes?" + after, "parley/changes?as=page&" + after, "parley/changes?as=delta&" + after,
+		"parley/changes?as=batch&" + after, "parley/batch?" + after, "parley/query", "parley/site.wacz", "parley/changes?as=site&" + after} {
+		for token, sees := range map[string]bool{"": true, goodToken: true, plainToken: true, evilToken: false} {
+			resp, b := d.askAs(token, door)
+			whole := strings.Contains(door, "site")
+			if whole {
+				if want := map[bool]int{true: 200, false: 403}[sees]; resp.StatusCode != want || !sees && !strings.Contains(string(b), "as=batch") {
+					t.Errorf("%s as %q: status %d: %.200s", door, token, resp.StatusCode, b)
+				}
+				continue
+			}
+			text := string(b)
+			if strings.HasPrefix(door, "parley/batch") || strings.Contains(door, "as=batch") {
+				if m, err := protocol.ParseMessage(b); err == nil {
+					b = m.Body.Bytes
+				}
+				_, list := d.unpack(b)
+				text = fmt.Sprintf("%+v", list)
+			}
+			if resp.StatusCode != 200 || strings.Contains(text, "for-good") != sees || strings.Contains(text, "hidden") || !strings.Contains(text, "z.html") {
+				t.Errorf("%s as %q: status %d: %.500s", door, token, resp.StatusCode, text)
+			}
+		}
+		if resp, b := d.askAs("some-token-that-nobody-has", door); resp.StatusCode != 401 || resp.Header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%s: status %d: %.200s", door, resp.StatusCode, b)
+		}
+	}
+	for token, want := range map[string]string{goodToken: "create for-good/x.html, create z.html", evilToken: "create z.html"} {
+		l := d.listen(begin, "", "Authorization", "Bearer "+token)
+		m := l.next()
+		var got []string
+		for _, c := range m.Changes {
+			got = append(got, string(c.Op)+" "+strings.TrimPrefix(c.Item.URL, d.base))
+		}
+		if told := strings.Join(got, ", "); !sameWords(told, want) {
+			t.Errorf("the stream tells %s, want %s", told, want)
+		}
+	}
+	if _, err := d.dial("after="+begin.String(), wsconn.Options{}, "Authorization", "Bearer nonsense-that-is-long"); statusOf(err) != 401 {
+		t.Errorf("stream: %v", err)
+	}
+	if _, err := d.dial("as=site", wsconn.Options{}, "Authorization", "Bearer "+evilToken); statusOf(err) != 403 {
+		t.Errorf("stream of the site: %v", err)
+	}
+}
+
+func sameWords(a, b string) bool {
+	x, y := map[string]bool{}, map[string]bool{}
+	for _, s := range strings.Split(a, ", ") {
+		x[s] = true
+	}
+	for _, s := range strings.Split(b, ", ") {
+		y[s] = true
+	}
+	return fmt.Sprint(x) == fmt.Sprint(y)
+}
+
+func (d *depot) askAs(token, ref string) (*http.Response, []byte) {
+	d.Helper()
+	req, err := http.NewRequestWithContext(d.Context(), "GET", d.base+ref, nil)
+	d.must(err)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return d.do(req)
+}

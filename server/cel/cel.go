@@ -1,0 +1,265 @@
+package cel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// Bounds of an expression.
+const (
+	maxDepth  = 40
+	maxNodes  = 20_000 // of its tree, with what macros stand for
+	maxRegexp = 200    // instructions of one pattern
+	maxMatch  = 16     // calls of matches: to compile a pattern takes much longer than the rest
+	maxCost   = 20_000 // see the package documentation
+
+	// interruptEvery is how many turns of a macro pass before ctx is asked.
+	interruptEvery = 100
+)
+
+// Expressions compiles expressions, and keeps those that were asked for last:
+// crawlers come again with the same. The zero value is ready for use, by many
+// goroutines at once.
+type Expressions struct {
+	// Keep is how many are kept. Zero means 64.
+	Keep int
+
+	once sync.Once
+	env  *cel.Env
+	err  error
+
+	mu   sync.Mutex
+	kept map[string]*program
+	turn uint64 // counts what was asked for
+}
+
+type program struct {
+	cel.Program
+	turn uint64 // when it was last asked for
+}
+
+// Compile returns what an expression says, or an error that says what to write
+// instead. The predicate returns an error only when ctx ends.
+func (x *Expressions) Compile(expression string) (server.Predicate, error) {
+	if len(expression) > protocol.MaxWhere {
+		return nil, fmt.Errorf("the expression has %d bytes: write it in %d, or ask for less by the other parameters", len(expression), protocol.MaxWhere)
+	}
+	x.once.Do(func() { x.env, x.err = environment() })
+	if x.err != nil {
+		return nil, fmt.Errorf("make environment of expressions: %w", x.err)
+	}
+	if p := x.recall(expression); p != nil {
+		return p.tells, nil
+	}
+	p, err := compile(x.env, expression)
+	if err != nil {
+		return nil, err
+	}
+	x.retain(expression, p)
+	return p.tells, nil
+}
+
+// recall returns a program that is kept.
+func (x *Expressions) recall(expression string) *program {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.kept[expression]
+	if p != nil {
+		x.turn++
+		p.turn = x.turn
+	}
+	return p
+}
+
+// retain keeps a program in place of the one that was not asked for longest.
+func (x *Expressions) retain(expression string, p *program) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	keep := x.Keep
+	if keep <= 0 {
+		keep = 64
+	}
+	if x.kept == nil {
+		x.kept = make(map[string]*program)
+	}
+	for len(x.kept) >= keep {
+		oldest, turn := "", x.turn+1
+		for e, k := range x.kept {
+			if k.turn < turn {
+				oldest, turn = e, k.turn
+			}
+		}
+		delete(x.kept, oldest)
+	}
+	x.turn++
+	p.turn = x.turn
+	x.kept[expression] = p
+}
+
+// environment is what expressions are written in.
+func environment() (*cel.Env, error) {
+	registry, err := types.NewRegistry()
+	if err != nil {
+		return nil, err
+	}
+	return cel.NewEnv(
+		cel.CustomTypeAdapter(registry), cel.CustomTypeProvider(&provider{registry}),
+		cel.Variable("change", changeType.object), cel.Variable("page", pageType.object),
+		cel.ParserExpressionSizeLimit(protocol.MaxWhere), cel.ParserRecursionLimit(maxDepth), cel.ExpressionNodeLimit(maxNodes),
+		cel.CrossTypeNumericComparisons(true), cel.DefaultUTCTimeZone(true),
+		cel.ASTValidators(cel.ValidateTimestampLiterals(), cel.ValidateDurationLiterals()),
+	)
+}
+
+// compile checks an expression in every way before it is ever evaluated.
+func compile(env *cel.Env, expression string) (*program, error) {
+	tree, issues := env.Parse(expression)
+	if issues.Err() != nil {
+		return nil, explain(issues)
+	}
+	patterns, err := judge(tree.NativeRep())
+	if err != nil {
+		return nil, err
+	}
+	if tree, issues = env.Check(tree); issues.Err() != nil {
+		return nil, explain(issues)
+	}
+	if tree.OutputType() != cel.BoolType {
+		return nil, fmt.Errorf("the expression is a %s, but says whether a change is told: compare it with something, as in page.length > 0", tree.OutputType())
+	}
+	estimate, err := env.EstimateCost(tree, patterns)
+	if err != nil {
+		return nil, fmt.Errorf("the expression's cost cannot be estimated: %w", err)
+	}
+	if estimate.Max >= 1<<60 {
+		return nil, errors.New("the expression's cost has no bound: compare fields, not change or page as a whole, and nest no macros")
+	} else if estimate.Max > maxCost {
+		return nil, fmt.Errorf("the expression may cost %d for one change, and at most %d is spent here: nest no macros, write shorter lists and patterns, or use the parameters prefix, match and type",
+			estimate.Max, maxCost)
+	}
+	p, err := env.Program(tree, cel.EvalOptions(cel.OptOptimize), cel.CostTracking(patterns), cel.CostLimit(maxCost), cel.InterruptCheckFrequency(interruptEvery))
+	if err != nil {
+		return nil, fmt.Errorf("the expression cannot be evaluated: %w", err)
+	}
+	return &program{Program: p}, nil
+}
+
+// judge refuses what cannot be estimated, and returns the patterns of the expression.
+func judge(tree *ast.AST) (patterns, error) {
+	found, calls := patterns{}, 0
+	var err error
+	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if err != nil || e.Kind() != ast.CallKind {
+			return
+		}
+		call := e.AsCall()
+		switch name := call.FunctionName(); {
+		case name == "matches" && len(call.Args()) > 0:
+			if calls++; calls > maxMatch {
+				err = fmt.Errorf(`the expression has more than %d patterns: join them by |, as in "^/(news|docs)/", or use contains, startsWith and endsWith`, maxMatch)
+				return
+			}
+			pattern, ok := literal(call.Args()[len(call.Args())-1])
+			if !ok {
+				err = errors.New(`matches wants a pattern that stands in the expression, as in change.path.matches("^/[0-9]+/"): to look for what a field holds, use contains, startsWith or endsWith`)
+				return
+			}
+			n, wrong := types.RegexProgramSize(pattern)
+			switch {
+			case wrong != nil:
+				err = fmt.Errorf("%.100q is no pattern of RE2: %w", pattern, wrong)
+			case n > maxRegexp:
+				err = fmt.Errorf("the pattern %.100q has %d instructions, and at most %d are followed here: write a shorter one, with smaller counts in {}", pattern, n, maxRegexp)
+			}
+			found[pattern] = uint64(n)
+		case call.IsMemberFunction() && len(call.Args()) == 1 && strings.HasPrefix(name, "get"):
+			err = fmt.Errorf("%s takes no time zone here: times are in UTC", name)
+		}
+	}))
+	return found, err
+}
+
+func literal(e ast.Expr) (string, bool) {
+	if e.Kind() != ast.LiteralKind {
+		return "", false
+	}
+	s, ok := e.AsLiteral().(types.String)
+	return string(s), ok
+}
+
+// tells evaluates the expression. No answer is false, but for a delete.
+func (p *program) tells(ctx context.Context, c *protocol.Change) (bool, error) {
+	v, _, err := p.ContextEval(ctx, (*activation)(c))
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		return c.Op == protocol.Delete, nil
+	}
+	return v == types.True, nil
+}
+
+// patterns are those of an expression, with the number of their instructions.
+// They say what an expression may cost before it is evaluated, and while it is.
+type patterns map[string]uint64
+
+// longText is how long a URL or a title is taken to be in an estimate, in
+// bytes; few are longer, and then the cost of what is done counts.
+const longText = 1024
+
+// EstimateSize says how long a text can be.
+func (patterns) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
+	if path := n.Path(); len(path) == 2 {
+		if f := fieldOf(path[0], path[1]); f != nil && f.most > 0 {
+			return &cost.SizeEstimate{Max: min(f.most, longText)}
+		}
+	}
+	return nil
+}
+
+// EstimateCallCost knows what a pattern costs: each byte of text may have to
+// go through all of its instructions, however short it is written.
+func (p patterns) EstimateCallCost(function, _ string, target *cost.AstNode, args []cost.AstNode) *cost.CallEstimate {
+	if function != "matches" || len(args) == 0 {
+		return nil
+	}
+	text := args[0]
+	if target != nil {
+		text = *target
+	}
+	size := text.ComputedSize()
+	if size == nil {
+		if size = p.EstimateSize(text); size == nil {
+			size = &cost.SizeEstimate{Max: protocol.MaxWhere}
+		}
+	}
+	pattern, _ := literal(args[len(args)-1].Expr())
+	return &cost.CallEstimate{CostEstimate: cost.CostEstimate{Min: 1, Max: p.matching(size.Max, pattern)}}
+}
+
+// CallCost is what a call has cost.
+func (p patterns) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
+	if function != "matches" || len(args) != 2 {
+		return nil
+	}
+	text, _ := args[0].(types.String)
+	pattern, _ := args[1].(types.String)
+	n := p.matching(uint64(len(text)), string(pattern))
+	return &n
+}
+
+func (p patterns) matching(size uint64, pattern string) uint64 {
+	return 1 + min(size, 1<<30)*p[pattern]/20
+}

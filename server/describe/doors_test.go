@@ -1,0 +1,80 @@
+package describe_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A site that is only asked says so, and has no stream to describe.
+func TestPullOnly(t *testing.T) {
+	s := newSite(t)
+	s.notifier.PullOnly = true
+	s.edit(rand.New(rand.NewPCG(3, 4)))
+	_, text := s.ask("GET", s.web.URL+"/.well-known/parley", "")
+	if err := schemasOf(t, true)["discovery"].Validate(value(t, []byte(text))); err != nil || strings.Contains(text, "stream") || strings.Contains(text, "asyncapi") {
+		t.Errorf("%v: %s", err, text)
+	}
+	for path, want := range map[string]int{"parley/stream": 404, "parley/asyncapi.json": 404, "parley/openapi.json": 200,
+		"parley/changes?wait=60&after=" + s.journal.Head().String(): 200} { // at once
+		if resp, text := s.ask("GET", s.base+path, ""); resp.StatusCode != want {
+			t.Errorf("%s: %d, want %d: %s", path, resp.StatusCode, want, text)
+		}
+	}
+}
+
+// The descriptions are served as they are made, and as they were made before.
+func TestServedDescriptions(t *testing.T) {
+	s := newSite(t)
+	docs := documents(t, s.base, all...)
+	for name, path := range map[string]string{"openapi": "parley/openapi.json", "asyncapi": "parley/asyncapi.json"} {
+		resp, text := s.ask("GET", s.base+path, "")
+		if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "application/json" || text != string(docs[name]) {
+			t.Errorf("%s: %d %v, %d bytes", path, resp.StatusCode, resp.Header, len(text))
+		}
+		if again, _ := s.ask("GET", s.base+path, "", "If-None-Match", resp.Header.Get("ETag")); again.StatusCode != 304 {
+			t.Errorf("%s again: %d", path, again.StatusCode)
+		}
+	}
+}
+
+// The parameters that are described are those that the doors know: each names
+// them all when it is asked with another.
+func TestParametersOfDoors(t *testing.T) {
+	s := newSite(t)
+	s.edit(rand.New(rand.NewPCG(5, 6)))
+	doc := value(t, documents(t, s.base, all...)["openapi"])
+	for path, method := range map[string]string{"parley/changes": "get", "parley/query": "get", "parley/batch": "get", "parley/site.wacz": "get", "parley/agents/run": "post"} {
+		_, text := s.ask(strings.ToUpper(method), s.base+path+"?colour=red", "", "Authorization", "Bearer "+token)
+		_, list, ok := strings.Cut(text, "here, only ")
+		list, _, _ = strings.Cut(list, `"`)
+		if !ok {
+			t.Errorf("%s: %s", path, text)
+			continue
+		}
+		var described []string
+		for _, p := range lookup(doc, "#/paths/~1"+strings.ReplaceAll(path, "/", "~1")+"/"+method+"/parameters").([]any) {
+			if ref, ok := p.(map[string]any)["$ref"].(string); ok {
+				p = lookup(doc, ref)
+			}
+			if p := p.(map[string]any); p["in"] == "query" {
+				described = append(described, p["name"].(string))
+			}
+		}
+		known := slices.DeleteFunc(strings.Split(list, ", "), func(name string) bool {
+			switch path {
+			case "parley/batch": // it takes what as=batch would be asked with, and it says nothing here
+				return name == "as" || name == "every" || name == "count"
+			case "parley/agents/run": // pages that are there have been created
+				return name == "op" || name == "minsig"
+			}
+			return false
+		})
+		slices.Sort(known)
+		slices.Sort(described)
+		if !slices.Equal(known, described) {
+			t.Errorf("%s knows %v, and is described with %v", path, known, described)
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/protocol"
+)
+
+const (
+	// mostCoded is the longest manifest that is served in a content coding, in
+	// bytes: it is held in memory so. A longer one is better compressed once,
+	// as a file, by whoever serves it beside.
+	mostCoded = 64 << 20
+
+	mostFeeds     = 16      // feeds that are kept
+	mostFeedBytes = 4 << 20 // of all of them
+
+	// mostFeedChanges is how far back a feed goes.
+	mostFeedChanges = 20_000
+)
+
+// manifestForms are other forms of one published manifest, made when the first one asks.
+type manifestForms struct {
+	mu    sync.Mutex
+	coded map[string][]byte // by content coding
+	feeds map[uint64][]byte // what changed since a Seq; nil: more than a whole manifest
+	bytes int               // of feeds
+}
+
+// ServeHTTP serves the manifest with a strong entity tag: GET, HEAD, ranges,
+// conditional requests, gzip and zstd. Before there is one it answers 503.
+//
+// Whoever sends "A-IM: feed" and the entity tag of an earlier manifest is
+// answered 226 with what has changed since (RFC 3229): a manifest that is not
+// complete, of the items that are new or other and of tombstones, standing
+// where the whole one does, whose entity tag it has. With a tag that says
+// nothing here any more it is answered the whole manifest.
+func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f, st := s.open()
+	if f == nil {
+		unavailable("the manifest is not written yet").write(w, r)
+		return
+	}
+	defer f.Close()
+	h := w.Header()
+	h.Set("Content-Type", protocol.ManifestType)
+	h.Set("Cache-Control", "no-cache") // ask again, and be told 304
+	h.Add("Vary", "Accept-Encoding, A-IM")
+	h.Set("Etag", st.etag)
+	name := accepted(r.Header)
+	tags := entityTags(r.Header)
+	for _, t := range tags {
+		if bare(t) == st.etag { // in whatever coding, it is what is there
+			h.Set("Etag", t)
+			http.ServeContent(w, r, "", st.info.ModTime(), f)
+			return
+		}
+	}
+	if r.Method == http.MethodGet && r.Header.Get("Range") == "" && hasToken(r.Header.Values("A-Im"), "feed") {
+		if b := s.feed(r.Context(), st, tags); b != nil {
+			serveFeed(w, b, name)
+			return
+		}
+	}
+	if name != "" {
+		b, err := st.code(f, name)
+		if err != nil {
+			plainProblem(http.StatusInternalServerError, "the manifest could not be read").write(w, r)
+			return
+		}
+		if b != nil {
+			h.Set("Content-Encoding", name)
+			h.Set("Etag", strings.TrimSuffix(st.etag, `"`)+"-"+name+`"`)
+			http.ServeContent(w, r, "", st.info.ModTime(), bytes.NewReader(b))
+			return
+		}
+	}
+	http.ServeContent(w, r, "", st.info.ModTime(), f)
+}
+
+// entityTags returns the tags of If-None-Match, each quoted, weak ones as if
+// they were strong: that is how they are compared, and a proxy that compresses makes them weak.
+func entityTags(h http.Header) (tags []string) {
+	for _, list := range h.Values("If-None-Match") {
+		for t := range strings.SplitSeq(list, ",") {
+			t = strings.TrimPrefix(strings.TrimSpace(t), "W/")
+			if len(t) > 1 && t[0] == '"' && t[len(t)-1] == '"' {
+				tags = append(tags, t)
+			}
+		}
+	}
+	return tags
+}
+
+// bare returns a tag without what says in which content coding it was served.
+func bare(tag string) string {
+	for _, name := range []string{codingZstd, codingGzip} {
+		if t, ok := strings.CutSuffix(tag, "-"+name+`"`); ok {
+			return t + `"`
+		}
+	}
+	return tag
+}
+
+// cursorIn returns where the manifest of an entity tag stood.
+func cursorIn(tag string) (protocol.Cursor, bool) {
+	parts := strings.Split(strings.Trim(tag, `"`), ".")
+	if len(parts) != 3 {
+		return protocol.Cursor{}, false
+	}
+	seq, err := strconv.ParseUint(parts[1], 10, 64)
+	return protocol.Cursor{Epoch: parts[0], Seq: seq}, err == nil
+}
+
+// code returns the manifest in a content coding; nil if it is too long for that.
+func (st *published) code(f *os.File, name string) ([]byte, error) {
+	if st.info.Size() > mostCoded || st.info.Size() < leastCoded {
+		return nil, nil
+	}
+	st.forms.mu.Lock()
+	defer st.forms.mu.Unlock()
+	if b := st.forms.coded[name]; b != nil {
+		return b, nil
+	}
+	var b bytes.Buffer
+	z := coding.NewGzip(&b)
+	if name == codingZstd {
+		z = coding.NewZstd(&b)
+	}
+	if _, err := io.Copy(z, io.NewSectionReader(f, 0, st.info.Size())); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	if st.forms.coded == nil {
+		st.forms.coded = make(map[string][]byte)
+	}
+	st.forms.coded[name] = b.Bytes()
+	return b.Bytes(), nil
+}
+
+// serveFeed answers with what has changed since an earlier manifest.
+func serveFeed(w http.ResponseWriter, b []byte, name string) {
+	h := w.Header()
+	h.Set("Im", "feed")
+	h.Set("Cache-Control", "no-store, im") // RFC 3229, 10.8.3: for those who know only 200
+	if name != "" && len(b) >= leastCoded {
+		h.Set("Content-Encoding", name)
+		b = new(coder).code(name, b)
+	}
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	w.WriteHeader(http.StatusIMUsed)
+	w.Write(b) // the client may have gone
+}
+
+// feed returns what has changed since the manifest of one of the tags; nil if
+// that cannot be said, or is more than the whole manifest.
+func (s *Snapshot) feed(ctx context.Context, st *published, tags []string) []byte {
+	s.mu.RLock()
+	j := s.journal
+	s.mu.RUnlock()
+	if j == nil {
+		return nil
+	}
+	for _, t := range tags {
+		since, ok := cursorIn(bare(t))
+		if !ok || since.Epoch != st.cursor.Epoch || since.Seq >= st.cursor.Seq || st.cursor.Seq-since.Seq > mostFeedChanges {
+			continue
+		}
+		st.forms.mu.Lock()
+		b, known := st.forms.feeds[since.Seq]
+		if !known {
+			var err error
+			if b, err = s.makeFeed(ctx, j, st, since); err != nil {
+				st.forms.mu.Unlock()
+				continue // the whole manifest says it too
+			}
+			st.forms.keep(since.Seq, b)
+		}
+		st.forms.mu.Unlock()
+		if b != nil {
+			return b
+		}
+	}
+	return nil
+}
+
+// keep is called with mu held.
+func (m *manifestForms) keep(since uint64, feed []byte) {
+	if len(m.feeds) >= mostFeeds || m.bytes+len(feed) > mostFeedBytes {
+		clear(m.feeds)
+		m.bytes = 0
+	}
+	if len(feed) > mostFeedBytes {
+		return
+	}
+	if m.feeds == nil {
+		m.feeds = make(map[uint64][]byte)
+	}
+	m.feeds[since] = feed
+	m.bytes += len(feed)
+}
+
+// errLonger ends the writing of what gets longer than a whole manifest.
+var errLonger = errors.New("longer than the whole manifest")
+
+// makeFeed returns what has changed from since until the manifest, as one of
+// its own that is not complete; nil if it is longer than the whole.
+func (s *Snapshot) makeFeed(ctx context.Context, j *Journal, st *published, since protocol.Cursor) ([]byte, error) {
+	public := s.Public
+	if public == nil {
+		public = func(string) bool { return true }
+	}
+	items, gone := make(map[string]protocol.Item), make(map[string]protocol.Tombstone)
+	var newest time.Time
+	for at := since; at.Seq < st.cursor.Seq; {
+		changes, err := j.Read(ctx, at, int(min(st.cursor.Seq-at.Seq, protocol.MaxBatch)))
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range changes {
+			at.Seq, newest = c.Seq, latest(newest, c.At)
+			c, ok := tellable(c, public)
+			if !ok {
+				continue
+			}
+			if t, ok := c.Tombstone(); ok {
+				delete(items, t.URL)
+				gone[t.URL] = t
+			}
+			if c.Op != protocol.Delete {
+				delete(gone, c.Item.URL)
+				items[c.Item.URL] = c.Item
+			}
+		}
+		if len(changes) == 0 {
+			return nil, errors.New("the journal has no such change")
+		}
+	}
+	m := s.Manifest
+	m.Cursor, m.Modified, m.Complete, m.Items = st.cursor, newest, false, len(items)
+	b := limited{most: st.info.Size()}
+	err := protocol.WriteManifest(&b, m, func(yield func(protocol.Item, error) bool) {
+		for _, url := range slices.SortedFunc(maps.Keys(items), protocol.Compare) {
+			if !yield(items[url], nil) {
+				return
+			}
+		}
+	}, func(yield func(protocol.Tombstone, error) bool) {
+		newestFirst := func(a, b protocol.Tombstone) int { return cmp.Or(cmp.Compare(b.Seq, a.Seq), cmp.Compare(a.URL, b.URL)) }
+		for _, t := range slices.SortedFunc(maps.Values(gone), newestFirst) {
+			if !yield(t, nil) {
+				return
+			}
+		}
+	})
+	if errors.Is(err, errLonger) {
+		return nil, nil
+	}
+	return b.b, err
+}
+
+// limited is a writer to memory, of less than most bytes.
+type limited struct {
+	b    []byte
+	most int64
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if int64(len(l.b)+len(p)) >= l.most {
+		return 0, errLonger
+	}
+	l.b = append(l.b, p...)
+	return len(p), nil
+}

@@ -1,0 +1,386 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/wsconn"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/versions"
+)
+
+// newArchivist is a depot that keeps old versions.
+func newArchivist(t *testing.T, change ...func(*server.Notifier)) *depot {
+	t.Helper()
+	var store *versions.Store
+	d := newDepot(t, append([]func(*server.Notifier){func(n *server.Notifier) {
+		store = n.Pages.(*versions.Store)
+		store.Dir = t.TempDir()
+	}}, change...)...)
+	d.publisher.Inventory = store.Keeping(d.publisher.Inventory.(*server.Site))
+	d.must(store.Fill(t.Context()))
+	return d
+}
+
+// told asks the changes door, and reads the answer.
+func (d *depot) told(ref string) protocol.Message {
+	d.Helper()
+	resp, b := d.ask("GET", "parley/changes?"+ref, "", "")
+	if resp.StatusCode != 200 {
+		d.Fatalf("%s: status %d: %s", ref, resp.StatusCode, b)
+	}
+	m, err := protocol.ParseMessage(b)
+	d.must(err)
+	return m
+}
+
+// A teller is an open stream of a depot.
+type teller struct {
+	*depot
+	conn *wsconn.Conn
+	at   protocol.Cursor
+}
+
+func (d *depot) dial(ref string, o wsconn.Options, header ...string) (*wsconn.Conn, error) {
+	h := http.Header{}
+	for i := 0; i < len(header); i += 2 {
+		h.Set(header[i], header[i+1])
+	}
+	if o.Subprotocols == nil {
+		o.Subprotocols = []string{protocol.Subprotocol}
+	}
+	o.MaxMessage = protocol.MaxMessage
+	return wsconn.Dial(d.Context(), d.base+"parley/stream?"+ref, h, nil, o)
+}
+
+func (d *depot) listen(after protocol.Cursor, more string, header ...string) *teller {
+	d.Helper()
+	c, err := d.dial("after="+after.String()+more, wsconn.Options{}, header...)
+	d.must(err)
+	d.Cleanup(func() { c.Close(1000, "") })
+	l := &teller{d, c, after}
+	if m := l.next(); m.Kind != protocol.Hello || m.From != after {
+		d.Fatalf("%+v", m)
+	}
+	return l
+}
+
+// next reads a message, which must go on where the reader stands.
+func (l *teller) next() protocol.Message {
+	l.Helper()
+	ctx, stop := context.WithTimeout(l.Context(), 15*time.Second)
+	defer stop()
+	b, err := l.conn.Read(ctx)
+	l.must(err)
+	m, err := protocol.ParseMessage(b)
+	l.must(err)
+	switch m.Kind {
+	case protocol.Batch, protocol.Bundle, protocol.Archive:
+		if m.From != l.at {
+			l.Errorf("%s from %v, the reader is at %v", m.Kind, m.From, l.at)
+		}
+	}
+	if m.Kind != protocol.Hello && m.Kind != protocol.Bye {
+		l.at = m.To
+	}
+	return m
+}
+
+// What may not be told any more is told in no form, old versions neither.
+func TestForbiddenPagesAreToldInNoForm(t *testing.T) {
+	d := newArchivist(t)
+	begin := d.journal.Head()
+	for i := range 3 {
+		d.write("secret.html", fmt.Sprint("secret ", i))
+		d.write("was.html", fmt.Sprint("secret too ", i))
+		d.publish()
+	}
+	d.must(os.Rename(filepath.Join(d.root, "was.html"), filepath.Join(d.root, "open.html")))
+	d.publish()
+	d.write("robots.txt", "User-agent: *\nDisallow: /secret\nDisallow: /was\n")
+	d.publish()
+	for _, as := range []string{"meta", "delta", "page", "batch"} {
+		resp, b := d.ask("GET", "parley/changes?as="+as+"&after="+begin.String(), "", "")
+		if as == "batch" {
+			m, err := protocol.ParseMessage(b)
+			d.must(err)
+			_, list := d.unpack(m.Body.Bytes)
+			b, err = json.Marshal(list)
+			d.must(err)
+		}
+		if resp.StatusCode != 200 || bytes.Contains(b, []byte("secret 0")) || bytes.Contains(b, []byte("secret 2")) || bytes.Contains(b, []byte("secret too 0")) {
+			t.Errorf("as=%s: status %d: %s", as, resp.StatusCode, b)
+		}
+		if as == "page" && !bytes.Contains(b, []byte("secret too 2")) {
+			t.Errorf("what is public is not told: %s", b)
+		}
+	}
+}
+
+// A thousand edits within the time of a bundle are one bundle, of each page
+// once (C10); and as many as are asked for do not wait.
+func TestBundlesOnSchedule(t *testing.T) {
+	d := newArchivist(t)
+	begin := d.journal.Head()
+	timed := d.listen(begin, "&as=batch&every=2")
+	for i := range 1000 {
+		d.write(fmt.Sprintf("p%d.html", i%20), fmt.Sprint("edit ", i))
+		if i%20 == 19 {
+			d.publish()
+		}
+	}
+	head := d.journal.Head()
+	if head.Seq-begin.Seq != 1000 {
+		t.Fatalf("%d changes", head.Seq-begin.Seq)
+	}
+	pages, bundles := map[string]string{}, 0
+	for timed.at != head {
+		m := timed.next()
+		if m.Kind != protocol.Bundle {
+			t.Fatalf("%+v", m)
+		}
+		_, list := timed.unpack(m.Body.Bytes)
+		if len(list) != m.N || m.N > 20 {
+			t.Errorf("%d pages, said %d", len(list), m.N)
+		}
+		for _, p := range list {
+			pages[p.Change.Item.URL] = string(p.Body)
+		}
+		bundles++
+	}
+	if bundles > 3 || len(pages) != 20 { // as many as the edits took time
+		t.Errorf("%d bundles of %d pages", bundles, len(pages))
+	}
+	for i := 980; i < 1000; i++ {
+		if got := pages[fmt.Sprintf("%sp%d.html", d.base, i%20)]; got != fmt.Sprint("edit ", i) {
+			t.Errorf("%q", got)
+		}
+	}
+	// Everything is there already: one bundle at once.
+	late := d.listen(begin, "&as=batch&every=3600")
+	_ = late
+	counted := d.listen(begin, "&as=batch&every=3600&count=400")
+	for _, n := range []uint64{400, 800} {
+		if m := counted.next(); m.Kind != protocol.Bundle || m.To.Seq != begin.Seq+n || m.N != 20 {
+			t.Errorf("%+v", m)
+		}
+	}
+	for i := range 200 {
+		d.write(fmt.Sprintf("p%d.html", i%20), fmt.Sprint("more ", i))
+		if i%20 == 19 {
+			d.publish()
+		}
+	}
+	if m := counted.next(); m.Kind != protocol.Bundle || m.To.Seq != begin.Seq+1200 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// Who has nothing, or a cursor that says nothing any more, is told of the
+// archive of the whole site: as soon as there is one.
+func TestFirstContactBringsTheSite(t *testing.T) {
+	var maker *archive.Maker
+	d := newArchivist(t, func(n *server.Notifier) {
+		n.Heartbeat = 500 * time.Millisecond // pings too: a reader that is busy with others must have time to answer
+		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: n.Log.(*server.Journal), Pages: n.Pages, Public: n.Public, Every: time.Millisecond}
+		n.Archive = maker
+	})
+	for i := range 9 {
+		d.write(fmt.Sprintf("p%d.html", i), "<p>") // of which one more is not much
+	}
+	d.publish()
+	resp, b := d.ask("GET", "parley/changes?as=site", "", "")
+	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("status %d: %s", resp.StatusCode, b)
+	}
+	for _, ref := range []string{"", "after=0:0", "after=other:7"} {
+		if resp, _ := d.ask("GET", "parley/changes?"+ref, "", ""); resp.StatusCode != 410 && resp.StatusCode != 409 {
+			t.Errorf("%q without as: status %d", ref, resp.StatusCode)
+		}
+	}
+	other := protocol.Cursor{Epoch: "other", Seq: 7}
+	first := d.listen(protocol.Cursor{}, "&as=site")
+	for range 2 {
+		if m := first.next(); m.Kind != protocol.Mark || m.Head != d.journal.Head() {
+			t.Fatalf("%+v", m)
+		}
+	}
+	lost := d.listen(other, "&as=site")
+	poll := make(chan protocol.Message)
+	go func() { poll <- d.told("as=site&wait=30") }()
+	ctx, end := context.WithCancel(t.Context())
+	making := make(chan error)
+	go func() { making <- maker.Run(ctx) }()
+	defer func() { end(); <-making }()
+	check := func(m protocol.Message) {
+		t.Helper()
+		if m.Kind != protocol.Archive || m.To != d.journal.Head() || m.N != 10 || m.Body.Digest.IsZero() {
+			t.Fatalf("%+v", m)
+		}
+		resp, wacz := d.ask("GET", strings.TrimPrefix(m.Body.Href, d.base), "", "")
+		if resp.StatusCode != 200 || int64(len(wacz)) != m.Body.Length || protocol.Sum(wacz) != m.Body.Digest {
+			t.Errorf("status %d, %d bytes", resp.StatusCode, len(wacz))
+		}
+	}
+	for _, l := range []*teller{first, lost} {
+		m := l.next()
+		for m.Kind == protocol.Mark {
+			m = l.next()
+		}
+		check(m)
+	}
+	check(<-poll)
+	check(d.told("as=site&after=other:7"))
+	// From there on it is told what changes.
+	d.write("a.html", "<p>a2")
+	d.publish()
+	for m := first.next(); ; m = first.next() {
+		if m.Kind == protocol.Ev && strings.HasSuffix(m.Changes[0].Item.URL, "a.html") {
+			break
+		} else if m.Kind != protocol.Mark {
+			t.Fatalf("%+v", m)
+		}
+	}
+}
+
+// A thousand who ask for the whole site at once are told of one archive.
+func TestManyAskForTheSite(t *testing.T) {
+	var maker *archive.Maker
+	d := newDepot(t, func(n *server.Notifier) {
+		n.MaxSubscribers, n.PerAddress = 1000, 1000
+		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: n.Log.(*server.Journal), Pages: n.Pages, Public: n.Public}
+		n.Archive = maker
+	})
+	for i := range 50 {
+		d.write(fmt.Sprintf("p%d.html", i), strings.Repeat(fmt.Sprint(i), 1000))
+	}
+	d.publish()
+	var all []*teller
+	for range 500 {
+		all = append(all, d.listen(protocol.Cursor{}, "&as=site"))
+	}
+	ctx, end := context.WithCancel(t.Context())
+	making := make(chan error)
+	go func() { making <- maker.Run(ctx) }()
+	defer func() { end(); <-making }()
+	var digest protocol.Digest
+	for _, l := range all {
+		m := l.next()
+		if digest.IsZero() {
+			digest = m.Body.Digest
+		}
+		if m.Kind != protocol.Archive || m.Body.Digest != digest || m.N != 51 {
+			t.Fatalf("%+v", m)
+		}
+	}
+	made, err := filepath.Glob(filepath.Join(maker.Dir, "*"))
+	d.must(err)
+	if len(made) > 2 { // the archive, and what says what it is
+		t.Errorf("%d files were made: %v", len(made), made)
+	}
+}
+
+// A reader that filters hears nothing of what it does not want, knows all the
+// same where it stands, and keeps nobody else waiting.
+func TestFilterIsSilent(t *testing.T) {
+	d := newDepot(t, func(n *server.Notifier) { n.Heartbeat = 2 * time.Second })
+	begin := d.journal.Head()
+	for i := range 4000 {
+		d.write(fmt.Sprintf("x/%d.html", i), "x")
+	}
+	d.publish()
+	l := d.listen(begin, "&prefix=/wanted/")
+	marks := 0
+	for l.at != d.journal.Head() {
+		if m := l.next(); m.Kind != protocol.Mark {
+			t.Fatalf("%+v", m)
+		}
+		marks++
+	}
+	if marks > 3 {
+		t.Errorf("%d marks for 4 batches of nothing", marks)
+	}
+	// What it is told goes on from where it knows that it stands.
+	d.write("x/0.html", "more")
+	d.publish()
+	d.write("wanted/1.html", "1")
+	d.write("wanted/2.html", "2")
+	d.publish()
+	for m := l.next(); m.Kind != protocol.Batch; m = l.next() {
+		if m.Kind != protocol.Mark {
+			t.Fatalf("%+v", m)
+		}
+	}
+	// A limit counts what is told.
+	m := d.told("prefix=/wanted/&limit=1&after=" + begin.String())
+	for m.Changes == nil && m.To != d.journal.Head() {
+		m = d.told("prefix=/wanted/&limit=1&after=" + m.To.String())
+	}
+	if len(m.Changes) != 1 || m.Changes[0].Item.URL != d.base+"wanted/1.html" || m.To.Seq != m.Changes[0].Seq {
+		t.Errorf("%+v", m)
+	}
+	asked := 0
+	for at := begin; at != d.journal.Head(); asked++ {
+		m := d.told("prefix=/never/&wait=2&after=" + at.String())
+		if len(m.Changes) > 0 || m.To.Seq <= at.Seq {
+			t.Fatalf("asked for: %+v", m)
+		}
+		at = m.To
+	}
+	if asked > 2 { // it looks on for as long as it would wait
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// Both subprotocols say the same; the packed one with fewer bytes (C33).
+func TestPackedStream(t *testing.T) {
+	d := newArchivist(t)
+	begin := d.journal.Head()
+	packing := new(meter)
+	c, err := d.dial("as=page&after="+begin.String(), wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: map[string]wsconn.Packing{protocol.SubprotocolZstd: packing}})
+	d.must(err)
+	defer c.Close(1000, "")
+	if c.Subprotocol() != protocol.SubprotocolZstd {
+		t.Fatalf("%s", c.Subprotocol())
+	}
+	packed, plain := &teller{d, c, begin}, d.listen(begin, "&as=page")
+	if m := packed.next(); m.Kind != protocol.Hello {
+		t.Fatalf("%+v", m)
+	}
+	for i := range 20 {
+		d.write(fmt.Sprintf("p%d.html", i), strings.Repeat(fmt.Sprintf("<p>line %d\n", i), 500))
+	}
+	d.publish()
+	for packed.at != d.journal.Head() {
+		a, b := packed.next(), plain.next()
+		if string(a.Encode()) != string(b.Encode()) {
+			t.Errorf("%+v\nand plain\n%+v", a, b)
+		}
+	}
+	if packing.packed*10 > packing.plain {
+		t.Errorf("%d bytes instead of %d", packing.packed, packing.plain)
+	}
+}
+
+// A meter counts what is unpacked.
+type meter struct {
+	coding.Messages
+	packed, plain int
+}
+
+func (m *meter) Unpack(b []byte, max int64) ([]byte, error) {
+	text, err := m.Messages.Unpack(b, max)
+	m.packed, m.plain = m.packed+len(b), m.plain+len(text)
+	return text, err
+}

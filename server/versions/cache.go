@@ -1,0 +1,130 @@
+package versions
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A versionKey names a version of a page, in a coding: "" for the bytes
+// themselves, "gzip" or "zstd".
+type versionKey struct {
+	id     pageID
+	digest protocol.Digest
+	coding string
+}
+
+// A deltaKey names a difference between two versions of a page.
+type deltaKey struct {
+	id        pageID
+	base, now protocol.Digest
+}
+
+// A cache holds what was asked for lately, within a bound in bytes.
+type cache struct {
+	max int64
+
+	mu    sync.Mutex
+	bytes int64
+	order list.List // of *cached, what was used last in front
+	byKey map[any]*list.Element
+}
+
+type cached struct {
+	key  any
+	data []byte
+}
+
+// perEntry is about what an entry takes beside its bytes.
+const perEntry = 300
+
+func (c *cache) get(key any) ([]byte, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.byKey[key]
+	if !ok {
+		return nil, false
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(*cached).data, true
+}
+
+// put keeps data, which nobody changes any more. One piece takes an eighth of
+// the room at most.
+func (c *cache) put(key any, data []byte) {
+	size := int64(len(data)) + perEntry
+	if size > c.max/8 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.byKey[key]; ok {
+		return
+	}
+	if c.byKey == nil {
+		c.byKey = make(map[any]*list.Element)
+	}
+	c.byKey[key] = c.order.PushFront(&cached{key, data})
+	for c.bytes += size; c.bytes > c.max; {
+		last := c.order.Remove(c.order.Back()).(*cached)
+		delete(c.byKey, last.key)
+		c.bytes -= int64(len(last.data)) + perEntry
+	}
+}
+
+// flights let many who want the same thing share one computation of it.
+type flights[K comparable, V any] struct {
+	mu  sync.Mutex
+	now map[K]*flight[V]
+}
+
+type flight[V any] struct {
+	done  chan struct{}
+	value V
+	err   error
+}
+
+var errFailed = errors.New("who computed it has failed")
+
+// do returns what f returns, or what it returns for somebody else who is at
+// it. Who computes may give up; then another of those who wait does it.
+func (g *flights[K, V]) do(ctx context.Context, key K, f func() (V, error)) (V, error) {
+	for {
+		g.mu.Lock()
+		if g.now == nil {
+			g.now = make(map[K]*flight[V])
+		}
+		w, ok := g.now[key]
+		if !ok {
+			w = &flight[V]{done: make(chan struct{}), err: errFailed}
+			g.now[key] = w
+			g.mu.Unlock()
+			func() {
+				defer func() { // also when f panics
+					g.mu.Lock()
+					delete(g.now, key)
+					g.mu.Unlock()
+					close(w.done)
+				}()
+				w.value, w.err = f()
+			}()
+			return w.value, w.err
+		}
+		g.mu.Unlock()
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+			return w.value, ctx.Err()
+		}
+		gaveUp := errors.Is(w.err, context.Canceled) || errors.Is(w.err, context.DeadlineExceeded) || w.err == errFailed
+		if !gaveUp {
+			return w.value, w.err
+		}
+		if err := ctx.Err(); err != nil {
+			return w.value, err
+		}
+	}
+}

@@ -1,0 +1,375 @@
+package versions
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A Handler answers requests for the pages of a site (C05, C07): with the
+// page, compressed or a part of it; with 304 where the asker has it; and with
+// what differs from a version that he has, if he says so as RFC 9842 wants it
+// (Available-Dictionary, and "dcz" in Accept-Encoding).
+//
+// A page has the entity tag that its digest is, in hexadecimal digits, and a
+// coding of it that tag with the name of the coding. Whoever has a page in any
+// coding has the page: each of its tags is answered with 304.
+//
+// It answers for what the journal offers and Public allows. All else is 404,
+// but for 410 and 308 where the journal remembers that a page is gone, or where
+// to. What it sends has the digest that the journal says. While a page is being
+// changed it sends the version that the journal has, or, if that was not kept,
+// what stands there, without saying that it is anything.
+//
+// Dictionaries are a matter of HTTPS, for browsers: they want the site's
+// web server to speak it.
+type Handler struct {
+	Store   *Store
+	Journal *server.Journal
+
+	// Base is the site's base URL. The host that a request names does not count.
+	Base string
+
+	// Public reports whether a URL may be told to anybody. Nil means all.
+	Public func(url string) bool
+
+	// CacheControl is what that header says with a page. Empty leaves it out. A
+	// browser uses a page as a dictionary only while it may use it at all,
+	// be it stale: "max-age=60, stale-while-revalidate=604800".
+	CacheControl string
+}
+
+const (
+	// mostRanges is how many parts of a page may be asked for at once. Who asks
+	// for more is sent all of it.
+	mostRanges = 10
+
+	// deltaPatience is how long a request waits for a difference before it is
+	// answered by all of the page.
+	deltaPatience = 2 * time.Second
+
+	leastPacked = 256     // bytes: what is smaller is not compressed
+	wholePage   = 4 << 20 // bytes: what is larger is not held in memory
+)
+
+// ServeHTTP answers a request for a page.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		refuse(w, http.StatusMethodNotAllowed)
+		return
+	}
+	page, ok := h.url(r)
+	if !ok || h.Public != nil && !h.Public(page) {
+		refuse(w, http.StatusNotFound)
+		return
+	}
+	e, ok, err := h.Journal.Get(page)
+	switch {
+	case err != nil:
+		w.Header().Set("Retry-After", "10")
+		refuse(w, http.StatusServiceUnavailable)
+	case !ok:
+		h.gone(w, page)
+	case !e.Held.IsZero() || !h.stands(r.Context(), page):
+		refuse(w, http.StatusNotFound) // whoever took it away meant that, even if it is still kept
+	default:
+		h.page(w, r, &e.Item)
+	}
+}
+
+// url returns the URL that is asked for.
+func (h *Handler) url(r *http.Request) (string, bool) {
+	path := r.URL.EscapedPath()
+	if r.URL.RawQuery != "" {
+		path += "?" + r.URL.RawQuery
+	}
+	if !strings.HasPrefix(path, "/") || len(path) > protocol.MaxURL {
+		return "", false
+	}
+	page, err := protocol.CanonicalURL(h.Base, protocol.Origin(h.Base)+path)
+	return page, err == nil && strings.HasPrefix(page, h.Base)
+}
+
+func refuse(w http.ResponseWriter, status int) {
+	w.Header().Set("Cache-Control", "no-cache")
+	http.Error(w, http.StatusText(status), status)
+}
+
+// gone answers for a page that is not there.
+func (h *Handler) gone(w http.ResponseWriter, page string) {
+	t, ok, err := h.Journal.Gone(page)
+	switch {
+	case err != nil || !ok:
+		refuse(w, http.StatusNotFound)
+	case t.To != "" && (h.Public == nil || h.Public(t.To)):
+		w.Header().Set("Location", t.To)
+		refuse(w, http.StatusPermanentRedirect)
+	default:
+		refuse(w, http.StatusGone)
+	}
+}
+
+// stands reports whether there is anything at a URL now, as far as can be known.
+func (h *Handler) stands(ctx context.Context, page string) bool {
+	if h.Store.Open == nil {
+		return true
+	}
+	f, err := h.Store.Open(ctx, page)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	f.Close()
+	return true
+}
+
+func (h *Handler) page(w http.ResponseWriter, r *http.Request, it *protocol.Item) {
+	a := &response{Handler: h, w: w, r: r, item: it, tag: hex.EncodeToString(it.Digest[:])}
+	a.describe()
+	if n := strings.Count(r.Header.Get("Range"), ","); n >= mostRanges || r.Method == http.MethodHead {
+		r.Header.Del("Range")
+	}
+	switch {
+	case it.Digest.IsZero():
+		a.stranger()
+	case a.held(), a.delta():
+	case it.Length > wholePage:
+		a.large()
+	default:
+		a.whole()
+	}
+}
+
+// A response is the answer to one request for a page that is there.
+type response struct {
+	*Handler
+	w    http.ResponseWriter
+	r    *http.Request
+	item *protocol.Item
+	tag  string // of the page, without quotes
+}
+
+// describe says what is known of a page, whatever is sent of it.
+func (a *response) describe() {
+	head := a.w.Header()
+	kind := a.item.Type
+	if kind == "" {
+		kind = "application/octet-stream"
+	}
+	head.Set("Content-Type", kind)
+	head.Set("Vary", "Accept-Encoding, Available-Dictionary")
+	if a.CacheControl != "" {
+		head.Set("Cache-Control", a.CacheControl)
+	}
+	path := a.item.URL[len(protocol.Origin(a.item.URL)):]
+	if a.item.Length <= coding.MaxDeltaBase && !strings.Contains(path, "?") {
+		head.Set("Use-As-Dictionary", `match="`+literal(path)+`"`)
+	}
+}
+
+// send sends bytes that are those of tag, or the part of them that is asked
+// for, unless the request says that they are not wanted.
+func (a *response) send(tag, name string, content io.ReadSeeker, size int) {
+	head := a.w.Header()
+	head.Set("ETag", `"`+tag+`"`)
+	if name != "" {
+		head.Set("Content-Encoding", name)
+		if a.r.Header.Get("Range") == "" {
+			head.Set("Content-Length", strconv.Itoa(size)) // which ServeContent leaves out then
+		}
+	} else {
+		d := a.item.Digest
+		head.Set("Repr-Digest", d.String())
+	}
+	http.ServeContent(a.w, a.r, "", a.item.Modified.Truncate(time.Second), content)
+}
+
+// held answers whoever has the page, in whatever coding, and says that it is
+// the tag that he knows it by.
+func (a *response) held() bool {
+	tag, ok := heldTag(a.r.Header.Values("If-None-Match"), a.tag)
+	if !ok {
+		return false
+	}
+	a.r.Header.Set("If-None-Match", `"`+tag+`"`)
+	a.r.Header.Del("If-Match")
+	a.r.Header.Del("If-Unmodified-Since")
+	a.send(tag, "", bytes.NewReader(nil), 0)
+	return true
+}
+
+// delta sends what differs from the version that the asker has, if he has one
+// of which it is known. Parts of that are not sent: it may be made anew.
+func (a *response) delta() bool {
+	base, ok := dictionary(a.r.Header)
+	if !ok || !parseAccept(a.r.Header.Values("Accept-Encoding")).names("dcz") || a.r.Header.Get("Range") != "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(a.r.Context(), deltaPatience)
+	defer cancel()
+	delta, err := a.Store.Delta(ctx, a.item, base)
+	if err != nil {
+		return false
+	}
+	a.send(a.tag+"-dcz-"+hex.EncodeToString(base[:8]), "dcz", bytes.NewReader(delta), len(delta))
+	return true
+}
+
+// whole sends a page from memory, compressed or not.
+func (a *response) whole() {
+	ctx := a.r.Context()
+	page, err := a.Store.Page(ctx, a.item, a.Store.maxPage())
+	switch {
+	case errors.Is(err, server.ErrNoVersion):
+		a.stranger()
+		return
+	case err != nil:
+		refuse(a.w, http.StatusServiceUnavailable)
+		return
+	}
+	tag, name, b := a.tag, "", page
+	if len(page) >= leastPacked && packable(a.item.Type) {
+		for _, n := range parseAccept(a.r.Header.Values("Accept-Encoding")).order("zstd", "gzip") {
+			// Parts are parts of the page itself, but for whoever goes on with a coding that he began with.
+			if a.r.Header.Get("Range") != "" && a.r.Header.Get("If-Range") != `"`+a.tag+"-"+n+`"` {
+				continue
+			}
+			packed, err := a.Store.packed(ctx, a.item.URL, a.item.Digest, page, n)
+			if err != nil {
+				refuse(a.w, http.StatusServiceUnavailable)
+				return
+			}
+			if packed != nil {
+				tag, name, b = a.tag+"-"+n, n, packed
+				break
+			}
+		}
+	}
+	a.send(tag, name, bytes.NewReader(b), len(b))
+}
+
+// large sends a page from its file: who reads slowly shall not hold memory.
+func (a *response) large() {
+	f, ok := a.open()
+	if !ok {
+		return
+	}
+	defer f.Close()
+	if seeker, ok := f.(seekingFile); ok {
+		is, err := a.Store.isVersion(a.r.Context(), a.item, seeker)
+		switch {
+		case err != nil:
+			refuse(a.w, http.StatusServiceUnavailable)
+			return
+		case is:
+			a.send(a.tag, "", seeker, 0)
+			return
+		}
+	}
+	a.unsaid(f)
+}
+
+// stranger sends what stands at the URL: it is not what the journal says.
+func (a *response) stranger() {
+	if f, ok := a.open(); ok {
+		defer f.Close()
+		a.unsaid(f)
+	}
+}
+
+// open opens the file. Where it cannot, it has answered.
+func (a *response) open() (io.ReadCloser, bool) {
+	if a.Store.Open != nil {
+		if f, err := a.Store.Open(a.r.Context(), a.item.URL); err == nil {
+			return f, true
+		}
+	}
+	refuse(a.w, http.StatusNotFound)
+	return nil, false
+}
+
+// unsaid sends a file of which nothing is said but its media type.
+func (a *response) unsaid(f io.Reader) {
+	head := a.w.Header()
+	head.Del("Use-As-Dictionary")
+	head.Set("Cache-Control", "no-cache")
+	for _, name := range []string{"If-None-Match", "If-Match", "If-Unmodified-Since"} {
+		a.r.Header.Del(name)
+	}
+	if seeker, ok := f.(io.ReadSeeker); ok {
+		http.ServeContent(a.w, a.r, "", time.Time{}, seeker)
+	} else if a.r.Method != http.MethodHead {
+		io.Copy(a.w, f)
+	}
+}
+
+// packable reports whether a media type is of text, which can be compressed.
+func packable(kind string) bool {
+	kind, _, _ = strings.Cut(kind, ";")
+	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "xml") || strings.HasSuffix(kind, "json") ||
+		strings.HasSuffix(kind, "javascript") || kind == "image/svg+xml"
+}
+
+// heldTag returns the first entity tag of a list that is one of a page's,
+// without quotes, and false if none is. The page's own tag is tag.
+func heldTag(lists []string, tag string) (string, bool) {
+	for _, list := range lists {
+		for t := range strings.SplitSeq(list, ",") {
+			t = strings.TrimPrefix(strings.TrimSpace(t), "W/")
+			if len(t) < 2 || t[0] != '"' || t[len(t)-1] != '"' {
+				continue
+			}
+			t = t[1 : len(t)-1]
+			if rest, ok := strings.CutPrefix(t, tag); ok && (rest == "" || rest[0] == '-' && !strings.Contains(rest, `"`)) {
+				return t, true
+			}
+		}
+	}
+	return "", false
+}
+
+// dictionary returns the digest of the version that the asker has.
+func dictionary(head http.Header) (d protocol.Digest, ok bool) {
+	values := head.Values("Available-Dictionary")
+	if len(values) != 1 {
+		return d, false
+	}
+	text, ok1 := strings.CutPrefix(strings.TrimSpace(values[0]), ":")
+	text, ok2 := strings.CutSuffix(text, ":")
+	b, err := base64.StdEncoding.DecodeString(text)
+	if !ok1 || !ok2 || err != nil || len(b) != len(d) {
+		return d, false
+	}
+	copy(d[:], b)
+	return d, true
+}
+
+// literal writes the path of a URL as a pattern that only it matches, within
+// a string of a structured header field.
+func literal(path string) string {
+	var b strings.Builder
+	for i := 0; i < len(path); i++ {
+		switch c := path[i]; c {
+		case '*', '(', ')', '{', '}', ':', '+', '\\':
+			b.WriteString(`\\`)
+			b.WriteByte(c)
+		case '"':
+			b.WriteString(`\"`)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,125 @@
+package versions
+
+import (
+	"cmp"
+	"os"
+	"slices"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// keepEach is how many old versions a page has before all others go first: a
+// page that changes every minute shall not drive out what the rest had.
+const keepEach = 8
+
+// A candidate is a version that may have to go.
+type candidate struct {
+	id      pageID
+	version version
+	rank    int  // among the old versions of its page, the newest being 0
+	present bool // it is what its page is now
+}
+
+// makeRoom sets a number of bytes aside. If they are not free it throws away as
+// much as leaves a tenth of the space free. Old versions go before present
+// ones: those of pages with many first, then those that were longest of no use.
+// Of present ones the largest go first: they leave the most room for others.
+func (s *Store) makeRoom(size int64) {
+	if s.setAside(size) {
+		return
+	}
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
+	if s.setAside(0) {
+		return // somebody has been at it
+	}
+	present, err := s.present()
+	if err != nil {
+		s.log().Warn("old versions of pages: it is not known which are present", "err", err)
+	}
+	list := s.candidates(present)
+	slices.SortFunc(list, func(a, b candidate) int {
+		switch {
+		case a.present != b.present:
+			return toInt(a.present) - toInt(b.present)
+		case a.present:
+			return cmp.Compare(b.version.size, a.version.size)
+		}
+		return cmp.Or(toInt(a.rank < keepEach)-toInt(b.rank < keepEach), cmp.Compare(a.version.used, b.version.used))
+	})
+	goal := s.maxBytes() - s.maxBytes()/10
+	var out []candidate
+	s.mu.Lock()
+	for _, c := range list {
+		if s.bytes <= goal {
+			break
+		}
+		s.forget(c.id, c.version.digest)
+		out = append(out, c)
+	}
+	s.mu.Unlock()
+	for _, c := range out {
+		os.Remove(s.path(c.id, c.version.digest))
+	}
+	s.log().Debug("old versions of pages made room", "gone", len(out), "kept", len(list)-len(out))
+}
+
+// setAside counts bytes as taken, and reports whether that is within the bound.
+func (s *Store) setAside(size int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes += size
+	return s.bytes <= s.maxBytes()
+}
+
+func toInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// present returns the digests of the pages of which something is kept.
+func (s *Store) present() (map[pageID]protocol.Digest, error) {
+	if s.Journal == nil {
+		return nil, nil
+	}
+	v, err := s.Journal.View()
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	now := make(map[pageID]protocol.Digest)
+	for e, err := range v.Entries() {
+		if err != nil {
+			return now, err
+		}
+		id := idOf(e.Item.URL)
+		s.mu.Lock()
+		kept := len(s.pages[id]) > 0
+		s.mu.Unlock()
+		if kept && s.public(e.Item.URL) {
+			now[id] = e.Item.Digest
+		}
+	}
+	return now, nil
+}
+
+func (s *Store) candidates(present map[pageID]protocol.Digest) []candidate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]candidate, 0, s.count)
+	for id, versions := range s.pages {
+		slices.SortFunc(versions, func(a, b version) int { return cmp.Compare(b.used, a.used) })
+		now, ok := present[id]
+		rank := 0
+		for _, v := range versions {
+			c := candidate{id: id, version: v, present: ok && v.digest == now}
+			if !c.present {
+				c.rank, rank = rank, rank+1
+			}
+			list = append(list, c)
+		}
+	}
+	return list
+}

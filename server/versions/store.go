@@ -1,0 +1,447 @@
+// Package versions holds the versions of a site's pages, as they are and as
+// they were, and what differs between them (Castillo 2004: C05 to C08).
+//
+// A [Store] keeps old versions on disk within a bound. It gives them, and
+// differences against them, to the doors of a server.Notifier; a [Handler]
+// gives them to whoever asks for the pages themselves.
+package versions
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A Store implements server.Pages. What stands on the site now it reads there;
+// versions that pages had it keeps compressed, one file each.
+//
+// A page can be kept only while it is there. So it is taken in when it is read
+// by an inventory (see [Store.Keeping]), and by Run, which follows the journal
+// and finds what was passed over, such as the pages of a first look. Where
+// neither was in time, or the disk is full, the version is not kept: then there
+// is no difference against it, and nothing else is missing.
+//
+// Nothing is synced. What a crash or a failing disk makes of a version is found
+// by its digest, and thrown away.
+//
+// The fields are not changed once a method has been called. The methods may be
+// called by many goroutines at once. One process at a time uses a directory:
+// the one that has the journal.
+type Store struct {
+	// Dir is the directory of old versions, made if it is not there. It is
+	// nobody else's, and not below the docroot. Empty keeps nothing.
+	Dir string
+
+	// Journal is the site's. It tells what is present, which is kept longest.
+	// Without it nothing counts as present.
+	Journal *server.Journal
+
+	// Open opens what stands at a URL now: Site.OpenPage. Nil means that the
+	// present pages can be had only as far as they have been kept.
+	Open func(ctx context.Context, url string) (io.ReadCloser, error)
+
+	// Public reports whether url may be told to anybody. Of what may not be,
+	// nothing is taken in, and what was is thrown away. Nil means all.
+	Public func(url string) bool
+
+	MaxBytes  int64 // on disk, whole blocks counted; zero means 1 GiB
+	MaxPage   int64 // the largest page, in bytes; zero means 32 MiB, and is the most
+	MaxMemory int64 // of pages and differences that were asked for lately; zero means 64 MiB
+
+	// MaxAtOnce is how many differences are computed at one time. Zero means
+	// as many as half of the processors. Large pages go one at a time.
+	MaxAtOnce int
+
+	Log *slog.Logger
+
+	once   sync.Once
+	recent cache
+	loads  flights[versionKey, []byte]
+	works  flights[deltaKey, []byte]
+	small  chan struct{} // a token for each computation
+	large  chan struct{}
+	opens  chan struct{} // a token for each page that is being read
+	credit credit
+
+	packers, gzips, bodies sync.Pool
+
+	sweeping sync.Mutex // held by who makes room
+
+	mu      sync.Mutex // guards what follows
+	pages   map[pageID][]version
+	count   int
+	deltas  int
+	given   int
+	refused int
+	bytes   int64     // on disk
+	trouble time.Time // since when nothing can be written; zero if it can
+	tried   time.Time // when it was last tried in that time
+}
+
+// A pageID stands for a URL.
+type pageID [16]byte
+
+func idOf(url string) (id pageID) {
+	sum := sha256.Sum256([]byte(url))
+	copy(id[:], sum[:])
+	return id
+}
+
+// A version is what is known of a kept version. A page has few of them.
+type version struct {
+	digest protocol.Digest
+	size   int64 // on disk
+	used   int64 // when it was last of use, in nanoseconds since 1970
+	saved  int64 // what of that the file's date says
+}
+
+const (
+	blockSize = 4096             // how files are counted, in bytes
+	saveEvery = 10 * time.Minute // how exact dates are
+
+	suffix    = ".zst"
+	temporary = "new-"
+
+	tryAgain = time.Minute // after trouble with the disk
+)
+
+func (s *Store) maxBytes() int64 { return orElse(s.MaxBytes, 1<<30) }
+
+func (s *Store) maxPage() int64 {
+	return min(orElse(s.MaxPage, coding.MaxDeltaBase), coding.MaxDeltaBase)
+}
+
+func orElse(n, otherwise int64) int64 {
+	if n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+func (s *Store) public(url string) bool { return s.Public == nil || s.Public(url) }
+
+func (s *Store) log() *slog.Logger {
+	if s.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Log
+}
+
+// ready prepares the store, and finds what an earlier process has kept.
+func (s *Store) ready() {
+	s.once.Do(func() {
+		s.prepare()
+		s.pages = make(map[pageID][]version)
+		if s.Dir == "" {
+			return
+		}
+		if err := s.load(); err != nil {
+			s.inTrouble(err)
+		}
+	})
+}
+
+// load reads the names of the files, and takes away what a killed process left
+// unfinished.
+func (s *Store) load() error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	shards, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return err
+	}
+	for _, shard := range shards {
+		if !shard.IsDir() || len(shard.Name()) != 2 {
+			continue
+		}
+		list, err := os.ReadDir(filepath.Join(s.Dir, shard.Name()))
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			id, digest, ok := parseName(e.Name())
+			if !ok {
+				if strings.HasPrefix(e.Name(), temporary) {
+					os.Remove(filepath.Join(s.Dir, shard.Name(), e.Name()))
+				}
+				continue
+			}
+			if fi, err := e.Info(); err == nil && fi.Mode().IsRegular() {
+				used := fi.ModTime().UnixNano()
+				s.add(id, version{digest: digest, size: onDisk(fi.Size()), used: used, saved: used})
+			}
+		}
+	}
+	return nil
+}
+
+// add takes a version into the index. Its caller holds mu, or is alone.
+func (s *Store) add(id pageID, v version) {
+	s.pages[id] = append(s.pages[id], v)
+	s.count++
+	s.bytes += v.size
+}
+
+func onDisk(n int64) int64 { return (n + blockSize - 1) / blockSize * blockSize }
+
+func name(id pageID, d protocol.Digest) string {
+	return hex.EncodeToString(id[:]) + "-" + hex.EncodeToString(d[:]) + suffix
+}
+
+func parseName(name string) (id pageID, d protocol.Digest, ok bool) {
+	name, ok = strings.CutSuffix(name, suffix)
+	page, digest, dash := strings.Cut(name, "-")
+	if !ok || !dash || len(page) != 2*len(id) || len(digest) != 2*len(d) {
+		return id, d, false
+	}
+	_, err1 := hex.Decode(id[:], []byte(page))
+	_, err2 := hex.Decode(d[:], []byte(digest))
+	return id, d, err1 == nil && err2 == nil
+}
+
+func (s *Store) path(id pageID, d protocol.Digest) string {
+	return filepath.Join(s.Dir, hex.EncodeToString(id[:1]), name(id, d))
+}
+
+// has reports whether a version is kept. It counts as of use now if touch is set.
+func (s *Store) has(id pageID, d protocol.Digest, touch bool) bool {
+	now := time.Now().UnixNano()
+	save := false
+	s.mu.Lock()
+	v := find(s.pages[id], d)
+	ok := v != nil
+	if ok && touch {
+		v.used = now
+		if save = now-v.saved > int64(saveEvery); save {
+			v.saved = now
+		}
+	}
+	s.mu.Unlock()
+	if save {
+		os.Chtimes(s.path(id, d), time.Time{}, time.Unix(0, now)) // else it is taken to be older after a restart
+	}
+	return ok
+}
+
+func find(list []version, d protocol.Digest) *version {
+	for i := range list {
+		if list[i].digest == d {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// get returns a kept version, and false if it is not kept, or damaged: then it
+// is not kept any more.
+func (s *Store) get(id pageID, d protocol.Digest) ([]byte, bool) {
+	if !s.has(id, d, false) {
+		return nil, false
+	}
+	page, err := s.readVersion(id, d)
+	if err == nil {
+		return page, true
+	}
+	s.drop(id, d)
+	if !errors.Is(err, fs.ErrNotExist) {
+		s.log().Warn("an old version of a page is damaged, and thrown away", "file", s.path(id, d), "err", err)
+	}
+	return nil, false
+}
+
+func (s *Store) readVersion(id pageID, d protocol.Digest) ([]byte, error) {
+	f, err := os.Open(s.path(id, d))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	// What does not become smaller is a little larger.
+	packed, err := readAll(f, s.maxPage()+s.maxPage()/100+1024)
+	if err != nil {
+		return nil, err
+	}
+	b, _ := s.bodies.Get().(*coding.Body)
+	if b == nil {
+		b = new(coding.Body)
+	}
+	defer func() { b.Close(); s.bodies.Put(b) }()
+	if err := b.Open("zstd", packed); err != nil {
+		return nil, err
+	}
+	page, err := readAll(b, s.maxPage())
+	if err == nil && protocol.Sum(page) != d {
+		err = errors.New("it is not what its name says")
+	}
+	return page, err
+}
+
+var errLarge = errors.New("too large")
+
+func readAll(r io.Reader, most int64) ([]byte, error) {
+	var b bytes.Buffer
+	if f, ok := r.(*os.File); ok {
+		if fi, err := f.Stat(); err == nil && fi.Size() < most {
+			b.Grow(int(fi.Size()) + bytes.MinRead)
+		}
+	}
+	n, err := b.ReadFrom(io.LimitReader(r, most+1))
+	if err == nil && n > most {
+		err = fmt.Errorf("%w: more than %d bytes", errLarge, most)
+	}
+	return b.Bytes(), err
+}
+
+// drop throws a version away.
+func (s *Store) drop(id pageID, d protocol.Digest) {
+	s.mu.Lock()
+	s.forget(id, d)
+	s.mu.Unlock()
+	os.Remove(s.path(id, d))
+}
+
+// forget takes a version out of the index. Its caller holds mu.
+func (s *Store) forget(id pageID, d protocol.Digest) {
+	list := s.pages[id]
+	v := find(list, d)
+	if v == nil {
+		return
+	}
+	s.count--
+	s.bytes -= v.size
+	last := len(list) - 1
+	*v = list[last]
+	if last == 0 {
+		delete(s.pages, id)
+	} else {
+		s.pages[id] = list[:last]
+	}
+}
+
+// withdraw throws all versions of a page away: it is not public any more.
+func (s *Store) withdraw(id pageID) {
+	s.mu.Lock()
+	list := s.pages[id]
+	for _, v := range list {
+		s.count--
+		s.bytes -= v.size
+	}
+	delete(s.pages, id)
+	s.mu.Unlock()
+	for _, v := range list {
+		os.Remove(s.path(id, v.digest))
+	}
+}
+
+// put keeps a version, whose digest is d. A version that is there by its name
+// is there whole, as far as the system was not stopped.
+func (s *Store) put(id pageID, d protocol.Digest, page []byte) {
+	if s.Dir == "" || int64(len(page)) > s.maxPage() || s.resting() {
+		return
+	}
+	packed := s.zstd(page)
+	size := onDisk(int64(len(packed)))
+	if size > s.maxBytes()/4 {
+		return
+	}
+	s.makeRoom(size)
+	err := s.write(s.path(id, d), packed)
+	now := time.Now().UnixNano()
+	s.mu.Lock()
+	s.bytes -= size // what makeRoom has set aside
+	over := err == nil && !s.trouble.IsZero()
+	if err == nil {
+		s.trouble = time.Time{}
+		if find(s.pages[id], d) == nil {
+			s.add(id, version{digest: d, size: size, used: now, saved: now})
+		}
+	}
+	s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.inTrouble(err)
+	case over:
+		s.log().Info("old versions of pages are kept again", "dir", s.Dir)
+	}
+}
+
+func (s *Store) write(path string, b []byte) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, temporary+"*")
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		f, err = os.CreateTemp(dir, temporary+"*")
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// inTrouble notes that nothing can be written, and says so once.
+func (s *Store) inTrouble(err error) {
+	s.mu.Lock()
+	s.tried = time.Now()
+	first := s.trouble.IsZero()
+	if first {
+		s.trouble = s.tried
+	}
+	s.mu.Unlock()
+	if first {
+		s.log().Warn("old versions of pages are not kept: there will be fewer differences to tell", "dir", s.Dir, "err", err)
+	}
+}
+
+// resting reports whether there was trouble a moment ago.
+func (s *Store) resting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.trouble.IsZero() && time.Since(s.tried) < tryAgain
+}
+
+// Stats says how much is kept.
+type Stats struct {
+	Versions int   `json:"versions"`
+	Bytes    int64 `json:"bytes"`   // on disk
+	Trouble  bool  `json:"trouble"` // nothing can be written at present
+
+	// Since the store began: differences that were computed; answers that were
+	// a difference, each as often as it was asked for; and those that were
+	// none, since a version is not kept or the page itself is no larger.
+	Deltas  int `json:"deltas"`
+	Given   int `json:"given"`
+	Refused int `json:"refused"`
+}
+
+// Stats returns how much is kept now.
+func (s *Store) Stats() Stats {
+	s.ready()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Stats{s.count, s.bytes, !s.trouble.IsZero(), s.deltas, s.given, s.refused}
+}

@@ -1,0 +1,474 @@
+package versions_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/versions"
+)
+
+// Whatever is edited, each version leads to the present one, also after a restart.
+func TestVersionsOfRandomEdits(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	r := newRig(t, nil)
+	history := map[string][][]byte{}
+	first := map[string][]byte{}
+	for i := range 12 {
+		place := fmt.Sprintf("a/%d.html", i)
+		first[place] = text(rnd, 1500+rnd.IntN(30_000))
+		history[place] = [][]byte{first[place]}
+	}
+	r.first(first)
+	for round := range 25 {
+		changed := map[string]bool{}
+		for place, versions := range history {
+			if rnd.IntN(4) == 0 {
+				page := edited(rnd, versions[len(versions)-1])
+				r.write(place, page)
+				history[place] = append(versions, page)
+				changed[place] = true
+			}
+		}
+		r.look() // nothing else is waited for: what was read is kept
+		if round%8 == 7 {
+			r.open(nil)
+		}
+		for place := range changed {
+			list := history[place]
+			is := list[len(list)-1]
+			for _, was := range list {
+				r.leads(base+place, was, is)
+			}
+			was := list[len(list)-2]
+			if got, err := r.page(base+place, was); err != nil || !bytes.Equal(got, was) {
+				t.Errorf("%s as it was: %d bytes, %v", place, len(got), err)
+			}
+		}
+	}
+}
+
+// The changes that a run finds it takes in, and what was there before too.
+func TestRunFollows(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	r := newRig(t, nil)
+	one := text(rnd, 5000)
+	r.write("index.html", one)
+	r.publisher.Inventory = r.site // nothing is kept by reading
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { r.store.Run(ctx) })
+	defer run.Wait()
+	defer cancel()
+	r.look()
+	r.kept(1)
+	two := edited(rnd, one)
+	r.write("index.html", two)
+	r.look()
+	r.kept(2)
+	r.leads(base, one, two)
+	// What is withdrawn by a rule is kept no more.
+	r.ok(os.WriteFile(filepath.Join(r.site.Docroot, "robots.txt"), []byte("User-agent: *\nDisallow: /\n"), 0o644))
+	r.look()
+	r.kept(0)
+	b, err := r.page(base, two)
+	noVersion(t, "a page that is forbidden", b, err)
+}
+
+// kept waits until a number of versions are kept.
+func (r *rig) kept(want int) {
+	r.t.Helper()
+	for end := time.Now().Add(20 * time.Second); r.store.Stats().Versions != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("%d versions are kept, want %d", r.store.Stats().Versions, want)
+		}
+	}
+}
+
+// A restart throws away what became of pages that were withdrawn meanwhile.
+func TestWithdrawnWhileNobodyFollowed(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	r := newRig(t, nil)
+	page := text(rnd, 3000)
+	r.first(map[string][]byte{"index.html": page, "secret/plan.html": page})
+	r.ok(os.WriteFile(filepath.Join(r.site.Docroot, "robots.txt"), []byte("User-agent: *\nDisallow: /secret/\n"), 0o644))
+	r.look()
+	r.open(nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { r.store.Run(ctx) })
+	r.kept(1)
+	cancel()
+	run.Wait()
+	if b, err := r.page(base, page); err != nil || !bytes.Equal(b, page) {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}
+
+// A difference is computed once, however many ask, and gives way to those who give up.
+func TestDeltaIsShared(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	r := newRig(t, nil)
+	one := text(rnd, 200_000)
+	r.first(map[string][]byte{"index.html": one})
+	two := edited(rnd, one)
+	r.write("index.html", two)
+	r.look()
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			if i%4 == 0 {
+				cancel() // some of them at once
+			}
+			_, err := r.store.Delta(ctx, item(base, two), protocol.Sum(one))
+			if err != nil && i%4 != 0 {
+				t.Error(err)
+			}
+			cancel()
+		})
+	}
+	all.Wait()
+	r.leads(base, one, two)
+	if n := r.store.Stats().Deltas; n != 1 {
+		t.Errorf("it was computed %d times", n)
+	}
+}
+
+func TestNotWorthIt(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(9, 10))
+	r := newRig(t, nil)
+	one, long := noise(rnd, 3000), []byte(strings.Repeat("<p>The same again.</p>\n", 2000))
+	tiny := []byte("<p>1</p>")
+	r.first(map[string][]byte{"a.html": one, "b.html": text(rnd, 9000), "c.html": tiny})
+	for place, page := range map[string][]byte{"a.html": noise(rnd, 3000), "b.html": long, "c.html": []byte("<p>2</p>")} {
+		r.write(place, page)
+	}
+	r.look()
+	for _, c := range []struct {
+		place   string
+		was, is []byte
+	}{{"a.html", one, nil}, {"c.html", tiny, []byte("<p>2</p>")}} {
+		is := c.is
+		if is == nil {
+			var err error
+			is, err = os.ReadFile(filepath.Join(r.site.Docroot, c.place))
+			r.ok(err)
+		}
+		for range 2 { // it is remembered
+			b, err := r.delta(base+c.place, c.was, is)
+			noVersion(t, c.place, b, err)
+		}
+	}
+	if n := r.store.Stats().Deltas; n != 2 {
+		t.Errorf("%d were computed", n)
+	}
+	// A base that nobody has, or that another page had, costs nothing.
+	b, err := r.delta(base+"a.html", tiny, one)
+	noVersion(t, "a version of another page", b, err)
+	b, err = r.delta(base+"b.html", []byte("never was"), long)
+	noVersion(t, "a version that never was", b, err)
+	if n := r.store.Stats().Deltas; n != 2 {
+		t.Errorf("%d were computed", n)
+	}
+	// Neither is anything larger than was asked for.
+	b, err = r.store.Page(context.Background(), item(base+"b.html", long), 100)
+	noVersion(t, "a large page", b, err)
+	if _, err := r.store.Page(context.Background(), &protocol.Item{URL: base + "b.html", Digest: protocol.Sum(long), Length: -1}, 100); err == nil {
+		t.Error("a large page of unknown length")
+	}
+}
+
+// The bound holds, and what goes first is what is of least use.
+func TestRoom(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(11, 12))
+	const most = 60 * 8192 // pages of 7000 bytes take two blocks
+	r := newRig(t, func(s *versions.Store) { s.MaxBytes, s.MaxMemory = most, 1 })
+	quiet := noise(rnd, 7000)
+	pages := map[string][]byte{"quiet.html": quiet}
+	for i := range 20 {
+		pages[fmt.Sprintf("%02d.html", i)] = noise(rnd, 7000)
+	}
+	r.first(pages)
+	quieter := edited(rnd, quiet)
+	r.write("quiet.html", quieter)
+	r.look()
+	// One page changes all the time: it drives out its own versions, and nobody else's.
+	busy := pages["00.html"]
+	for range 80 {
+		busy = append(noise(rnd, 10), busy[10:]...)
+		r.write("00.html", busy)
+		r.look()
+		if n := r.store.Stats().Bytes; n > most {
+			t.Fatalf("%d bytes, more than %d", n, most)
+		}
+	}
+	r.leads(base+"quiet.html", quiet, quieter)
+	r.onDisk(most)
+	for place, page := range pages {
+		if place == "00.html" || place == "quiet.html" {
+			continue
+		}
+		r.remove(place) // so it must come from the store
+		if _, err := r.page(base+place, page); err != nil {
+			t.Errorf("%s: %v", place, err)
+		}
+	}
+}
+
+// Where what is present is more than there is room for, the largest goes.
+func TestRoomForPresentPages(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(13, 14))
+	const most = 400 << 10
+	r := newRig(t, func(s *versions.Store) { s.MaxBytes = most })
+	pages := map[string][]byte{}
+	for i := range 8 {
+		pages[fmt.Sprintf("large%d.html", i)] = noise(rnd, 60<<10)
+		pages[fmt.Sprintf("small%d.html", i)] = noise(rnd, 3<<10)
+	}
+	r.first(pages)
+	for place, page := range pages {
+		is := append(bytes.Clone(page), "<p>more</p>"...)
+		r.write(place, is)
+		pages[place] = is
+	}
+	r.look()
+	if n := r.store.Stats().Bytes; n > most {
+		t.Fatalf("%d bytes, more than %d", n, most)
+	}
+	r.onDisk(most)
+	for place, is := range pages {
+		if strings.HasPrefix(place, "small") {
+			r.remove(place)
+			if _, err := r.page(base+place, is); err != nil {
+				t.Errorf("%s: %v", place, err)
+			}
+		}
+	}
+	// A page that would take most of the room is not kept at all.
+	r.write("huge.html", noise(rnd, most/2))
+	r.look()
+	if n := r.store.Stats().Bytes; n > most || n < most/2 {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+// onDisk checks that the files are those that are counted.
+func (r *rig) onDisk(most int64) {
+	r.t.Helper()
+	var bytes int64
+	files := r.files()
+	for _, name := range files {
+		fi, err := os.Stat(name)
+		r.ok(err)
+		bytes += (fi.Size() + 4095) / 4096 * 4096
+	}
+	if st := r.store.Stats(); bytes > most || bytes != st.Bytes || len(files) != st.Versions {
+		r.t.Errorf("%d files of %d bytes, counted as %+v", len(files), bytes, st)
+	}
+}
+
+func (r *rig) files() (list []string) {
+	r.ok(filepath.WalkDir(r.store.Dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			list = append(list, name)
+		}
+		return err
+	}))
+	return list
+}
+
+// What is damaged is found, thrown away, and never told.
+func TestDamagedVersions(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(15, 16))
+	for what, damage := range map[string]func([]byte) []byte{
+		"cut":     func(b []byte) []byte { return b[:len(b)/2] },
+		"empty":   func(b []byte) []byte { return nil },
+		"changed": func(b []byte) []byte { b[len(b)-7] ^= 4; return b },
+		"foreign": func(b []byte) []byte { return []byte("<p>something else</p>") },
+		"huge":    func(b []byte) []byte { return bytes.Repeat(b, 40<<20/len(b)) },
+	} {
+		r := newRig(t, nil)
+		one := text(rnd, 6000)
+		r.first(map[string][]byte{"index.html": one})
+		files := r.files()
+		if len(files) != 1 {
+			t.Fatalf("%v", files)
+		}
+		b, err := os.ReadFile(files[0])
+		r.ok(err)
+		r.ok(os.WriteFile(files[0], damage(b), 0o600))
+		two := edited(rnd, one)
+		r.write("index.html", two)
+		r.look()
+		r.open(nil)
+		b, err = r.delta(base, one, two)
+		noVersion(t, what, b, err)
+		if _, err := os.Stat(files[0]); err == nil {
+			t.Errorf("%s: the file is still there", what)
+		}
+		if !strings.Contains(r.logged.String(), "damaged") {
+			t.Errorf("%s: %s", what, r.logged)
+		}
+		if got, err := r.page(base, two); err != nil || !bytes.Equal(got, two) {
+			t.Errorf("%s: the present page: %d bytes, %v", what, len(got), err)
+		}
+	}
+}
+
+// Without a place to keep anything the present pages are there, and one line in the log.
+func TestNoPlaceToKeep(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(17, 18))
+	r := newRig(t, func(s *versions.Store) {
+		file := filepath.Join(filepath.Dir(s.Dir), "file")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Dir = filepath.Join(file, "versions")
+	})
+	one := text(rnd, 6000)
+	r.first(map[string][]byte{"index.html": one, "b.html": one})
+	for range 3 {
+		was := one
+		one = edited(rnd, one)
+		r.write("index.html", one)
+		r.look()
+		if got, err := r.page(base, one); err != nil || !bytes.Equal(got, one) {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+		b, err := r.delta(base, was, one)
+		noVersion(t, "a difference", b, err)
+		r.leads(base, one, one)
+	}
+	if n := strings.Count(r.logged.String(), "\n"); n != 1 || !strings.Contains(r.logged.String(), "not kept") || !r.store.Stats().Trouble {
+		t.Errorf("%d lines: %s", n, r.logged)
+	}
+}
+
+// Once there is a place again, versions are kept again.
+func TestPlaceComesBack(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		rnd := rand.New(rand.NewPCG(25, 26))
+		file := filepath.Join(dir, "file")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var logged bytes.Buffer
+		s := &versions.Store{Dir: filepath.Join(file, "versions"), Log: slog.New(slog.NewTextHandler(&logged, nil))}
+		page := text(rnd, 3000)
+		s.KeepPage(base, page)
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		s.KeepPage(base, page) // it does not try all the time
+		if st := s.Stats(); !st.Trouble || st.Versions != 0 || st.Bytes != 0 {
+			t.Errorf("%+v", st)
+		}
+		time.Sleep(2 * time.Minute) // of the bubble's time
+		s.KeepPage(base, page)
+		if st := s.Stats(); st.Trouble || st.Versions != 1 || strings.Count(logged.String(), "\n") != 2 {
+			t.Errorf("%+v\n%s", st, &logged)
+		}
+	})
+}
+
+// Whatever happens at once, the bound holds and all that is told is right.
+func TestManyAtOnce(t *testing.T) {
+	const most = 256 << 10
+	s := &versions.Store{Dir: filepath.Join(t.TempDir(), "versions"), MaxBytes: most, MaxMemory: 100_000}
+	var all sync.WaitGroup
+	var deltas atomic.Int64
+	for worker := range uint64(4) {
+		all.Go(func() {
+			rnd := rand.New(rand.NewPCG(27, worker))
+			for range 300 {
+				n, m := rnd.Uint64N(400), rnd.Uint64N(400)
+				url := childURL(n)
+				m = m - m%50 + n%50 // of the same page
+				was, is := childPage(m), childPage(n)
+				s.KeepPage(url, is)
+				got, err := s.Page(t.Context(), item(url, was), 1<<20)
+				if err == nil && !bytes.Equal(got, was) || err != nil && !errors.Is(err, server.ErrNoVersion) {
+					t.Errorf("%d bytes, %v", len(got), err)
+				}
+				delta, err := s.Delta(t.Context(), item(url, is), protocol.Sum(was))
+				if err == nil {
+					deltas.Add(1)
+					if got, err := coding.ApplyDelta(was, delta, 1<<20); err != nil || !bytes.Equal(got, is) {
+						t.Errorf("%d bytes, %v", len(got), err)
+					}
+				} else if !errors.Is(err, server.ErrNoVersion) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if deltas.Load() == 0 {
+		t.Error("there was no difference")
+	}
+	r := &rig{t: t, store: s}
+	r.onDisk(most)
+}
+
+// Nothing outside of the site is ever kept, nor told.
+func TestNothingFromOutside(t *testing.T) {
+	r := newRig(t, nil)
+	secret := []byte(strings.Repeat("<p>secret</p>\n", 100))
+	r.ok(os.WriteFile(filepath.Join(r.dir, "secret.html"), secret, 0o644))
+	r.ok(os.Symlink(filepath.Join(r.dir, "secret.html"), filepath.Join(r.site.Docroot, "link.html")))
+	r.ok(os.Symlink(r.dir, filepath.Join(r.site.Docroot, "dir")))
+	r.write(".git/config.html", secret)
+	r.write("forbidden/a.html", secret)
+	r.write("robots.txt", []byte("User-agent: *\nDisallow: /forbidden/\n"))
+	r.first(map[string][]byte{"index.html": []byte("<p>hello</p>")})
+	for _, url := range []string{"link.html", "dir/secret.html", ".git/config.html", "forbidden/a.html", "../secret.html", "%2e%2e/secret.html", "robots.txt", ""} {
+		b, err := r.page(base+url, secret)
+		noVersion(t, url, b, err)
+	}
+	if n := r.store.Stats().Versions; n != 1 {
+		t.Errorf("%d versions are kept", n)
+	}
+	r.store.KeepPage(base+"forbidden/a.html", secret)
+	if n := r.store.Stats().Versions; n != 1 {
+		t.Errorf("%d versions are kept", n)
+	}
+}
+
+// A site without files: what is shown to the store is kept.
+func TestPagesWithoutFiles(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(19, 20))
+	r := newRig(t, func(s *versions.Store) { s.Open, s.Public = nil, nil })
+	one := text(rnd, 4000)
+	two := edited(rnd, one)
+	url := base + "page?id=7"
+	r.store.KeepPage(url, one)
+	see := r.store.Seeing(func(string, []byte, bool) (server.Features, error) { return server.Features{Title: "seen"}, nil })
+	if f, err := see(url, two, true); err != nil || f.Title != "seen" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	see(url, one[:100], false) // not all of it
+	r.leads(url, one, two)
+	if n := r.store.Stats().Versions; n != 2 {
+		t.Errorf("%d versions", n)
+	}
+	if got, err := r.page(url, two); err != nil || !bytes.Equal(got, two) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
