@@ -30,7 +30,7 @@ func (b *bench) known(ctx context.Context) error {
 		} {
 			var tasks []*task
 			for _, budget := range []float64{.05, .1, .2, .5} {
-				tasks = append(tasks, &task{policy: kind.policy, budget: budget, days: 400, from: 160, heeds: kind.heeds,
+				tasks = append(tasks, &task{policy: kind.policy, budget: budget, days: 400, from: 160, heeds: kind.heeds, mean: kind.name != "push",
 					world: func(seed uint64) *sim.World { return b.web(web.rates, web.rho, 100, seed).All(kind.site) }})
 			}
 			if err := b.all(ctx, tasks); err != nil {
@@ -55,7 +55,7 @@ func (b *bench) learned(ctx context.Context) error {
 			world := func(seed uint64) *sim.World { return b.web(web.rates, web.rho, 40, seed) }
 			var tasks []*task
 			for _, policy := range []string{"freshness", "freshness-known", "harmonic", "thesis-rate", "thesis-learned"} {
-				tasks = append(tasks, &task{policy: policy, budget: budget, days: 360, world: world})
+				tasks = append(tasks, &task{policy: policy, budget: budget, days: 360, mean: true, world: world})
 			}
 			if err := b.all(ctx, tasks); err != nil {
 				return err

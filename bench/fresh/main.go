@@ -164,6 +164,7 @@ type task struct {
 	budget     float64
 	days, from float64
 	heeds      sim.Listening
+	mean       bool // the world is silent, and the score what the visits come to on the average over all luck
 	score      score
 }
 
@@ -171,6 +172,7 @@ type task struct {
 func (b *bench) all(ctx context.Context, tasks []*task) error {
 	results := make([]*sim.Result, len(tasks)*b.seeds)
 	bounds := make([]sim.Bound, len(results))
+	tables := make([]*sim.Timetable, len(results))
 	err := each(ctx, len(results), func(ctx context.Context, i int) (err error) {
 		t, seed := tasks[i/b.seeds], uint64(1+i%b.seeds)
 		w := t.world(seed)
@@ -179,7 +181,11 @@ func (b *bench) all(ctx context.Context, tasks []*task) error {
 			return err
 		}
 		bounds[i] = sim.WebBound(w, p.Objective, sim.Costs{}, t.budget, t.heeds)
-		results[i], err = sim.Simulate(ctx, sim.Run{World: w, Policy: p, Budget: t.budget, Days: b.long(t.days), From: b.long(t.from), Seed: seed})
+		run := sim.Run{World: w, Policy: p, Budget: t.budget, Days: b.long(t.days), From: b.long(t.from), Seed: seed}
+		if t.mean {
+			tables[i] = run.Keep()
+		}
+		results[i], err = sim.Simulate(ctx, run)
 		return err
 	})
 	if err != nil {
@@ -188,13 +194,18 @@ func (b *bench) all(ctx context.Context, tasks []*task) error {
 	for i, r := range results {
 		s := &tasks[i/b.seeds].score
 		n := float64(b.seeds)
+		between, whole := r.Between, len(r.Daily)
+		if t := tables[i]; t != nil {
+			between = func(from, to int) (float64, float64) { return t.Between(float64(from), float64(to)) }
+			r.Fresh, r.Age = t.Between(r.From, r.Days)
+		}
 		s.fresh += r.Fresh / n
 		s.age += r.Age / n
 		s.spend += r.Spend / n
 		s.bound += bounds[i].Fresh / n
 		s.ageBound += bounds[i].Age / n
-		early, _ := r.Between(int(b.long(30)), int(b.long(90)))
-		late, _ := r.Between(len(r.Daily)/2, len(r.Daily))
+		early, _ := between(int(b.long(30)), int(b.long(90)))
+		late, _ := between(whole/2, whole)
 		s.early += early / n
 		s.late += late / n
 	}

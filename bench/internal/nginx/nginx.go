@@ -126,6 +126,9 @@ http {
 	return s, err
 }
 
+// PID is the process that does all the work.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Close ends nginx.
 func (s *Server) Close() {
 	if s.log != nil {

@@ -76,6 +76,9 @@ func Start(ctx context.Context, lines func([]byte) error, path string, args ...s
 	return p, nil
 }
 
+// PID is that of the process.
+func (p *Program) PID() int { return p.cmd.Process.Pid }
+
 // Write keeps what the program says.
 func (p *Program) Write(b []byte) (int, error) {
 	p.mu.Lock()

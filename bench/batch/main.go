@@ -1,0 +1,441 @@
+// Batch measures how long many small pages take in one request, compared with
+// one request for each over connections that are kept: one connection, as a
+// polite crawler has it, and eight. All go through the same nginx, which serves
+// the pages from the docroot and hands the batch door on to a notifier; each
+// byte is checked by its digest where it arrives, in every arm. The rounds of
+// the arms take turns. What is computed is counted beside the time, since that
+// depends less on what else the machine does: by the crawler, the notifier and nginx.
+//
+// It does so twice: over the bare loopback, and through a proxy that delays
+// what it carries as a network with a round trip of 20 ms does, TCP's slow
+// start and handshake included.
+//
+//	go run ./bench/batch [--pages 5000] [--rounds 5] [--delayed 1] [--rtt 20ms]
+//
+//	go run ./bench/batch --hostile
+//
+// asks a cheap question all the while, at first in peace, and then beside
+// those who ask for 100,000 pages at a time, or for the most that one may.
+//
+// It needs nginx. The goals: with the delay, 20 times as fast as one
+// connection and 5 times as fast as eight; without, no slower than either.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/parleyweb/parley/bench/internal/nginx"
+	"github.com/parleyweb/parley/internal/bundle"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/versions"
+)
+
+func main() {
+	var o options
+	flag.IntVar(&o.pages, "pages", 5000, "how many pages")
+	flag.IntVar(&o.rounds, "rounds", 5, "how often each arm runs over the bare loopback")
+	flag.IntVar(&o.delayed, "delayed", 1, "how often each arm runs with the delay: one connection takes 100 s")
+	flag.DurationVar(&o.rtt, "rtt", 20*time.Millisecond, "the round trip of the delay")
+	flag.BoolVar(&o.hostile, "hostile", false, "measure how long others wait instead")
+	flag.StringVar(&o.profile, "cpuprofile", "", "write a profile of everything but nginx here")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "batch:", err)
+		os.Exit(1)
+	}
+}
+
+var errGoal = errors.New("a goal was missed")
+
+type options struct {
+	pages, rounds, delayed int
+	rtt                    time.Duration
+	hostile                bool
+	profile                string
+}
+
+func run(ctx context.Context, o options, out io.Writer) (err error) {
+	dir, err := os.MkdirTemp("", "parley-batch-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	w, err := publish(ctx, dir, o.pages)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	if o.profile != "" {
+		f, err := os.Create(o.profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	fmt.Fprintf(out, "%d pages of %.1f kB\n\n", len(w.items), float64(w.bytes)/float64(len(w.items))/1000)
+	if o.hostile {
+		return w.hostile(ctx, out)
+	}
+	direct := strings.TrimSuffix(strings.TrimPrefix(w.base, "http://"), "/")
+	bare, err := w.rounds(ctx, direct, o.rounds)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "bare loopback")
+	met := bare.print(out, 1, 1)
+	if o.delayed > 0 {
+		slow, err := delay(direct, o.rtt)
+		if err != nil {
+			return err
+		}
+		defer slow.close()
+		delayed, err := w.rounds(ctx, slow.addr(), o.delayed)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "\nround trip of %v\n", o.rtt)
+		met = delayed.print(out, 20, 5) && met
+	}
+	if !met {
+		return errGoal
+	}
+	return nil
+}
+
+// A world is a site that is served.
+type world struct {
+	base  string
+	items []protocol.Item
+	bytes int64
+	from  protocol.Cursor // before any of the pages
+
+	journal *server.Journal
+	doors   *http.Server
+	front   *nginx.Server
+}
+
+func publish(ctx context.Context, dir string, pages int) (_ *world, err error) {
+	w := &world{}
+	root := filepath.Join(dir, "www")
+	for _, d := range []string{root, filepath.Join(dir, "nginx")} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	if w.front, err = nginx.Start(ctx, filepath.Join(dir, "nginx"), nginx.Site{Root: root, Sidecar: ln.Addr().String()}); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	w.base = w.front.Bases[0]
+	site := &server.Site{Docroot: root, Base: w.base}
+	if w.journal, err = server.OpenJournal(ctx, filepath.Join(dir, "state"), server.JournalOptions{Base: w.base}); err != nil {
+		return nil, err
+	}
+	snapshot := &server.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(w.base), Public: site.Public}
+	p := &server.Publisher{Inventory: site, Journal: w.journal, Snapshot: snapshot}
+	if _, err := p.Turn(ctx); err != nil { // of nothing, so that all pages are changes
+		return nil, err
+	}
+	w.from = w.journal.Head()
+	r := rand.New(rand.NewPCG(4, 2))
+	for i := range pages {
+		name := filepath.Join(root, fmt.Sprintf("dir%02d", i%50))
+		if err := os.MkdirAll(name, 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(name, fmt.Sprintf("page-%04d.html", i)), page(r, i), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := p.Turn(ctx); err != nil {
+		return nil, err
+	}
+	v, err := w.journal.View()
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	for e, err := range v.Entries() {
+		if err != nil {
+			return nil, err
+		}
+		w.items = append(w.items, e.Item)
+		w.bytes += e.Item.Length
+	}
+	if len(w.items) != pages {
+		return nil, fmt.Errorf("%d pages were published, not %d", len(w.items), pages)
+	}
+	n := &server.Notifier{Log: w.journal, Snapshot: snapshot, Base: w.base, Public: site.Public,
+		Pages: &versions.Store{Journal: w.journal, Open: site.OpenPage, Public: site.Public},
+		Item: func(url string) (protocol.Item, bool, error) {
+			e, ok, err := w.journal.Get(url)
+			return e.Item, ok, err
+		}}
+	w.doors = &http.Server{Handler: n}
+	go w.doors.Serve(ln) // until close
+	return w, nil
+}
+
+func (w *world) close() {
+	w.front.Close()
+	if w.doors != nil {
+		w.doors.Close()
+	}
+	if w.journal != nil {
+		w.journal.Close()
+	}
+}
+
+// page is a small page: some markup, and words that compress as prose does.
+func page(r *rand.Rand, i int) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Page %d</title>\n<link rel=\"stylesheet\" href=\"/style.css\"></head><body>\n<nav><a href=\"/\">Home</a> <a href=\"/news/\">News</a></nav>\n", i)
+	for range 3 + r.IntN(10) {
+		b.WriteString("<p>")
+		for range 20 + r.IntN(60) {
+			for range 1 + r.IntN(3) {
+				b.WriteString(syllables[r.IntN(len(syllables))])
+			}
+			b.WriteByte(' ')
+		}
+		b.WriteString("</p>\n")
+	}
+	b.WriteString("</body></html>\n")
+	return b.Bytes()
+}
+
+var syllables = strings.Fields("a an the in of to re con pro de ing ed er est ly ment tion able ful less is it on or as at be by do go he if me my no so up us we ba lo mi nu ra si te vo")
+
+// An arm is a way of getting all pages.
+type arm struct {
+	name string
+	get  func(ctx context.Context, c *http.Client) error
+}
+
+func (w *world) arms() []arm {
+	return []arm{
+		{"one request, by their URLs", w.batchByURL},
+		{"one request, by a cursor", w.batchByCursor},
+		{"one connection", func(ctx context.Context, c *http.Client) error { return w.each(ctx, c, 1) }},
+		{"eight connections", func(ctx context.Context, c *http.Client) error { return w.each(ctx, c, 8) }},
+	}
+}
+
+func (w *world) batchByURL(ctx context.Context, c *http.Client) error {
+	type asked struct {
+		URL string `json:"url"`
+	}
+	list := make([]asked, len(w.items))
+	for i := range w.items {
+		list[i].URL = w.items[i].URL
+	}
+	question, err := json.Marshal(map[string]any{"pages": list})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+"parley/batch", bytes.NewReader(question))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return w.bundle(c, req)
+}
+
+func (w *world) batchByCursor(ctx context.Context, c *http.Client) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.base+"parley/batch?after="+w.from.String(), nil)
+	if err != nil {
+		return err
+	}
+	return w.bundle(c, req)
+}
+
+// bundle reads all pages out of one answer. The Reader checks their digests.
+func (w *world) bundle(c *http.Client, req *http.Request) error {
+	req.Header.Set("Accept-Encoding", bundle.Accepted)
+	resp, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", req.URL, resp.Status)
+	}
+	r, err := bundle.NewReader(resp.Body, bundle.Limits{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	want := make(map[string]protocol.Digest, len(w.items))
+	for i := range w.items {
+		want[w.items[i].URL] = w.items[i].Digest
+	}
+	for p, err := range r.Pages() {
+		if err != nil {
+			return err
+		}
+		if p.Body == nil || want[p.Change.Item.URL] != p.Change.Item.Digest {
+			return fmt.Errorf("%s did not come", p.Change.Item.URL)
+		}
+		delete(want, p.Change.Item.URL)
+	}
+	if len(want) > 0 {
+		return fmt.Errorf("%d pages did not come", len(want))
+	}
+	return nil
+}
+
+// each asks for every page by itself, over so many connections.
+func (w *world) each(ctx context.Context, c *http.Client, conns int) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range conns {
+		wait.Go(func() {
+			var b bytes.Buffer
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(w.items) {
+					return
+				}
+				if err := w.one(ctx, c, &w.items[i], &b); err != nil {
+					stop(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return context.Cause(ctx)
+}
+
+func (w *world) one(ctx context.Context, c *http.Client, item *protocol.Item, b *bytes.Buffer) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, item.URL, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	b.Reset()
+	if _, err := b.ReadFrom(resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK || protocol.Sum(b.Bytes()) != item.Digest {
+		return fmt.Errorf("%s: %s, or other bytes", item.URL, resp.Status)
+	}
+	return nil
+}
+
+// A result is the times of every arm.
+type result struct {
+	arms  []arm
+	times [][]time.Duration
+	cpu   [][]time.Duration // of this process, which is the crawler and the notifier, and of nginx
+}
+
+// rounds lets every arm run so often, in turns; each begins without connections.
+func (w *world) rounds(ctx context.Context, addr string, n int) (*result, error) {
+	res := &result{arms: w.arms()}
+	res.times, res.cpu = make([][]time.Duration, len(res.arms)), make([][]time.Duration, len(res.arms))
+	for round := range n {
+		for k := range res.arms {
+			k = (k + round) % len(res.arms)
+			t := &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true,
+				DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, network, addr)
+				}}
+			began, spent := time.Now(), cpuOf("self")+cpuOf(strconv.Itoa(w.front.PID()))
+			err := res.arms[k].get(ctx, &http.Client{Transport: t})
+			took := time.Since(began)
+			spent = cpuOf("self") + cpuOf(strconv.Itoa(w.front.PID())) - spent
+			t.CloseIdleConnections()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", res.arms[k].name, err)
+			}
+			res.times[k], res.cpu[k] = append(res.times[k], took), append(res.cpu[k], spent)
+		}
+	}
+	return res, nil
+}
+
+// cpuOf is the time that a process has computed, to the hundredth of a
+// second; zero where the system has no /proc.
+func cpuOf(process string) time.Duration {
+	b, err := os.ReadFile("/proc/" + process + "/stat")
+	if err != nil {
+		return 0
+	}
+	// The name, in parentheses, may hold anything: proc(5).
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(f) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(f[11], 10, 64)
+	system, _ := strconv.ParseInt(f[12], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Sorted(slices.Values(d))
+	return d[len(d)/2]
+}
+
+// print prints medians, and reports whether both batches are as many times as
+// fast as one connection, and as eight, as they are to be.
+func (r *result) print(out io.Writer, one, eight float64) bool {
+	met := true
+	overOne, overEight := median(r.times[2]), median(r.times[3])
+	for k, a := range r.arms {
+		m := median(r.times[k])
+		fmt.Fprintf(out, "  %-28s %9.1f ms  (first %.1f, %.1f to %.1f), CPU %.0f ms (first %.0f)", a.name, ms(m), ms(r.times[k][0]), ms(slices.Min(r.times[k])), ms(slices.Max(r.times[k])),
+			ms(median(r.cpu[k])), ms(r.cpu[k][0]))
+		if k < 2 {
+			a, b := float64(overOne)/float64(m), float64(overEight)/float64(m)
+			verdict := "met"
+			if a < one || b < eight {
+				met, verdict = false, "MISSED"
+			}
+			fmt.Fprintf(out, "  %.1f times as fast as one, %.2f as eight; goals %.0f and %.0f: %s", a, b, one, eight, verdict)
+		}
+		fmt.Fprintln(out)
+	}
+	return met
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

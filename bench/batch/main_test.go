@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Every arm gets every page; whether a goal is met is another matter here.
+func TestRun(t *testing.T) {
+	if _, err := exec.LookPath("nginx"); err != nil {
+		t.Skip("no nginx on this machine")
+	}
+	var out strings.Builder
+	if err := run(t.Context(), options{pages: 80, rounds: 2, delayed: 1, rtt: 2 * time.Millisecond}, &out); err != nil && !errors.Is(err, errGoal) {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Count(text, ", CPU ") != 8 || strings.Count(text, "as eight; goals") != 4 {
+		t.Errorf("it printed:\n%s", text)
+	}
+}
+
+// What goes through the delay arrives as it was, and not before its time:
+// after a handshake, and at the pace of a window that begins small.
+func TestDelay(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB
+	go func() {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		io.ReadFull(c, make([]byte, 1))
+		c.Write(sent)
+	}()
+	const rtt = 20 * time.Millisecond
+	d, err := delay(ln.Addr().String(), rtt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	began := time.Now()
+	c, err := net.Dial("tcp", d.addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(c)
+	took := time.Since(began)
+	if err != nil || !bytes.Equal(got, sent) {
+		t.Fatalf("%d bytes came, %v", len(got), err)
+	}
+	// 1 MiB is 72 first windows: seven round trips, and two before them.
+	if took < 7*rtt {
+		t.Errorf("it took %v", took)
+	}
+}

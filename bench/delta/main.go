@@ -1,0 +1,291 @@
+// Delta publishes one version of a site, and then the next, and asks for what
+// differs between the two versions of each page that changed. It prints how
+// large the differences are beside what gzip -6 makes of the page, what they
+// cost, and how many are right: by our own reader, and by the zstd program,
+// which knows nothing of Parley. If any is wrong, the exit code is 1.
+//
+// It also measures what it costs a site to keep its versions: of the first
+// look, before anything is kept; to take in what is there; and of the look that
+// finds the new version.
+//
+//	go run ./bench/delta OLD NEW   # versions of one site
+//
+// Versions of Debian packages do well:
+//
+//	for v in 6.1.170-3 6.1.176-1; do
+//		apt-get download linux-doc-6.1=$v && dpkg-deb -x linux-doc-6.1_${v}_all.deb $v
+//	done
+//	go run ./bench/delta {6.1.170-3,6.1.176-1}/usr/share/doc/linux-doc-6.1/html
+//
+// apt-cache madison names the versions that there are.
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/versions"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "delta:", err)
+		os.Exit(1)
+	}
+}
+
+const base = "https://www.example.org/"
+
+// A site is a docroot with all that stands on it.
+type site struct {
+	dir       string
+	files     *server.Site
+	journal   *server.Journal
+	publisher *server.Publisher
+	store     *versions.Store // nil if none is kept
+}
+
+// open begins to publish dir/www, with a state of its own.
+func open(ctx context.Context, dir, state string, keep bool) (*site, error) {
+	s := &site{dir: dir, files: &server.Site{Docroot: filepath.Join(dir, "www"), Base: base}}
+	var err error
+	if s.journal, err = server.OpenJournal(ctx, filepath.Join(dir, state, "state"), server.JournalOptions{Base: base}); err != nil {
+		return nil, err
+	}
+	snapshot := &server.Snapshot{Path: filepath.Join(dir, state, "robots.rdf"), Manifest: server.Describe(base), Public: s.files.Public}
+	s.publisher = &server.Publisher{Inventory: s.files, Journal: s.journal, Snapshot: snapshot}
+	if keep {
+		s.store = &versions.Store{Dir: filepath.Join(dir, state, "versions"), Journal: s.journal, Open: s.files.OpenPage, Public: s.files.Public}
+		s.publisher.Inventory = s.store.Keeping(s.files)
+	}
+	return s, nil
+}
+
+// A cost is what something took.
+type cost struct{ wall, cpu time.Duration }
+
+func measure(f func() error) (cost, error) {
+	begun, cpu := time.Now(), processorTime()
+	err := f()
+	return cost{time.Since(begun), processorTime() - cpu}, err
+}
+
+func (c cost) String() string {
+	return fmt.Sprintf("%.2f s, %.2f s of processors", c.wall.Seconds(), c.cpu.Seconds())
+}
+
+func (s *site) look(ctx context.Context) (rep server.Report, c cost, err error) {
+	c, err = measure(func() error { rep, err = s.publisher.Turn(ctx); return err })
+	return rep, c, err
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) != 2 {
+		return errors.New("name the directories of two versions, the older first")
+	}
+	dir, err := os.MkdirTemp("", "parley-delta-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	www := filepath.Join(dir, "www")
+	if err := os.CopyFS(www, os.DirFS(args[0])); err != nil {
+		return err
+	}
+	var s *site
+	for round, name := range []string{"warm", "without", "with"} {
+		if s, err = open(ctx, dir, name, name == "with"); err != nil {
+			return err
+		}
+		defer s.journal.Close()
+		rep, c, err := s.look(ctx)
+		if err != nil {
+			return err
+		}
+		if round > 0 {
+			fmt.Fprintf(out, "first look, %s a store of versions: %d pages, %v\n", name, rep.New, c)
+		}
+	}
+	c, err := measure(func() error { return s.store.Fill(ctx) })
+	if err != nil {
+		return err
+	}
+	st := s.store.Stats()
+	fmt.Fprintf(out, "taking in what is there: %d versions, %.1f MB on disk, %v\n", st.Versions, float64(st.Bytes)/1e6, c)
+	at := s.journal.Head()
+	if err := errors.Join(os.RemoveAll(www), os.CopyFS(www, os.DirFS(args[1]))); err != nil {
+		return err
+	}
+	rep, c, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "the look that finds the new version, and keeps of it what it has time for: %v, %v\n", rep, c)
+	return compare(ctx, s, at, out)
+}
+
+// A result is what became of one page.
+type result struct {
+	page, gzip, delta int
+	none              bool // there is no difference that is worth it
+}
+
+func (r result) share() float64 {
+	if r.none {
+		return 1
+	}
+	return float64(r.delta) / float64(r.gzip)
+}
+
+// compare asks for the difference of each page that was updated after a cursor.
+func compare(ctx context.Context, s *site, at protocol.Cursor, out io.Writer) error {
+	tool, err := exec.LookPath("zstd")
+	if err != nil {
+		tool = ""
+	}
+	var results []result
+	var deltas, gzips time.Duration
+	ours, theirs, wrong := 0, 0, 0
+	for {
+		changes, err := s.journal.Read(ctx, at, protocol.MaxBatch)
+		if err != nil {
+			return err
+		}
+		if len(changes) == 0 {
+			break
+		}
+		at.Seq = changes[len(changes)-1].Seq
+		for i := range changes {
+			c := &changes[i]
+			if c.Op != protocol.Update {
+				continue
+			}
+			var delta []byte
+			d, err := measure(func() error { delta, err = s.store.Delta(ctx, &c.Item, c.Prev); return err })
+			r := result{none: errors.Is(err, server.ErrNoVersion), delta: len(delta)}
+			if err != nil && !r.none {
+				return err
+			}
+			page, err := s.store.Page(ctx, &c.Item, 1<<30)
+			if err != nil {
+				return err
+			}
+			was, err := s.store.Page(ctx, &protocol.Item{URL: c.Item.URL, Digest: c.Prev, Length: -1}, 1<<30)
+			if err != nil && !r.none {
+				return err
+			}
+			g, err := measure(func() error { r.gzip, err = gzipped(page); return err })
+			if err != nil {
+				return err
+			}
+			deltas, gzips = deltas+d.cpu, gzips+g.cpu
+			r.page = len(page)
+			results = append(results, r)
+			if r.none {
+				continue
+			}
+			if got, err := coding.ApplyDelta(was, delta, int64(len(page))); err == nil && bytes.Equal(got, page) {
+				ours++
+			} else {
+				wrong++
+			}
+			if tool != "" {
+				if got, err := byTool(ctx, tool, s.dir, was, delta); err == nil && bytes.Equal(got, page) {
+					theirs++
+				} else {
+					wrong++
+				}
+			}
+		}
+	}
+	if len(results) == 0 {
+		return errors.New("no page differs")
+	}
+	table(out, results)
+	n := float64(len(results))
+	fmt.Fprintf(out, "time of processors a page: %.2f ms for the difference (both versions read, tried, compared with gzip), %.2f ms for gzip -6\n",
+		1000*deltas.Seconds()/n, 1000*gzips.Seconds()/n)
+	fmt.Fprintf(out, "right by our reader: %d; by the zstd program: ", ours)
+	if tool == "" {
+		fmt.Fprintln(out, "not here")
+	} else {
+		fmt.Fprintln(out, theirs)
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d differences are wrong", wrong)
+	}
+	return nil
+}
+
+// table prints the sizes.
+func table(out io.Writer, results []result) {
+	none := 0
+	var pages, gzips, deltas, shares []float64
+	for _, r := range results {
+		pages, gzips, shares = append(pages, float64(r.page)), append(gzips, float64(r.gzip)), append(shares, 100*r.share())
+		if r.none {
+			none++
+			deltas = append(deltas, float64(r.gzip))
+			continue
+		}
+		deltas = append(deltas, float64(r.delta))
+	}
+	fmt.Fprintf(out, "pages that changed: %d; of %d there is no difference that is worth it\n", len(results), none)
+	fmt.Fprintf(out, "%-28s %10s %10s %12s\n", "", "median", "p90", "sum")
+	for _, l := range []struct {
+		name string
+		list []float64
+	}{{"page, bytes", pages}, {"gzip -6, bytes", gzips}, {"difference (dcz), bytes", deltas}} {
+		fmt.Fprintf(out, "%-28s %10.0f %10.0f %12.0f\n", l.name, quantile(l.list, 0.5), quantile(l.list, 0.9), sum(l.list))
+	}
+	fmt.Fprintf(out, "%-28s %10.2f %10.2f %12.2f\n", "difference, % of gzip", quantile(shares, 0.5), quantile(shares, 0.9), 100*sum(deltas)/sum(gzips))
+}
+
+func quantile(list []float64, q float64) float64 {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return list[int(q*float64(len(list)-1)+0.5)]
+}
+
+func sum(list []float64) (s float64) {
+	for _, x := range list {
+		s += x
+	}
+	return s
+}
+
+// gzipped is how long a page is as most web servers send it. It is the
+// standard library's, as no part of Parley is to be measured by itself.
+func gzipped(page []byte) (int, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, 6)
+	if err != nil {
+		return 0, err
+	}
+	_, err = z.Write(page)
+	err = errors.Join(err, z.Close())
+	return b.Len(), err
+}
+
+// byTool lets the zstd program apply a difference.
+func byTool(ctx context.Context, tool, dir string, was, delta []byte) ([]byte, error) {
+	name := filepath.Join(dir, "base")
+	if err := os.WriteFile(name, was, 0o600); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, tool, "-dcq", "--patch-from="+name)
+	cmd.Stdin = bytes.NewReader(delta[coding.DeltaHeader:])
+	return cmd.Output()
+}

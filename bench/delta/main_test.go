@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTwoVersions(t *testing.T) {
+	dir := t.TempDir()
+	older, newer := filepath.Join(dir, "1"), filepath.Join(dir, "2")
+	for v, root := range []string{older, newer} {
+		if err := os.MkdirAll(root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 20 {
+			page := fmt.Sprintf("<title>%d</title>", n)
+			for line := range 200 {
+				page += fmt.Sprintf("<p>%d times %d is %d.</p>\n", n, line, n*line*7919)
+			}
+			if n >= 5 {
+				page += fmt.Sprintf("<p>Version %d</p>", v)
+			}
+			if err := os.WriteFile(filepath.Join(root, fmt.Sprint(n, ".html")), []byte(page), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var out strings.Builder
+	if err := run(context.Background(), []string{older, newer}, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"20 pages", "20 versions", "pages that changed: 15; of 0 there is no", "right by our reader: 15;"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+	if err := run(context.Background(), []string{older, older}, &out); err == nil {
+		t.Error("two versions that are one")
+	}
+	if err := run(context.Background(), []string{older}, &out); err == nil {
+		t.Error("one version")
+	}
+}

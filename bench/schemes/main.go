@@ -1,0 +1,98 @@
+// Schemes measures the twelve ways in which a site can tell a crawler what
+// changed (C01 to C14), and no cooperation at all, on one workload, and holds
+// the signs against those of table 6.2 of the thesis (C42).
+//
+//	go run ./bench/schemes [-docroot DIR] [-pages 300] [-for 30s] [-period 5s] [-only push,delta]
+//
+// Of each way there is a docroot of its own behind a real nginx with a notifier
+// beside it, and a crawler that keeps a copy. When the copy is complete, the
+// same changes are made to each: most of them minor (a date at the foot of a page),
+// some that matter, and once, in the middle, nearly all pages at a time. It prints
+//
+//   - bytes and requests that passed between crawler and site, both ways;
+//   - the processor time of nginx with the notifier, and of the crawler, beyond
+//     what both take while nothing changes... which is what the first rows show;
+//   - the share of pages and time in which the copy was right, byte for byte,
+//     and in which it was right but for minor changes.
+//
+// Polling asks every -period. What crawler and site did before the first change
+// is not counted.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/bench/internal/program"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "schemes:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	docroot string
+	pages   int
+	last    time.Duration
+	period  time.Duration
+	only    string
+	seed    uint64
+	show    bool
+}
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	if len(args) > 0 && args[0] == "poll" {
+		return poll(ctx, args[1:])
+	}
+	var o options
+	flags := flag.NewFlagSet("schemes", flag.ContinueOnError)
+	flags.StringVar(&o.docroot, "docroot", "/usr/share/doc/git-doc", "whose pages are copied")
+	flags.IntVar(&o.pages, "pages", 300, "how many of them, drawn at random")
+	flags.DurationVar(&o.last, "for", 30*time.Second, "how long there are changes")
+	flags.DurationVar(&o.period, "period", 5*time.Second, "how often is polled")
+	flags.StringVar(&o.only, "only", "", "ways whose names contain all of these words, separated by commas")
+	flags.Uint64Var(&o.seed, "seed", 1, "by which pages and changes are drawn")
+	flags.BoolVar(&o.show, "show", false, "print what the programs say")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "parley-schemes-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := program.Build(ctx, dir, "notifier", "crawler"); err != nil {
+		return err
+	}
+	w, err := newWorkload(o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d pages, %s in all; %d changes in %v, %d of them minor; polling every %v\n\n",
+		len(w.pages), size(w.bytes()), w.changes, o.last, w.minor, o.period)
+	var results []result
+	for _, way := range ways(o) {
+		if !slices.ContainsFunc(strings.Split(o.only, ","), func(word string) bool { return !strings.Contains(way.name, word) }) {
+			r, err := measure(ctx, dir, way, w, o)
+			if err != nil {
+				return fmt.Errorf("%s: %w", way.name, err)
+			}
+			fmt.Fprintf(os.Stderr, "%s: %s, %d requests\n", way.name, size(r.bytes), r.requests)
+			results = append(results, r)
+		}
+	}
+	return report(out, results)
+}

@@ -1,0 +1,39 @@
+package main
+
+import "fmt"
+
+// A way is one of the twelve, or none.
+type way struct {
+	name   string
+	follow []string // options of "crawler follow"
+	poll   []string // or of a poller of this program's own, where a site says nothing
+	site   []string // options of the notifier beside those of all
+
+	// signs is what table 6.2 says: network, server, crawler, freshness.
+	signs [4]string
+}
+
+// ways are what is measured: no cooperation first, which all others are compared with.
+func ways(o options) []way {
+	every := o.period.String()
+	pull := func(as string) []string {
+		return []string{"--as", as, "--via", "changes", "--poll", every, "--no-wait"}
+	}
+	push := func(as string) []string { return []string{"--as", as} }
+	matters := fmt.Sprintf("minsig=%g", matter)
+	return []way{
+		{name: "none", poll: []string{"-every", every}, signs: [4]string{"0", "0", "0", "Normal"}},
+		{name: "push meta", follow: push("meta"), signs: [4]string{"+", "+", "0", "High"}},
+		{name: "push delta", follow: push("delta"), signs: [4]string{"--", "++", "+", "High"}},
+		{name: "push page", follow: push("page"), signs: [4]string{"-", "+", "0", "High"}},
+		{name: "push batch", follow: append(push("batch"), "--every", every), signs: [4]string{"+", "+", "0", "High"}},
+		{name: "push site", follow: push("site"), signs: [4]string{"++", "+", "0", "High"}},
+		{name: "push agent", follow: append(push("page"), "--only", matters), signs: [4]string{"--", "++", "-", "High"}},
+		{name: "poll meta", follow: []string{"--as", "meta", "--via", "manifest", "--poll", every}, signs: [4]string{"+", "+", "0", "Normal"}},
+		{name: "poll delta", follow: pull("delta"), signs: [4]string{"--", "++", "+", "Normal"}},
+		{name: "poll page", poll: []string{"-every", every, "-conditional"}, signs: [4]string{"-", "0", "0", "Normal"}},
+		{name: "poll batch", follow: pull("batch"), signs: [4]string{"-", "0", "0", "Normal"}},
+		{name: "poll site", follow: pull("site"), signs: [4]string{"++", "+", "0", "Normal"}},
+		{name: "poll filter", follow: append(pull("page"), "--only", matters), signs: [4]string{"--", "++", "-", "High"}},
+	}
+}

@@ -1,0 +1,256 @@
+// Package agents holds agents that a crawler may send to a site, and the tests
+// that build them, send them, and follow a site by them.
+package agents
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/agent"
+	"github.com/parleyweb/parley/server/versions"
+)
+
+func TestMain(m *testing.M) {
+	agent.Main() // this executable runs the agents, too
+	os.Exit(m.Run())
+}
+
+// lacking skips a test for want of something, and fails it where everything is
+// promised to be there.
+func lacking(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("PARLEY_REQUIRE") == "all" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
+// built are agents that were built, by their names: several tests want them.
+var built sync.Map
+
+// build builds an agent as its comment says.
+func build(t *testing.T, name string) []byte {
+	t.Helper()
+	if b, ok := built.Load(name); ok {
+		return b.([]byte)
+	}
+	out := filepath.Join(t.TempDir(), name+".wasm")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags", "-s -w -X main.least=0.05", "-o", out, "./"+name)
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) || bytes.Contains(text, []byte("unsupported GOOS/GOARCH")) {
+			lacking(t, fmt.Sprintf("this toolchain does not build for wasip1: %v %s", err, text))
+		}
+		t.Fatalf("build %s: %v\n%s", name, err, text)
+	}
+	b, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	built.Store(name, b)
+	return b
+}
+
+const token = "a-secret"
+
+// A sidecar is one in process: a docroot, a journal, old versions and all
+// doors. It looks at the docroot when the test says so.
+type sidecar struct {
+	*testing.T
+	root      string
+	journal   *server.Journal
+	publisher *server.Publisher
+	versions  *versions.Store
+	notifier  *server.Notifier
+	agents    *agent.Host
+	web       *httptest.Server
+}
+
+// newSidecar describes a docroot at the path / of a server of its own.
+func newSidecar(t *testing.T, root string) *sidecar {
+	t.Helper()
+	s := &sidecar{T: t, root: root}
+	dir := t.TempDir()
+	s.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.notifier.ServeHTTP(w, r) }))
+	t.Cleanup(s.web.Close)
+	base := s.web.URL + "/"
+	site := &server.Site{Docroot: root, Base: base}
+	var err error
+	s.journal, err = server.OpenJournal(t.Context(), filepath.Join(dir, "state"), server.JournalOptions{Base: base})
+	s.must(err)
+	t.Cleanup(func() { s.journal.Close() })
+	s.versions = &versions.Store{Dir: filepath.Join(dir, "versions"), Journal: s.journal, Open: site.OpenPage, Public: site.Public}
+	snapshot := &server.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(base), Public: site.Public}
+	s.publisher = &server.Publisher{Inventory: s.versions.Keeping(site), Journal: s.journal, Snapshot: snapshot}
+	self, err := os.Executable()
+	s.must(err)
+	s.agents, err = agent.Open(filepath.Join(dir, "agents"), agent.Options{Command: []string{self, agent.ProcessName}, Time: 20 * time.Second})
+	s.must(err)
+	t.Cleanup(func() { s.agents.Close() })
+	s.notifier = &server.Notifier{Log: s.journal, Snapshot: snapshot, Base: base, Public: site.Public,
+		Pages: s.versions, Items: server.Moments(s.journal), Agents: s.agents,
+		Identify: func(r *http.Request) (server.Caller, error) {
+			switch r.Header.Get("Authorization") {
+			case "":
+				return server.Caller{}, nil
+			case "Bearer " + token:
+				return server.Caller{Name: "bot", Agents: true}, nil
+			case "Bearer reader":
+				return server.Caller{Name: "reader"}, nil
+			}
+			return server.Caller{}, errors.New("no such token")
+		}}
+	t.Cleanup(func() { s.notifier.Close(context.Background()) })
+	s.look()
+	return s
+}
+
+func (s *sidecar) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *sidecar) look() {
+	s.Helper()
+	_, err := s.publisher.Turn(s.Context())
+	s.must(err)
+	s.must(s.versions.Fill(s.Context())) // as it would run beside
+}
+
+func (s *sidecar) ask(method, path, auth, mediaType string, body []byte) *http.Response {
+	s.Helper()
+	req, err := http.NewRequestWithContext(s.Context(), method, s.web.URL+path, bytes.NewReader(body))
+	s.must(err)
+	if auth != "" {
+		req.Header.Set("Authorization", "Bearer "+auth)
+	}
+	if mediaType != "" {
+		req.Header.Set("Content-Type", mediaType)
+	}
+	r, err := http.DefaultClient.Do(req)
+	s.must(err)
+	s.Cleanup(func() { r.Body.Close() })
+	return r
+}
+
+func (s *sidecar) send(program []byte) string {
+	s.Helper()
+	r := s.ask("POST", "/parley/agents", token, "application/wasm", program)
+	b, err := io.ReadAll(r.Body)
+	s.must(err)
+	var kept struct{ Agent string }
+	if err := json.Unmarshal(b, &kept); r.StatusCode != http.StatusCreated || err != nil {
+		s.Fatalf("the agent was answered %s: %s", r.Status, b)
+	}
+	if d, err := protocol.ParseDigest(kept.Agent); err != nil || d != protocol.Sum(program) {
+		s.Fatalf("the agent is kept as %q, %v", kept.Agent, err)
+	}
+	return kept.Agent
+}
+
+// A told is a change as it was told, with what an agent made of it.
+type told struct {
+	protocol.Change
+	output []byte
+}
+
+// changes asks for all changes after a cursor.
+func (s *sidecar) changes(after protocol.Cursor, filter url.Values) (list []told) {
+	s.Helper()
+	for head := s.journal.Head(); after != head; {
+		q := url.Values{"after": {after.String()}}
+		for name, v := range filter {
+			q[name] = v
+		}
+		r := s.ask("GET", "/parley/changes?"+q.Encode(), token, "", nil)
+		b, err := io.ReadAll(r.Body)
+		s.must(err)
+		m, err := protocol.ParseMessage(bytes.TrimSpace(b))
+		if err != nil || r.StatusCode != http.StatusOK {
+			s.Fatalf("changes: %s, %v: %.300s", r.Status, err, b)
+		}
+		for i, c := range m.Changes {
+			t := told{Change: c}
+			if i < len(m.Bodies) && !m.Bodies[i].IsZero() {
+				if m.Bodies[i].Coding != protocol.CodingAgent {
+					s.Errorf("%s comes with a body of the coding %q", c.Item.URL, m.Bodies[i].Coding)
+				}
+				t.output = m.Bodies[i].Bytes
+			}
+			list = append(list, t)
+		}
+		if m.To == after {
+			s.Fatalf("changes stand still at %v, and the head is %v", after, head)
+		}
+		after = m.To
+	}
+	return list
+}
+
+func (s *sidecar) path(u string) string { return strings.TrimPrefix(u, s.web.URL) }
+
+func (s *sidecar) write(name, text string) {
+	s.Helper()
+	name = filepath.Join(s.root, filepath.FromSlash(name))
+	s.must(os.MkdirAll(filepath.Dir(name), 0o755))
+	s.must(os.WriteFile(name+"~", []byte(text), 0o644))
+	s.must(os.Rename(name+"~", name))
+}
+
+// What is wrong with a request is said in clear words.
+func TestRefusals(t *testing.T) {
+	s := newSidecar(t, t.TempDir())
+	s.write("index.html", "<p>Hello")
+	s.look()
+	digest := url.QueryEscape(protocol.Sum([]byte("none")).String())
+	for _, c := range []struct {
+		name, method, path, auth, mediaType string
+		body                                []byte
+		status                              int
+		says                                string
+	}{
+		{"nobody", "POST", "/parley/agents", "", "application/wasm", nil, 401, "say who you are"},
+		{"a wrong token", "POST", "/parley/agents", "guess", "application/wasm", nil, 401, "no such token"},
+		{"one who may not", "POST", "/parley/agents", "reader", "application/wasm", nil, 403, "lets do so"},
+		{"by GET", "GET", "/parley/agents", token, "", nil, 405, "POST"},
+		{"no media type", "POST", "/parley/agents", token, "", []byte("x"), 415, "application/wasm"},
+		{"another media type", "POST", "/parley/agents", token, "application/javascript", []byte("x"), 415, "application/wasm"},
+		{"too large", "POST", "/parley/agents", token, "application/wasm", make([]byte, 8<<20+1), 413, "8388608"},
+		{"no program", "POST", "/parley/agents", token, "application/wasm", []byte("x"), 422, "magic"},
+		{"not there", "GET", "/parley/changes?after=0:0&agent=" + digest, token, "", nil, 400, "send it"},
+		{"not his", "GET", "/parley/changes?after=0:0&agent=" + digest, "reader", "", nil, 403, "lets do so"},
+		{"nobody runs", "POST", "/parley/agents/run?agent=" + digest, "", "", nil, 401, "say who you are"},
+		{"runs what is not there", "POST", "/parley/agents/run?agent=" + digest, token, "", nil, 400, "send it"},
+		{"runs nothing", "POST", "/parley/agents/run", token, "", nil, 400, "which program"},
+		{"runs with a parameter", "POST", "/parley/agents/run?wait=3", token, "", nil, 400, "wait"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := s.ask(c.method, c.path, c.auth, c.mediaType, c.body)
+			b, _ := io.ReadAll(r.Body)
+			if r.StatusCode != c.status || !strings.Contains(string(b), c.says) || r.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s %s: %s; want %d and %q", r.Status, r.Header.Get("Content-Type"), b, c.status, c.says)
+			}
+			if (r.StatusCode == 401) != (r.Header.Get("WWW-Authenticate") != "") {
+				t.Errorf("%s with the challenge %q", r.Status, r.Header.Get("WWW-Authenticate"))
+			}
+		})
+	}
+}

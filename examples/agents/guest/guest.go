@@ -1,0 +1,68 @@
+// Package guest is what agents have in common: it reads the question that a
+// site asks them, as package server/agent says, and hands back the answer. It
+// may be copied; an agent needs nothing else of Parley.
+package guest
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"unsafe"
+)
+
+// A Question is what a site asks. A nil page is not to be had.
+type Question struct {
+	Change Change
+	Page   []byte // as it is now
+	Before []byte // as it was before
+}
+
+// A Change is what the site says of it.
+type Change struct {
+	Op   string `json:"op"` // create, update or move
+	URL  string `json:"url"`
+	From string `json:"from"` // of a move
+	Type string `json:"type"`
+	Hash string `json:"hash"`
+	Prev string `json:"prev"`
+}
+
+// The memory that the site writes a question to, and reads the answer from. An
+// agent is asked one question at a time.
+var question, answer []byte
+
+// Alloc is parley_alloc.
+func Alloc(size uint32) uint32 {
+	question = make([]byte, max(size, 1))
+	return uint32(uintptr(unsafe.Pointer(&question[0])))
+}
+
+// Answer is parley_change: it asks decide whether the change is to be told, and what with it.
+func Answer(size uint32, decide func(*Question) (tell bool, output []byte)) uint64 {
+	q := read(question[:size])
+	tell, output := decide(&q)
+	answer = append(append(answer[:0], 0), output...)
+	if tell {
+		answer[0] = 1
+	}
+	question = nil
+	return uint64(uintptr(unsafe.Pointer(&answer[0])))<<32 | uint64(len(answer))
+}
+
+func read(b []byte) (q Question) {
+	part := func() []byte {
+		n := binary.LittleEndian.Uint32(b)
+		b = b[4:]
+		if n == math.MaxUint32 {
+			return nil
+		}
+		p := b[:n:n]
+		b = b[n:]
+		return p
+	}
+	if err := json.Unmarshal(part(), &q.Change); err != nil {
+		panic(err) // the site has made it; whoever sent the agent is told
+	}
+	q.Page, q.Before = part(), part()
+	return q
+}

@@ -1,0 +1,30 @@
+// Index is an agent that makes a partial inverted index of a site (C15): each
+// change comes with the index of its page, which whoever sent the agent only has to merge
+// with those of all other pages and sites. He never reads a page.
+//
+//	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -ldflags "-s -w" -o index.wasm ./examples/agents/index
+//	crawler index build site.index --from https://www.example.org/ --agent index.wasm --token "$TOKEN"
+//	crawler index merge all.index site.index other.index
+//	crawler index search all.index "some words"
+package main
+
+import (
+	"crypto/sha256"
+
+	"github.com/parleyweb/parley/client/index"
+	"github.com/parleyweb/parley/examples/agents/guest"
+)
+
+func main() {}
+
+// decide tells every change, with the index of the page as far as that is to be had.
+func decide(q *guest.Question) (tell bool, output []byte) {
+	if q.Page == nil {
+		return true, nil
+	}
+	output, err := index.Page(index.Doc{URL: q.Change.URL, Digest: sha256.Sum256(q.Page)}, q.Change.Type, q.Page)
+	if err != nil {
+		panic(err)
+	}
+	return true, output
+}

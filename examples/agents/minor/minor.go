@@ -1,0 +1,80 @@
+// Minor is an agent that keeps quiet about minor edits: an update is told only
+// if at least a given share of the main text is another than before (C14).
+//
+// It compares the shingles of both versions, all runs of three words, with how
+// often each is there: the share is that of those which only one version has. A word that is replaced
+// counts thrice so, and a paragraph that moved hardly at all. What cannot be compared, since the
+// page is new or the site has not kept the old version, is told.
+//
+//	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -ldflags "-s -w -X main.least=0.05" -o minor.wasm ./examples/agents/minor
+//	curl -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/wasm" --data-binary @minor.wasm https://www.example.org/parley/agents
+//
+// and from then on, with the digest that the site has answered,
+//
+//	https://www.example.org/parley/changes?after=CURSOR&agent=sha-256=:...:
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/parleyweb/parley/examples/agents/guest"
+	"github.com/parleyweb/parley/internal/html"
+)
+
+// least is the share of the main text, 0 to 1, that a change must change to be
+// told. It is set when the agent is built.
+var least = "0.05"
+
+func main() {}
+
+// decide is asked about each change. What goes with it is {"share":0.25}.
+func decide(q *guest.Question) (tell bool, output []byte) {
+	if q.Page == nil || q.Before == nil || !strings.HasPrefix(q.Change.Type, "text/html") {
+		return true, nil
+	}
+	bound, err := strconv.ParseFloat(least, 64)
+	if err != nil {
+		panic(err)
+	}
+	s := share(text(q, q.Before), text(q, q.Page))
+	if s < bound {
+		return false, nil
+	}
+	output, err = json.Marshal(map[string]float64{"share": s})
+	if err != nil {
+		panic(err)
+	}
+	return true, output
+}
+
+func text(q *guest.Question, page []byte) [][]byte {
+	return bytes.Fields(html.Read(q.Change.URL, page, html.Options{Text: true}).Text)
+}
+
+const run = 3 // words of a shingle
+
+// share returns the share, 0 to 1, of the shingles of two texts that are not in both.
+func share(before, after [][]byte) float64 {
+	counts := make(map[string]int)
+	all := 0
+	for sign, words := range map[int][][]byte{1: after, -1: before} {
+		for i := range max(1, len(words)-run+1) { // a shorter text is one
+			shingle := bytes.Join(words[i:min(i+run, len(words))], []byte(" "))
+			if len(shingle) > 0 {
+				counts[string(shingle)] += sign
+				all++
+			}
+		}
+	}
+	differ := 0
+	for _, n := range counts {
+		differ += max(n, -n)
+	}
+	if all == 0 {
+		return 0
+	}
+	return float64(differ) / float64(all)
+}

@@ -1,0 +1,238 @@
+package nginx
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/versions"
+)
+
+// behind starts nginx with the server block, its four lines changed, and
+// returns the URL of the site.
+func behind(t *testing.T, root, sidecar string) string {
+	t.Helper()
+	nginx := find(t, "nginx")
+	dir := t.TempDir()
+	text, err := os.ReadFile("parley.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().String()
+	ln.Close()
+	block := string(text)
+	for was, is := range map[string]string{"listen 80;": "listen " + address + ";", "127.0.0.1:8639": sidecar, "root /var/www/html;": "root " + root + ";"} {
+		if !strings.Contains(block, was) {
+			t.Fatalf("the server block has no %q", was)
+		}
+		block = strings.Replace(block, was, is, 1)
+	}
+	user := ""
+	if os.Getuid() == 0 {
+		user = "user root;\n"
+	}
+	whole := fmt.Sprintf("%[2]sdaemon off; master_process off;\nevents {}\npid %[1]s/pid;\nerror_log %[1]s/error.log;\nhttp {\ninclude /etc/nginx/mime.types;\naccess_log off;\nclient_body_temp_path %[1]s/b;\n"+
+		"proxy_temp_path %[1]s/p;\nfastcgi_temp_path %[1]s/f;\nuwsgi_temp_path %[1]s/u;\nscgi_temp_path %[1]s/s;\ngzip on;\ngzip_min_length 1;\n%[3]s\n}\n", dir, user, block)
+	conf := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(conf, []byte(whole), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(nginx, "-q", "-c", conf, "-p", dir)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if c, err := net.Dial("tcp", address); err == nil {
+			c.Close()
+			return "http://" + address
+		}
+		if time.Now().After(end) {
+			t.Fatalf("nginx does not answer: %s", &said)
+		}
+	}
+}
+
+// A published docroot, a journal and a store of versions, behind a handler as the notifier's.
+type published struct {
+	docroot   string
+	publisher *server.Publisher
+	store     *versions.Store
+	mux       *http.ServeMux
+}
+
+func publish(t *testing.T, pages map[string]string) *published {
+	t.Helper()
+	dir := t.TempDir()
+	p := &published{docroot: filepath.Join(dir, "www"), mux: http.NewServeMux()}
+	for name, page := range pages {
+		write(t, filepath.Join(p.docroot, name), page)
+	}
+	site := &server.Site{Docroot: p.docroot, Base: "http://www.example.org/"}
+	journal, err := server.OpenJournal(context.Background(), filepath.Join(dir, "state"), server.JournalOptions{Base: site.Base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { journal.Close() })
+	p.store = &versions.Store{Dir: filepath.Join(dir, "versions"), Journal: journal, Open: site.OpenPage, Public: site.Public}
+	snapshot := &server.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(site.Base), Public: site.Public}
+	p.publisher = &server.Publisher{Inventory: p.store.Keeping(site), Journal: journal, Snapshot: snapshot}
+	doors := &server.Notifier{Log: journal, Snapshot: snapshot, Base: site.Base, Public: site.Public, Ready: p.publisher.Ready}
+	t.Cleanup(func() { doors.Close(context.Background()) })
+	doors.Register(p.mux)
+	p.mux.Handle("/", &versions.Handler{Store: p.store, Journal: journal, Base: site.Base, Public: site.Public})
+	p.look(t)
+	if err := p.store.Fill(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *published) look(t *testing.T) {
+	t.Helper()
+	if _, err := p.publisher.Turn(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// get asks as it is told to, and adds nothing.
+func get(t *testing.T, url string, head ...string) (*http.Response, []byte) {
+	t.Helper()
+	req, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(head); i += 2 {
+		req.Header.Set(head[i], head[i+1])
+	}
+	resp, err := (&http.Transport{DisableCompression: true, DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, b
+}
+
+func dictionary(page string) string {
+	sum := sha256.Sum256([]byte(page))
+	return ":" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+}
+
+// Who names a version is sent what differs from it; all else is nginx's.
+func TestVersionsBehindNginx(t *testing.T) {
+	find(t, "nginx")
+	var lines []string
+	for i := range 400 {
+		lines = append(lines, fmt.Sprintf("<p>Line %d says %x.</p>", i, protocol.Sum(fmt.Append(nil, i))))
+	}
+	one := strings.Join(lines, "\n")
+	two := strings.Replace(one, "Line 200 says", "Line 200 said", 1)
+	p := publish(t, map[string]string{"index.html": one, "a/index.html": one, "a/page.html": one, "private.html": one,
+		"robots.txt": "User-agent: *\nDisallow: /private.html\n", "style.css": "p{}"})
+	var asked []string
+	sidecar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path) // one request after the other
+		p.mux.ServeHTTP(w, r)
+	}))
+	defer sidecar.Close()
+	url := behind(t, p.docroot, sidecar.Listener.Addr().String())
+	for _, name := range []string{"index.html", "a/index.html", "a/page.html", "private.html"} {
+		write(t, filepath.Join(p.docroot, name), two)
+	}
+	p.look(t)
+
+	for _, path := range []string{"/", "/a/", "/a/page.html"} {
+		asked = nil
+		resp, plain := get(t, url+path)
+		if string(plain) != two || len(asked) > 0 || resp.Header.Get("Use-As-Dictionary") != `match="`+path+`"` || !strings.Contains(resp.Header.Get("Vary"), "Available-Dictionary") {
+			t.Errorf("%s: %s, %d bytes, asked for %v: %v", path, resp.Status, len(plain), asked, resp.Header)
+		}
+		resp, delta := get(t, url+path, "Accept-Encoding", "gzip, br, zstd, dcb, dcz", "Available-Dictionary", dictionary(one))
+		if resp.Header.Get("Content-Encoding") != "dcz" || len(asked) != 1 || len(delta) > 300 || resp.Header.Get("Content-Length") != fmt.Sprint(len(delta)) ||
+			resp.Header.Get("Vary") != "Accept-Encoding, Available-Dictionary" {
+			t.Errorf("%s: %s, %d bytes, asked for %v: %v", path, resp.Status, len(delta), asked, resp.Header)
+			continue
+		}
+		if got, err := coding.ApplyDelta([]byte(one), delta, 1<<20); err != nil || string(got) != two {
+			t.Errorf("%s: %d bytes, %v", path, len(got), err)
+		}
+		zstdTool(t, one, two, delta)
+		// A version that is not kept, or a part: all of it, from the notifier or from nginx.
+		if _, all := get(t, url+path, "Accept-Encoding", "dcz", "Available-Dictionary", dictionary("none")); string(all) != two {
+			t.Errorf("%s: %d bytes", path, len(all))
+		}
+		asked = nil
+		if _, all := get(t, url+path, "Accept-Encoding", "gzip;q=0", "Available-Dictionary", dictionary(one)); string(all) != two || len(asked) > 0 {
+			t.Errorf("%s: %d bytes, asked for %v", path, len(all), asked)
+		}
+	}
+	// What the notifier does not know, nginx does.
+	for path, want := range map[string]string{"/private.html": two, "/style.css": "p{}", "/none.html": ""} {
+		resp, got := get(t, url+path, "Accept-Encoding", "dcz", "Available-Dictionary", dictionary(one))
+		if resp.Header.Get("Content-Encoding") != "" || want != "" && string(got) != want || want == "" && resp.StatusCode != 404 {
+			t.Errorf("%s: %s, %d bytes: %v", path, resp.Status, len(got), resp.Header)
+		}
+	}
+	// The doors are behind it too.
+	for path, want := range map[string]int{"/parley/changes": 410, "/.well-known/parley": 200, "/robots.rdf": 200} {
+		if resp, _ := get(t, url+path); resp.StatusCode != want {
+			t.Errorf("%s: %s", path, resp.Status)
+		}
+	}
+	// While the notifier is down, the file will do.
+	sidecar.Close()
+	for _, path := range []string{"/", "/a/", "/a/page.html"} {
+		resp, got := get(t, url+path, "Accept-Encoding", "dcz", "Available-Dictionary", dictionary(one))
+		if resp.StatusCode != 200 || string(got) != two {
+			t.Errorf("%s: %s, %d bytes", path, resp.Status, len(got))
+		}
+	}
+}
+
+// zstdTool lets somebody else's program apply what was sent.
+func zstdTool(t *testing.T, was, is string, delta []byte) {
+	t.Helper()
+	tool := find(t, "zstd")
+	name := filepath.Join(t.TempDir(), "base")
+	write(t, name, was)
+	cmd := exec.Command(tool, "-dc", "--patch-from="+name)
+	cmd.Stdin = bytes.NewReader(delta[coding.DeltaHeader:])
+	if out, err := cmd.Output(); err != nil || string(out) != is {
+		t.Errorf("%v: %d bytes, %v", cmd, len(out), err)
+	}
+}
