@@ -20,12 +20,16 @@ const (
 // takeChanges asks once what comes after the cursor.
 func (f *follower) takeChanges(ctx context.Context) error {
 	as := f.form()
-	u, err := f.selecting(as, f.changes.url, "after", f.at().String(), "wait", strconv.Itoa(int(longPoll/time.Second)))
+	wait := longPoll
+	if f.askEvery > 0 {
+		wait = 0
+	}
+	u, err := f.selecting(as, f.changes.url, "after", f.at().String(), "wait", strconv.Itoa(int(wait/time.Second)))
 	if err != nil {
 		return err
 	}
 	asked := time.Now()
-	text, err := f.getJSON(ctx, u, longPoll+stall, protocol.MaxMessage)
+	text, err := f.getJSON(ctx, u, wait+stall, protocol.MaxMessage)
 	if err != nil {
 		return cursorError(err, f.changes.url)
 	}
@@ -46,6 +50,8 @@ func (f *follower) takeChanges(ctx context.Context) error {
 		return err
 	}
 	switch {
+	case f.askEvery > 0 && told < manyAtOnce:
+		return sleep(ctx, f.askEvery-time.Since(asked))
 	case m.To == m.From:
 		return sleep(ctx, min(emptyPace, longPoll-time.Since(asked)))
 	case as == protocol.AsBatch && f.bundleEvery > 0: // the schedule is ours, where we ask

@@ -66,6 +66,7 @@ func Follow(ctx context.Context, src *Source, cursor protocol.Cursor) iter.Seq2[
 type follower struct {
 	*fetcher
 	poll        time.Duration
+	askEvery    time.Duration
 	every       func() time.Duration
 	maxManifest int64
 	log         *slog.Logger
@@ -129,7 +130,7 @@ func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
 		return nil, err
 	}
 	f := &follower{fetcher: ask,
-		poll: src.Poll, every: src.Every, maxManifest: src.MaxManifest, log: src.Log,
+		poll: src.Poll, askEvery: src.AskEvery, every: src.Every, maxManifest: src.MaxManifest, log: src.Log,
 		cursor: cursor, resync: cursor.IsZero(),
 		stream: doorState{shut: src.NoStream}, changes: doorState{shut: src.NoChanges},
 		as: cmp.Or(src.As, protocol.AsMeta), choose: src.Choose, late: src.ManifestFirst, filter: src.Filter, have: src.Held,

@@ -75,6 +75,11 @@ type Source struct {
 	// no other door, or none that works. Zero means 10 minutes. It is varied by a tenth.
 	Poll time.Duration
 
+	// AskEvery, above zero, is the time between two questions at the changes
+	// door, which then is not asked to wait: for a crawler that comes by a
+	// schedule of its own. Zero waits there for what comes.
+	AskEvery time.Duration
+
 	// Every, if not nil, is asked after each look at the manifest, instead of
 	// Poll, how long to wait for the next. Less than a second is a second.
 	Every func() time.Duration

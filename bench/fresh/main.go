@@ -1,7 +1,7 @@
 // Fresh measures what the revisit engine is worth, goal by goal, and says of each
 // whether it is met.
 //
-//	go run ./bench/fresh [-only 1,2,8] [-seeds 3] [-data DIR] [-quick]
+//	go run ./bench/fresh [-only 1,2,8] [-seeds 3] [-budgets .05,.1] [-data DIR] [-quick]
 //
 // The engine is the crawler's own (client/fresh over client/frontier); the web
 // is one of numbers (client/sim). Beside each score stands what it is judged by:
@@ -51,6 +51,7 @@ func main() {
 // A bench is one run of the program.
 type bench struct {
 	seeds, pages int
+	budgets      []float64 // nil: those of the item
 	data         string
 	quick        bool
 	out          io.Writer
@@ -79,6 +80,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.IntVar(&b.seeds, "seeds", 3, "run with `N` seeds, from 1 on")
 	flags.IntVar(&b.pages, "pages", 2000, "pages of a web")
 	flags.StringVar(&b.data, "data", os.Getenv("PARLEY_DATA"), "`DIR` of recorded data, with the folders changes and feeds")
+	flags.Func("budgets", "items 1, 2, 3 and 5 with the `BUDGETS` of requests a page and day alone, such as .05,.1", func(list string) error {
+		for _, text := range strings.Split(list, ",") {
+			budget, err := strconv.ParseFloat(text, 64)
+			if err != nil || !(budget > 0 && budget <= 100) {
+				return errors.New("want numbers above 0, and 100 at most")
+			}
+			b.budgets = append(b.budgets, budget)
+		}
+		return nil
+	})
 	flags.BoolVar(&b.quick, "quick", false, "little of everything: to see whether it runs")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -143,6 +154,14 @@ func (b *bench) long(days float64) float64 {
 		return days / 4
 	}
 	return days
+}
+
+// of are the budgets that an item is measured with: its own, unless others are asked for.
+func (b *bench) of(budgets ...float64) []float64 {
+	if b.budgets != nil {
+		return b.budgets
+	}
+	return budgets
 }
 
 // web draws a web for a seed.

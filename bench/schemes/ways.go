@@ -17,7 +17,7 @@ type way struct {
 func ways(o options) []way {
 	every := o.period.String()
 	pull := func(as string) []string {
-		return []string{"--as", as, "--via", "changes", "--poll", every, "--no-wait"}
+		return []string{"--as", as, "--via", "changes", "--ask-every", every}
 	}
 	push := func(as string) []string { return []string{"--as", as} }
 	matters := fmt.Sprintf("minsig=%g", matter)
@@ -29,7 +29,7 @@ func ways(o options) []way {
 		{name: "push batch", follow: append(push("batch"), "--every", every), signs: [4]string{"+", "+", "0", "High"}},
 		{name: "push site", follow: push("site"), signs: [4]string{"++", "+", "0", "High"}},
 		{name: "push agent", follow: append(push("page"), "--only", matters), signs: [4]string{"--", "++", "-", "High"}},
-		{name: "poll meta", follow: []string{"--as", "meta", "--via", "manifest", "--poll", every}, signs: [4]string{"+", "+", "0", "Normal"}},
+		{name: "poll meta", follow: pull("meta"), signs: [4]string{"+", "+", "0", "Normal"}},
 		{name: "poll delta", follow: pull("delta"), signs: [4]string{"--", "++", "+", "Normal"}},
 		{name: "poll page", poll: []string{"-every", every, "-conditional"}, signs: [4]string{"-", "0", "0", "Normal"}},
 		{name: "poll batch", follow: pull("batch"), signs: [4]string{"-", "0", "0", "Normal"}},

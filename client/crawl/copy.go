@@ -53,6 +53,10 @@ type Copy struct {
 	// MaxPage bounds one page, in bytes; larger ones are left. Zero means 100 MiB.
 	MaxPage int64
 
+	// AskEvery, above zero, is the time between two questions for changes where no
+	// stream is open; they are not waited for then.
+	AskEvery time.Duration
+
 	// Poll is the time between two looks at the manifest of a site that has no
 	// other door. Zero means 10 minutes. NoStream and NoChanges keep a door shut.
 	Poll                time.Duration
@@ -103,7 +107,7 @@ func (c *Copy) Open() (*Crawler, error) {
 	}
 	h.Spill = col.NewBody
 	return &Crawler{Collection: col, Harvester: h, Seeder: &seed.Seeder{Agent: agent, Rules: anything()}, Log: c.Log,
-		Strategy: frontier.BreadthFirst{}, Policy: told{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll,
+		Strategy: frontier.BreadthFirst{}, Policy: told{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll, AskEvery: c.AskEvery,
 		NoParse: true, NoSitemaps: true, NoFeeds: true, NoStreams: c.NoStream, NoChanges: c.NoChanges,
 		As: c.As, Filter: c.Filter, Token: c.Token, BundleEvery: c.BundleEvery, BundleCount: c.BundleCount, MaxArchive: c.MaxArchive,
 		Temp: dir, Bulk: c.Bulk}, nil

@@ -114,6 +114,7 @@ type Crawler struct {
 	SitemapEvery  time.Duration // zero means 24 hours
 	FeedEvery     time.Duration // zero means an hour
 	ManifestEvery time.Duration // where a site has no other door; zero means 10 minutes
+	AskEvery      time.Duration // between questions for changes, which are then not waited for; zero waits for them
 	SourceAgain   time.Duration // after a source was not there; zero means 7 days
 
 	// Polls says when sitemaps and feeds are asked, by what they have shown. Nil

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -382,5 +383,40 @@ func TestKilledWhileDelivered(t *testing.T) {
 			x.start()
 			x.settled()
 		})
+	}
+}
+
+// A difference that leads to nothing, or to other bytes than were told, costs one more request, and no more than that.
+func TestDifferenceThatIsNone(t *testing.T) {
+	x := newTeller(t, 3, func(c *crawl.Copy) { c.As = protocol.AsMeta })
+	x.start()
+	x.settled()
+	was := x.live()["d0/p0.html"]
+	garbage := []byte("this is no difference")
+	other, err := coding.Delta([]byte(was), []byte(was+"<p>something else</p>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, sent := range [][]byte{garbage, other} {
+		x.gets()
+		x.Break("/d0/p0.html", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+			if r.Header.Get("Available-Dictionary") == "" {
+				own(w, r)
+				return
+			}
+			w.Header().Set("Content-Encoding", "dcz")
+			w.Header().Set("Content-Type", "text/html")
+			w.Write(sent)
+		})
+		x.Write("d0/p0.html", was+fmt.Sprintf("<p>edit %d</p>", i))
+		x.Publish()
+		x.settled()
+		if got := x.gets(); len(got) != 2 {
+			t.Errorf("asked for %q", got)
+		}
+		x.Break("/d0/p0.html", nil)
+		x.Write("d0/p0.html", was)
+		x.Publish()
+		x.settled()
 	}
 }

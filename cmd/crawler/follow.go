@@ -25,6 +25,7 @@ func follow() *command.Command {
 		via     string
 		delay   command.Duration
 		poll    = command.Duration(10 * time.Minute)
+		ask     command.Duration
 		maxPage = command.Size(crawl.DefaultMaxPage)
 		sel     selection
 	)
@@ -72,12 +73,13 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 			fs.StringVar(&c.Contact, "contact", "", "`MAIL or URL` that reaches you, sent with every request")
 			fs.Var(&delay, "delay", "wait `TIME` between requests for pages (default 1s, none on loopback)")
 			fs.Var(&maxPage, "max-page", "leave pages over `SIZE`")
+			fs.Var(&ask, "ask-every", "with --via changes: ask for changes every `TIME`, rather than wait for them")
 			fs.Var(&poll, "poll", "look at the manifest every `TIME` where a site has no other door")
 			fs.StringVar(&via, "via", "stream", "best `DOOR` to use: stream, changes or manifest")
 			sel.define(fs)
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
-			c.Base, c.Poll, c.Log = env.Args[0], time.Duration(poll), env.Log
+			c.Base, c.Poll, c.AskEvery, c.Log = env.Args[0], time.Duration(poll), time.Duration(ask), env.Log
 			switch via {
 			case "stream":
 			case "changes":

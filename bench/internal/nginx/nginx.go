@@ -66,6 +66,7 @@ http {
 	access_log %[2]s bench;
 	client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy;
 	fastcgi_temp_path %[1]s/fastcgi; uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
+	map "$http_accept_encoding $http_available_dictionary" $version { "~dcz.* :" 1; default ""; }
 	sendfile on; tcp_nopush on; keepalive_requests 1000000; absolute_redirect off;
 `, dir, access)
 	var free []net.Listener
@@ -86,8 +87,10 @@ http {
 		location /parley/ {
 			proxy_pass http://%[1]s; proxy_http_version 1.1; proxy_read_timeout 90s;
 			proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection "upgrade";
-			proxy_set_header X-Forwarded-For $remote_addr;
+			proxy_set_header X-Forwarded-For $remote_addr; client_max_body_size 9m;
 		}
+		location / { error_page 418 = @version; if ($version) { return 418; } }
+		location @version { proxy_pass http://%[1]s; }
 `, site.Sidecar)
 		}
 		conf.WriteString("\t}\n")
