@@ -54,7 +54,8 @@
 // Its answer must depend on the question alone: the memory of one call may be
 // there at the next, or not, and an answer may be given again without asking.
 //
-// Where it fails, or its turn does not come in time, the change is told without
+// What fails in memory that was used before is tried once more in fresh memory,
+// within the same time. Where it fails, or its turn does not come in time, the change is told without
 // output: nothing is lost by that. After [Options.Failures] failures without an
 // answer between them it is out of use for a while, and its sender is told why.
 //

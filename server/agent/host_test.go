@@ -353,3 +353,17 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("who asked has gone, and the program is blamed: %v", err)
 	}
 }
+
+// Whoever fails by what earlier questions have left is asked again without it.
+func TestFreshMemory(t *testing.T) {
+	h := open(t, t.TempDir(), agent.Options{Failures: 1})
+	// It traps if there is a 1 at 8, and leaves one there.
+	d := keep(t, h, "bot", plain(append([]any{
+		i32Const, signed(8), 0x2d, 0, 0, ifThen, void, unreachable, end,
+		i32Const, signed(8), i32Const, signed(1), 0x3a, 0, 0}, telling(1)...)...))
+	for seq := range uint64(4) {
+		if v, err := h.Run(t.Context(), "bot", d, created(seq+1), nil, nil); err != nil || !v.Tell {
+			t.Errorf("question %d: %v, %v", seq+1, v, err)
+		}
+	}
+}

@@ -72,7 +72,12 @@ func serve(in io.Reader, out io.Writer) error {
 		}
 		watch.Reset(2 * load.Time)
 		kind := kindAnswer
+		used := p.used
 		answer, err := p.ask(ctx, q)
+		if err != nil && used { // by what earlier questions have left in its memory, perhaps
+			p.discard(ctx)
+			answer, err = p.ask(ctx, q)
+		}
 		if err != nil {
 			p.discard(ctx)
 			kind, answer = kindFailure, []byte(reason(err))
@@ -88,6 +93,7 @@ type program struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
 	instance api.Module // nil: there is none
+	used     bool       // it was asked before
 	said     beginning  // on its standard error
 }
 
@@ -179,7 +185,7 @@ func (p *program) start(ctx context.Context) (err error) {
 func (p *program) discard(ctx context.Context) {
 	if p.instance != nil {
 		p.instance.Close(ctx)
-		p.instance = nil
+		p.instance, p.used = nil, false
 	}
 }
 
@@ -190,7 +196,7 @@ func (p *program) ask(ctx context.Context, q []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	p.said.text = p.said.text[:0]
+	p.said.text, p.used = p.said.text[:0], true
 	r, err := p.instance.ExportedFunction(exportAlloc).Call(ctx, uint64(len(q)))
 	if err != nil {
 		return nil, p.told(err)

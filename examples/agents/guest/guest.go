@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
+	"runtime/debug"
 	"unsafe"
 )
 
@@ -31,8 +32,13 @@ type Change struct {
 // agent is asked one question at a time.
 var question, answer []byte
 
+// collectAt is how much memory may be in use before the collector works harder,
+// in bytes: an agent has 64 MiB.
+const collectAt = 40 << 20
+
 // Alloc is parley_alloc.
 func Alloc(size uint32) uint32 {
+	debug.SetMemoryLimit(collectAt)
 	question = make([]byte, max(size, 1))
 	return uint32(uintptr(unsafe.Pointer(&question[0])))
 }

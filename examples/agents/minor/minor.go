@@ -17,6 +17,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"hash/fnv"
 	"strconv"
 	"strings"
 
@@ -56,22 +57,29 @@ func text(q *guest.Question, page []byte) [][]byte {
 
 const run = 3 // words of a shingle
 
-// share returns the share, 0 to 1, of the shingles of two texts that are not in both.
+// share returns the share, 0 to 1, of the shingles of two texts that are not in
+// both. A shingle is known by its hash, since an agent has little memory.
 func share(before, after [][]byte) float64 {
-	counts := make(map[string]int)
+	counts := make(map[uint64]int32)
 	all := 0
-	for sign, words := range map[int][][]byte{1: after, -1: before} {
+	for sign, words := range map[int32][][]byte{1: after, -1: before} {
 		for i := range max(1, len(words)-run+1) { // a shorter text is one
-			shingle := bytes.Join(words[i:min(i+run, len(words))], []byte(" "))
-			if len(shingle) > 0 {
-				counts[string(shingle)] += sign
-				all++
+			shingle := words[i:min(i+run, len(words))]
+			if len(shingle) == 0 {
+				continue
 			}
+			h := fnv.New64a()
+			for _, w := range shingle {
+				h.Write(w)
+				h.Write([]byte{' '})
+			}
+			counts[h.Sum64()] += sign
+			all++
 		}
 	}
 	differ := 0
 	for _, n := range counts {
-		differ += max(n, -n)
+		differ += int(max(n, -n))
 	}
 	if all == 0 {
 		return 0
