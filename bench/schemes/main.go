@@ -10,10 +10,12 @@
 // some that matter, and once, in the middle, nearly all pages at a time. It prints
 //
 //   - bytes and requests that passed between crawler and site, both ways;
-//   - the processor time of nginx with the notifier, and of the crawler, beyond
-//     what both take while nothing changes... which is what the first rows show;
+//   - the processor time of nginx with the notifier, and of the crawler;
 //   - the share of pages and time in which the copy was right, byte for byte,
 //     and in which it was right but for minor changes.
+//
+// The site in the row "told to nobody" has a notifier, which finds every change, and no
+// crawler: that much a site pays once, however many listen.
 //
 // Polling asks every -period. What crawler and site did before the first change
 // is not counted.
@@ -75,6 +77,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := program.Build(ctx, dir, "notifier", "crawler"); err != nil {
+		return err
+	}
+	if err := buildAgent(ctx, dir); err != nil {
 		return err
 	}
 	w, err := newWorkload(o)

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,7 +48,7 @@ func measure(ctx context.Context, dir string, y way, w *workload, o options) (r 
 		return r, err
 	}
 	site := nginx.Site{Root: root}
-	if y.follow != nil {
+	if y.poll == nil {
 		site.Sidecar = sidecar
 	}
 	server, err := nginx.Start(ctx, dir, site)
@@ -60,13 +62,17 @@ func measure(ctx context.Context, dir string, y way, w *workload, o options) (r 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var crawler *program.Program
-	if y.follow == nil {
+	if y.poll != nil {
 		if crawler, err = w.poller(ctx, base, into, y.poll); err != nil {
 			return r, err
 		}
 	} else {
+		callers := filepath.Join(dir, "callers")
+		if err := os.WriteFile(callers, []byte("bench "+token+" agents\n"), 0o600); err != nil {
+			return r, err
+		}
 		args := append([]string{"--docroot", root, "--base", base, "--state", filepath.Join(dir, "state"), "--listen", sidecar,
-			"--preset", "high", "--no-self-check"}, y.site...)
+			"--preset", "high", "--no-self-check", "--callers", callers}, "--log-level", "warn")
 		notifier, err := program.Start(ctx, nil, filepath.Join(filepath.Dir(dir), "notifier"), args...)
 		if err != nil {
 			return r, err
@@ -78,14 +84,22 @@ func measure(ctx context.Context, dir string, y way, w *workload, o options) (r 
 			return r, err
 		}
 		args = append([]string{"follow", base, "--into", into}, y.follow...)
-		if crawler, err = program.Start(ctx, nil, filepath.Join(filepath.Dir(dir), "crawler"), args...); err != nil {
+		if y.agent {
+			args = append(args, "--token", token, "--agent", filepath.Join(filepath.Dir(dir), agentFile))
+		}
+		if y.nobody {
+			crawler = notifier // it is not asked what it does
+		} else if crawler, err = program.Start(ctx, nil, filepath.Join(filepath.Dir(dir), "crawler"), args...); err != nil {
 			return r, err
 		}
 	}
+	c := newCopyState(w, into)
+	if y.nobody {
+		r.server, err = c.alone(ctx, root, crawler, serving, o)
+		return r, err
+	}
 	defer crawler.End()
 	defer sayTail(o, crawler)
-
-	c := newCopyState(w, into)
 	if err := until(ctx, crawler, func() bool { c.look(time.Now()); return c.stale() == 0 }); err != nil {
 		return r, err
 	}
@@ -102,6 +116,30 @@ func measure(ctx context.Context, dir string, y way, w *workload, o options) (r 
 	r.requests = len(list)
 	r.fresh, r.fair = c.shares()
 	return r, err
+}
+
+// alone returns what a site takes that nobody listens to.
+func (c *copyState) alone(ctx context.Context, root string, notifier *program.Program, serving []int, o options) (time.Duration, error) {
+	settle(ctx, o)
+	served := cpu(serving...)
+	err := c.play(ctx, root, notifier, o)
+	return cpu(serving...) - served, err
+}
+
+const (
+	token     = "a-token-of-the-measurement"
+	agentFile = "minor.wasm"
+)
+
+// buildAgent makes the agent that the crawler sends.
+func buildAgent(ctx context.Context, dir string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-ldflags", "-s -w", "-o", filepath.Join(dir, agentFile),
+		"github.com/parleyweb/parley/examples/agents/minor")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build agent: %w\n%s", err, msg)
+	}
+	return nil
 }
 
 func sayTail(o options, p *program.Program) {
@@ -153,20 +191,24 @@ func until(ctx context.Context, p *program.Program, done func() bool) error {
 	return nil
 }
 
-// cpu is what processes have taken of the processor so far.
+// cpu is what processes, and those that they have started, have taken of the
+// processor so far. One that has ended is not counted any more.
 func cpu(pids ...int) (sum time.Duration) {
 	for _, pid := range pids {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
-		if tasks, e := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid)); e == nil && len(tasks) > 0 {
-			for _, t := range tasks {
-				if stat, err = os.ReadFile(t); err == nil {
-					sum += firstNumber(stat)
-				}
-			}
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+		if err != nil {
 			continue
 		}
-		if err == nil {
-			sum += firstNumber(stat)
+		for _, t := range tasks {
+			if stat, err := os.ReadFile(filepath.Join(t, "schedstat")); err == nil {
+				sum += firstNumber(stat)
+			}
+			list, _ := os.ReadFile(filepath.Join(t, "children")) // not every kernel has it
+			for child := range strings.FieldsSeq(string(list)) {
+				if n, err := strconv.Atoi(child); err == nil {
+					sum += cpu(n)
+				}
+			}
 		}
 	}
 	return sum

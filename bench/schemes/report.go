@@ -16,6 +16,10 @@ func report(out io.Writer, list []result) error {
 		if r.name == "none" {
 			base = r
 		}
+		if r.nobody {
+			fmt.Fprintf(t, "%s\t\t\t%.2f s\n", r.name, r.server.Seconds())
+			continue
+		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%.2f s\t%.2f s\t%.1f %%\t%.1f %%", r.name, size(r.bytes), r.requests,
 			r.server.Seconds(), r.crawler.Seconds(), 100*r.fresh, 100*r.fair)
 		if base != nil {

@@ -7,7 +7,8 @@ type way struct {
 	name   string
 	follow []string // options of "crawler follow"
 	poll   []string // or of a poller of this program's own, where a site says nothing
-	site   []string // options of the notifier beside those of all
+	agent  bool     // with the agent examples/agents/minor
+	nobody bool     // a site that speaks, and nobody who listens
 
 	// signs is what table 6.2 says: network, server, crawler, freshness.
 	signs [4]string
@@ -23,12 +24,13 @@ func ways(o options) []way {
 	matters := fmt.Sprintf("minsig=%g", matter)
 	return []way{
 		{name: "none", poll: []string{"-every", every}, signs: [4]string{"0", "0", "0", "Normal"}},
+		{name: "told to nobody", nobody: true},
 		{name: "push meta", follow: push("meta"), signs: [4]string{"+", "+", "0", "High"}},
 		{name: "push delta", follow: push("delta"), signs: [4]string{"--", "++", "+", "High"}},
 		{name: "push page", follow: push("page"), signs: [4]string{"-", "+", "0", "High"}},
 		{name: "push batch", follow: append(push("batch"), "--every", every), signs: [4]string{"+", "+", "0", "High"}},
 		{name: "push site", follow: push("site"), signs: [4]string{"++", "+", "0", "High"}},
-		{name: "push agent", follow: append(push("page"), "--only", matters), signs: [4]string{"--", "++", "-", "High"}},
+		{name: "push agent", follow: push("page"), agent: true, signs: [4]string{"--", "++", "-", "High"}},
 		{name: "poll meta", follow: pull("meta"), signs: [4]string{"+", "+", "0", "Normal"}},
 		{name: "poll delta", follow: pull("delta"), signs: [4]string{"--", "++", "+", "Normal"}},
 		{name: "poll page", poll: []string{"-every", every, "-conditional"}, signs: [4]string{"-", "0", "0", "Normal"}},

@@ -56,7 +56,7 @@ A copy can be of a part of a site. The site does the choosing, so that the rest
 is not even told:
 
     crawler follow BASE --into docs/ --only prefix=/docs/ --only type=text/html
-    crawler follow BASE --into big/ --where 'change.len > 100000'
+    crawler follow BASE --into big/ --where 'page.length > 100000'
 
 One connection for pages, one second between requests (none on loopback);
 robots.txt is obeyed. Name yourself with --contact, so that the site's people

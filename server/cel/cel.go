@@ -246,7 +246,7 @@ func (p patterns) EstimateCallCost(function, _ string, target *cost.AstNode, arg
 		}
 	}
 	pattern, _ := literal(args[len(args)-1].Expr())
-	return &cost.CallEstimate{CostEstimate: cost.CostEstimate{Min: 1, Max: p.matching(size.Max, pattern)}}
+	return &cost.CallEstimate{CostEstimate: cost.Estimate{Min: 1, Max: p.matching(size.Max, pattern)}}
 }
 
 // CallCost is what a call has cost.
