@@ -393,11 +393,25 @@ type result struct {
 	arms  []arm
 	times [][]time.Duration
 	cpu   [][]time.Duration // of this process, which is the crawler and the notifier, and of nginx
+	bytes []int64           // that came in the last round
+}
+
+// counted counts what comes on a connection.
+type counted struct {
+	net.Conn
+	n *atomic.Int64
+}
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.n.Add(int64(n))
+	return n, err
 }
 
 // rounds lets every arm run so often, in turns; each begins without connections.
 func (w *world) rounds(ctx context.Context, addr string, n int) (*result, error) {
 	res := &result{arms: w.arms()}
+	res.bytes = make([]int64, len(res.arms))
 	res.times, res.cpu = make([][]time.Duration, len(res.arms)), make([][]time.Duration, len(res.arms))
 	warm := w.fresh()
 	w.notifier.Store(warm)
@@ -411,9 +425,11 @@ func (w *world) rounds(ctx context.Context, addr string, n int) (*result, error)
 	for round := range n {
 		for k := range res.arms {
 			k = (k + round) % len(res.arms)
+			var came atomic.Int64
 			t := &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true,
 				DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-					return new(net.Dialer).DialContext(ctx, network, addr)
+					conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+					return counted{conn, &came}, err
 				}}
 			w.notifier.Store(warm)
 			if res.arms[k].cold {
@@ -428,6 +444,7 @@ func (w *world) rounds(ctx context.Context, addr string, n int) (*result, error)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", res.arms[k].name, err)
 			}
+			res.bytes[k] = came.Load()
 			res.times[k], res.cpu[k] = append(res.times[k], took), append(res.cpu[k], spent)
 		}
 	}
@@ -463,8 +480,8 @@ func (r *result) print(out io.Writer, one, eight float64) bool {
 	overOne, overEight := median(r.times[batches]), median(r.times[batches+1])
 	for k, a := range r.arms {
 		m := median(r.times[k])
-		fmt.Fprintf(out, "  %-28s %9.1f ms  (first %.1f, %.1f to %.1f), CPU %.0f ms (first %.0f)", a.name, ms(m), ms(r.times[k][0]), ms(slices.Min(r.times[k])), ms(slices.Max(r.times[k])),
-			ms(median(r.cpu[k])), ms(r.cpu[k][0]))
+		fmt.Fprintf(out, "  %-28s %9.1f ms  (first %.1f, %.1f to %.1f), CPU %.0f ms (first %.0f), %.1f MB", a.name, ms(m), ms(r.times[k][0]), ms(slices.Min(r.times[k])), ms(slices.Max(r.times[k])),
+			ms(median(r.cpu[k])), ms(r.cpu[k][0]), float64(r.bytes[k])/1e6)
 		if k < batches {
 			a, b := float64(overOne)/float64(m), float64(overEight)/float64(m)
 			verdict := "met"

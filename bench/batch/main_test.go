@@ -20,7 +20,7 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), options{pages: 80, rounds: 2, delayed: 1, rtt: 2 * time.Millisecond}, &out); err != nil && !errors.Is(err, errGoal) {
 		t.Fatal(err)
 	}
-	if text := out.String(); strings.Count(text, ", CPU ") != 8 || strings.Count(text, "as eight; goals") != 4 {
+	if text := out.String(); strings.Count(text, ", CPU ") != 12 || strings.Count(text, "as eight; goals") != 8 {
 		t.Errorf("it printed:\n%s", text)
 	}
 }

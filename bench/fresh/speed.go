@@ -33,10 +33,17 @@ func (b *bench) speed(ctx context.Context) error {
 	var plans, solves []float64
 	w := sim.Web{Pages: min(n, 100_000), Sites: 1000}.World()
 	for range 3 { // interleaved
-		p := fresh.Planner{Objective: freshness, Budget: .1 * float64(n)}
+		p := fresh.Planning{Priced: fresh.Priced{Objective: freshness}, Budget: .1 * float64(n), Pages: n}
 		took := cpu(func() {
+			sites := map[*fresh.Site]*fresh.SitePlanning{}
 			for i := range n {
-				p.Add(&pages[i%len(pages)])
+				page := &pages[i%len(pages)]
+				s := sites[page.Site]
+				if s == nil {
+					s = p.Site(fresh.SiteTerms{})
+					sites[page.Site] = s
+				}
+				s.Add(page)
 			}
 			p.Plan()
 		})

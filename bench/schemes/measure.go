@@ -72,7 +72,7 @@ func measure(ctx context.Context, dir string, y way, w *workload, o options) (r 
 			return r, err
 		}
 		args := append([]string{"--docroot", root, "--base", base, "--state", filepath.Join(dir, "state"), "--listen", sidecar,
-			"--preset", "high", "--no-self-check", "--callers", callers}, "--log-level", "warn")
+			"--preset", "high", "--serve-pages", "--no-self-check", "--callers", callers}, "--log-level", "warn")
 		notifier, err := program.Start(ctx, nil, filepath.Join(filepath.Dir(dir), "notifier"), args...)
 		if err != nil {
 			return r, err

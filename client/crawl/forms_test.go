@@ -386,7 +386,8 @@ func TestKilledWhileDelivered(t *testing.T) {
 	}
 }
 
-// A difference that leads to nothing, or to other bytes than were told, costs one more request, and no more than that.
+// A difference that leads to nothing, or to other bytes than were told, or that is asked for
+// of who knows no such page, costs one more request, and no more than that.
 func TestDifferenceThatIsNone(t *testing.T) {
 	x := newTeller(t, 3, func(c *crawl.Copy) { c.As = protocol.AsMeta })
 	x.start()
@@ -397,11 +398,15 @@ func TestDifferenceThatIsNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, sent := range [][]byte{garbage, other} {
+	for i, sent := range [][]byte{garbage, other, nil} {
 		x.gets()
 		x.Break("/d0/p0.html", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
 			if r.Header.Get("Available-Dictionary") == "" {
 				own(w, r)
+				return
+			}
+			if sent == nil {
+				http.NotFound(w, r)
 				return
 			}
 			w.Header().Set("Content-Encoding", "dcz")

@@ -224,6 +224,14 @@ func (e *engine) due(i int) (at, rank float64) {
 	e.listen(p, e.sites[e.World.Pages[i].Site].polled)
 	policy := e.rule.policy(i)
 	p.keyed = e.rule.price()
+	if r, ok := e.rule.(*learning); ok {
+		if q, ok := r.beside(p, e.World.Pages[i].Site); ok {
+			if next := daysAt(policy.Next(&q, clock(e.now))); next > e.now {
+				return next, p.keyed * (1 - .01*next/never)
+			}
+			return e.now, p.keyed
+		}
+	}
 	next := policy.Next(&p.Page, clock(e.now))
 	if next.IsZero() {
 		return e.now, policy.Profit(&p.Page, clock(e.now))

@@ -149,6 +149,30 @@ func TestManifestsReachTheirBound(t *testing.T) {
 	}
 }
 
+// TestManifestIsNotForestalled: a page whose site's manifest is asked for is hardly ever visited before it is named.
+func TestManifestIsNotForestalled(t *testing.T) {
+	w := world(gamma, 600, 12).All(sim.Site{Manifest: true})
+	told := map[int]bool{}
+	visits, untold := 0, 0
+	run := sim.Run{World: w, Policy: sim.MustPolicy("freshness"), Budget: .1, Days: 90, From: 40, Seed: 3}
+	run.Watch = func(e sim.Event) {
+		switch {
+		case e.Kind == sim.Told:
+			told[e.Page] = true
+		case e.Kind == sim.Visited && e.At >= run.From:
+			visits++
+			if !told[e.Page] {
+				untold++
+			}
+			delete(told, e.Page)
+		}
+	}
+	simulate(t, run)
+	if visits == 0 || untold > visits/25 {
+		t.Errorf("%d of %d visits were to pages that the manifest had not named", untold, visits)
+	}
+}
+
 // TestManifestsNeverHurt: to listen is never a point worse than to be deaf, whatever the manifests leave
 // out, make up or tell too late, in webs of all kinds, with nothing known of either.
 func TestManifestsNeverHurt(t *testing.T) {

@@ -229,6 +229,19 @@ func (r *learning) plan() float64 {
 	return again(r.now)
 }
 
+// beside is a page of a site whose manifest is asked for and has not named it, as it is worth a visit beside that:
+// for what the manifest leaves out. Otherwise it would be visited when its copy is oldest, right before the manifest shows
+// the same.
+func (r *learning) beside(p *page, site int) (fresh.Page, bool) {
+	if !r.sites[site].hasManifest || p.told || p.Notices > 0 || math.IsInf(r.every[site], 1) {
+		return fresh.Page{}, false
+	}
+	q := p.Page
+	q.Importance *= 1 - r.manifests.Recall(&p.Site.Signal)
+	q.Confirmed = time.Time{}
+	return q, true
+}
+
 func (r *learning) price() float64                     { return r.made.Price * r.purse.Factor() }
 func (r *learning) interval(s int) float64             { return r.every[s] }
 func (r *learning) expected() (freshness, age float64) { return r.made.Freshness, r.made.Age }

@@ -73,8 +73,10 @@ func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.A
 			a.Asked = time.Time{}
 		}
 	}
-	if errors.Is(err, errDelta) && ctx.Err() == nil {
-		a.Task.Dictionary, again = false, true
+	// Who asks for a difference may be answered by another program than who asks
+	// for the page: that it knows no such page says nothing.
+	if errors.Is(err, errDelta) || a.base != nil && a.Status >= http.StatusBadRequest && !troubled(a.Status) {
+		a.Task.Dictionary, again = false, ctx.Err() == nil
 	}
 	if a.Status == http.StatusRequestedRangeNotSatisfiable && h.ranges(s, t) {
 		s.noRange, again = true, true
