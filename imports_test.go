@@ -35,7 +35,7 @@ var ours = map[string][]string{
 	"server":               {"protocol", "internal/atomicfile", "internal/bundle", "internal/coding", "internal/holder", "internal/journal", "internal/maintext", "internal/robots", "internal/wsconn", "server/describe"},
 	"server/describe":      {},
 	"server/archive":       {"protocol", "server", "internal/atomicfile", "internal/bundle", "internal/coding", "internal/warc"},
-	"server/versions":      {"protocol", "server", "internal/coding"},
+	"server/versions":      {"protocol", "server", "internal/atomicfile", "internal/coding"},
 	"server/static":        {"protocol", "internal/atomicfile", "server", "internal/journal", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},
 	"server/ping":          {"protocol", "internal/atomicfile", "server", "internal/journal"},
 	"server/catalog":       {"protocol", "server", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},

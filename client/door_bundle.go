@@ -7,6 +7,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/netip"
+	"strings"
 
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/protocol"
@@ -14,7 +16,8 @@ import (
 
 // takeBundle emits what a bundle holds, as Steps of which the last brings the
 // caller on. One that was cut is told again from where it began.
-func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Message) error {
+func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Message) (err error) {
+	defer func() { err = ofPiece(err) }()
 	if m.From != f.cursor || f.resync {
 		return fmt.Errorf("bundle after %v, not %v", m.From, f.at())
 	}
@@ -41,7 +44,6 @@ func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Messag
 	if r.Head.From != f.cursor || r.Head.To.Seq < m.To.Seq {
 		return fmt.Errorf("bundle from %v to %v, not from %v to %v", r.Head.From, r.Head.To, m.From, m.To)
 	}
-	f.went(door)
 	p := packing{f: f, s: Step{Door: door, As: protocol.AsBatch}}
 	for page, err := range r.Pages() {
 		if err != nil {
@@ -63,6 +65,9 @@ func (f *fetcher) getBundle(ctx context.Context, ref string, say []byte) (*http.
 	h := f.header()
 	h.Set("Accept", bundle.MediaType)
 	h.Set("Accept-Encoding", bundle.Accepted)
+	if f.near(u) {
+		h.Set("Accept-Encoding", string(bundle.Plain))
+	}
 	method := http.MethodGet
 	if say != nil {
 		method = http.MethodPost
@@ -77,4 +82,31 @@ func (f *fetcher) getBundle(ctx context.Context, ref string, say []byte) (*http.
 		return nil, &typeError{u, resp.Header.Get("Content-Type"), bundle.MediaType}
 	}
 	return resp, nil
+}
+
+// near reports whether a URL is asked of this machine, over its loopback
+// interface: bytes cost less there than compressing them.
+func (f *fetcher) near(u string) bool {
+	r, err := http.NewRequest(http.MethodGet, u, nil)
+	if err != nil {
+		return false
+	}
+	if host := r.URL.Hostname(); !strings.EqualFold(host, "localhost") {
+		if ip, err := netip.ParseAddr(host); err != nil || !ip.Unmap().IsLoopback() {
+			return false
+		}
+	}
+	rt := f.client.Transport
+	if rt == nil {
+		rt = http.DefaultTransport
+	}
+	t, ok := rt.(*http.Transport)
+	if !ok {
+		return true // what it does is not to be known
+	}
+	if t.Proxy == nil {
+		return true
+	}
+	proxy, err := t.Proxy(r)
+	return err == nil && proxy == nil
 }

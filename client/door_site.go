@@ -29,7 +29,7 @@ func (f *follower) takeSite(ctx context.Context) (Door, error) {
 // look looks whether there is news where there is no better door: at the
 // manifest, or at the archive.
 func (f *follower) look(ctx context.Context) error {
-	if !f.resync && f.form() == protocol.AsSite && !f.cursor.IsZero() {
+	if !f.resync && f.form() == protocol.AsSite && !f.cursor.IsZero() && f.offer != nil && f.offer.Site != "" {
 		return f.getArchive(ctx, f.archiveTag)
 	}
 	return f.takeManifest(ctx)
@@ -60,13 +60,14 @@ func (f *follower) takeArchive(ctx context.Context, at Door, m *protocol.Message
 	err = f.readArchive(ctx, at, u, "", m.Body.Digest)
 	var status *StatusError
 	if errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusGone) {
-		err = fmt.Errorf("%w: %v", errNoArchive, err)
+		err = ofPiece(fmt.Errorf("%w: %v", errNoArchive, err)) // it may be another by now: the door is asked again
 	}
 	return err
 }
 
 // readArchive downloads an archive and emits it as a snapshot.
-func (f *follower) readArchive(ctx context.Context, at Door, u, known string, hash protocol.Digest) error {
+func (f *follower) readArchive(ctx context.Context, at Door, u, known string, hash protocol.Digest) (err error) {
+	defer func() { err = ofPiece(err) }()
 	file, err := f.archives.download(ctx, f.fetcher, u, known, hash)
 	if err != nil {
 		return err
@@ -89,7 +90,6 @@ func (f *follower) readArchive(ctx context.Context, at Door, u, known string, ha
 	case !f.cursor.IsZero() && behind(a.cursor, f.cursor), f.resync && a.cursor == f.cursor:
 		return fmt.Errorf("archive stands at %v, which brings nobody on from %v", a.cursor, f.cursor)
 	}
-	f.went(at)
 	p := packing{f: f, s: Step{Door: at, As: protocol.AsSite, Reset: true}}
 	for page, err := range a.Pages() {
 		if err != nil {

@@ -81,10 +81,7 @@ func (f *follower) takeStream(ctx context.Context) error {
 		if err := f.take(ctx, Stream, as, &m); err != nil {
 			return err
 		}
-		switch {
-		case f.resync && m.Kind == protocol.Mark: // nothing comes for who stands nowhere
-			return errNoArchive
-		case f.form() != as: // what is held now is better told otherwise
+		if f.form() != as { // what is held now is better told otherwise
 			return nil
 		}
 	}

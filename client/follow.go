@@ -22,7 +22,8 @@ const (
 	longestWait = time.Minute            // after many
 	retryDoor   = 5 * time.Minute        // until a door that was refused is tried again
 	retrySoon   = time.Minute            // until one that failed several times is
-	maxFails    = 3                      // failures of a door until a lesser one is taken
+	maxFails    = 3                      // failures of a door until a lesser one is taken, and of bundles or archives until pages are asked for
+	longestMeta = 6 * time.Hour          // until bundles or archives that failed are tried again
 	pardons     = 20                     // failures in a row forgiven since the door gave something meanwhile
 	pardonEvery = 10 * time.Second       // until one more is
 	manifestTax = 2                      // times that a manifest took: the least until a failure makes us read it again
@@ -89,6 +90,8 @@ type follower struct {
 	packing     map[string]wsconn.Packing
 	recent      map[string]version
 	recentBytes int
+
+	pieces int // bundles and archives in a row that were not to be had whole
 
 	cursor protocol.Cursor
 	resync bool // a snapshot is needed before anything else
@@ -249,6 +252,20 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 		f.offer = nil
 		return f.report(err)
 	}
+	if broken := new(pieceError); errors.As(err, &broken) {
+		if f.pieces++; refuses(err) {
+			f.pieces = max(f.pieces, maxFails)
+		}
+		if now := time.Now(); f.pieces >= maxFails && f.form() != protocol.AsMeta { // the changes themselves may be had, and each page
+			plain := min(retryDoor<<min(f.pieces-maxFails, 16), longestMeta)
+			f.plainUntil = now.Add(around(plain))
+			f.log.Warn("changes are asked for without pages", "site", f.base, "failures", f.pieces, "for", plain)
+			if err := f.report(err); err != nil {
+				return err
+			}
+			return sleep(ctx, asked)
+		}
+	}
 	var leave time.Duration // the door alone
 	switch {
 	case d == nil:
@@ -373,8 +390,14 @@ func (f *follower) at() protocol.Cursor {
 func (f *follower) take(ctx context.Context, door Door, as protocol.Form, m *protocol.Message) error {
 	switch m.Kind {
 	case protocol.Bundle:
+		if as != protocol.AsBatch {
+			return fmt.Errorf("bundle, though asked for the form %s", as)
+		}
 		return f.takeBundle(ctx, door, m)
 	case protocol.Archive:
+		if as != protocol.AsSite {
+			return fmt.Errorf("archive, though asked for the form %s", as)
+		}
 		return f.takeArchive(ctx, door, m)
 	case protocol.Batch:
 		if m.From != f.at() {
@@ -384,8 +407,8 @@ func (f *follower) take(ctx context.Context, door Door, as protocol.Form, m *pro
 	default:
 		return nil // a kind to come
 	}
-	if f.resync {
-		return nil // it says nothing to who stands nowhere
+	if f.resync { // it says nothing to who stands nowhere: an archive was asked for
+		return errNoArchive
 	}
 	if !m.From.IsZero() && m.From != f.cursor { // a message before it was lost
 		return fmt.Errorf("%s after %v, not %v", m.Kind, m.From, f.cursor)

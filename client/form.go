@@ -72,10 +72,12 @@ func (f *follower) learn(ctx context.Context) error {
 
 // form is the form in which the next thing is asked for.
 func (f *follower) form() protocol.Form {
-	if f.choose == nil {
+	switch {
+	case time.Now().Before(f.plainUntil):
+		return protocol.AsMeta
+	case f.choose == nil:
 		return f.as
-	}
-	if f.offer == nil || time.Now().Before(f.plainUntil) {
+	case f.offer == nil:
 		return protocol.AsMeta
 	}
 	at := f.cursor

@@ -1,11 +1,27 @@
 package client
 
 import (
+	"errors"
+
 	"github.com/parleyweb/parley/protocol"
 )
 
 // stepBytes is how many bytes of pages a Step brings of a bundle or an archive, about.
 const stepBytes = 8 << 20
+
+// A pieceError is that what a site tells in one piece, a bundle or an archive, is not to
+// be had whole. The door that told of it may be as good as ever.
+type pieceError struct{ err error }
+
+func (e *pieceError) Error() string { return e.err.Error() }
+func (e *pieceError) Unwrap() error { return e.err }
+
+func ofPiece(err error) error {
+	if e := new(pieceError); err == nil || err == errStop || errors.As(err, &e) {
+		return err
+	}
+	return &pieceError{err}
+}
 
 // A packing makes Steps of bounded size out of what comes in one piece.
 type packing struct {
@@ -42,9 +58,11 @@ func (p *packing) add(c protocol.Change, page []byte) error {
 	return nil
 }
 
-// end emits the last Step, with which the caller stands at a cursor.
+// end emits the last Step, with which the caller stands at a cursor. Only now has the
+// door given something: what breaks before is told again from its beginning.
 func (p *packing) end(to protocol.Cursor, whole bool) error {
 	p.s.Cursor, p.s.Whole = to, whole
-	p.f.cursor = to
+	p.f.cursor, p.f.pieces = to, 0
+	p.f.went(p.s.Door)
 	return p.f.emit(p.s)
 }

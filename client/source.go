@@ -40,6 +40,8 @@ type Source struct {
 
 	// As is the form in which changes are asked for; empty means AsMeta. A form
 	// that the site does not offer is an *OfferError, which ends Follow.
+	// Bundles or archives that fail three times in a row are not asked for again for five
+	// minutes to six hours: until then changes come as AsMeta, and so with Choose.
 	As protocol.Form
 
 	// Choose, if not nil, says the form in place of As, from what the site

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -17,9 +18,28 @@ import (
 
 const (
 	defaultMaxArchive = 16 << 30
-	spoolTries        = 5                // in a row that bring no byte more
+	spoolTries        = 5                // in a row that bring no byte more, and beginnings anew in all
+	spoolParts        = 1000             // requests in all
 	spoolPatience     = 10 * time.Minute // until a site that may be making an archive says the first word
 )
+
+// partPattern is the names of what is being downloaded.
+const partPattern = "parley-*.part"
+
+// RemoveParts removes what a killed process has left of archives that it was
+// downloading to dir, as Source.Temp. It is for a directory that nobody else
+// downloads to.
+func RemoveParts(dir string) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return // whoever wants to write there finds out
+	}
+	for _, e := range list {
+		if ok, _ := filepath.Match(partPattern, e.Name()); ok && e.Type().IsRegular() {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
 
 // A spool is where what is too large for memory stands until it is read.
 type spool struct {
@@ -32,6 +52,9 @@ type spooled struct {
 	*os.File
 	size int64
 	etag string
+
+	resumed bool // the last part followed the one before
+	begun   int  // times: a site that does not resume may begin anew without end
 }
 
 // Close closes the file and removes it.
@@ -44,13 +67,13 @@ var errTooLarge = errors.New("larger than is wanted")
 // the same thing by its ETag. It returns nil if that is the one that is known.
 // Of a hash that is not zero, what comes must be.
 func (s *spool) download(ctx context.Context, f *fetcher, u, known string, hash protocol.Digest) (*spooled, error) {
-	file, err := os.CreateTemp(s.dir, "parley-*.part")
+	file, err := os.CreateTemp(s.dir, partPattern)
 	if err != nil {
 		return nil, err
 	}
 	out := &spooled{File: file}
 	fresh := false
-	for tries := 0; ; tries++ {
+	for tries, parts := 0, 1; ; tries, parts = tries+1, parts+1 {
 		before := out.size
 		var same bool
 		if same, err = s.part(ctx, f, u, known, out); err == nil {
@@ -61,10 +84,10 @@ func (s *spool) download(ctx context.Context, f *fetcher, u, known string, hash 
 			break
 		}
 		var status *StatusError
-		if out.size > before {
+		if out.resumed && out.size > before {
 			tries = 0
 		}
-		if ctx.Err() != nil || tries >= spoolTries || errors.As(err, &status) || errors.Is(err, errTooLarge) || errors.Is(err, errPart) {
+		if ctx.Err() != nil || tries >= spoolTries || out.begun > spoolTries || parts >= spoolParts || errors.As(err, &status) || errors.Is(err, errTooLarge) || errors.Is(err, errPart) {
 			break
 		}
 		if err := sleep(ctx, min(firstWait<<tries, longestWait)); err != nil {
@@ -103,11 +126,12 @@ func (s *spool) part(ctx context.Context, f *fetcher, u, known string, out *spoo
 	case http.StatusNotModified:
 		return true, nil
 	case http.StatusPartialContent:
+		out.resumed = true
 		if first, ok := firstOf(resp.Header.Get("Content-Range")); !ok || first != out.size {
 			return false, fmt.Errorf("%w: %.60q", errPart, resp.Header.Get("Content-Range"))
 		}
 	default: // from the beginning: it is another by now
-		out.size = 0
+		out.size, out.resumed, out.begun = 0, false, out.begun+1
 		if err := out.Truncate(0); err != nil {
 			return false, err
 		}

@@ -16,7 +16,7 @@ type Discovery struct {
 	Items        int      `json:"items,omitempty"` // of the manifest
 
 	Forms   []Form   `json:"forms,omitempty"`   // none named: AsMeta alone
-	Filters []string `json:"filters,omitempty"` // parameters that changes, stream and query take
+	Filters []string `json:"filters,omitempty"` // parameters that changes and stream take; not all of them go with every door
 	Query   string   `json:"query,omitempty"`   // what is offered now, filtered: a manifest that is not complete
 	Batch   string   `json:"batch,omitempty"`   // many pages in one answer
 	Site    string   `json:"site,omitempty"`    // the archive of the whole site

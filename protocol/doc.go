@@ -120,7 +120,7 @@
 //
 // Whoever asks with "A-IM: feed" and, in If-None-Match, the entity tag of an
 // earlier manifest may be answered 226 with "IM: feed" (RFC 3229): a manifest
-// with p:complete "false", of the items that are new or other since and of
+// with p:complete "false", of the items whose bytes are new or other since and of
 // tombstones of what went, standing where the whole manifest stands, whose
 // entity tag the answer has. The whole manifest, 200, is always an answer too.
 //
@@ -131,7 +131,8 @@
 //
 //   - after: the cursor to read after; missing means "0:0";
 //   - wait: seconds, 0 to 60, to wait for a change if there is none yet;
-//   - limit: the number of changes, 1 to 1000, to answer with at most;
+//   - limit: the number of changes, 1 to 1000, to answer with at most; of a
+//     bundle, to gather at most, and missing sets no bound to that;
 //   - as, and the parameters of a filter: see "Forms" and "Filters".
 //
 // It answers 200 with one message, as application/json: a batch of the changes
@@ -218,7 +219,10 @@
 //     every seconds (1 to 86,400; missing means 1) have passed since the site
 //     noted the first change after the reader's cursor, or as soon as there are
 //     count changes (1 to 100,000, the default), whichever is first; what has
-//     waited already is told at once. On the change list count bounds the bundle.
+//     waited already is told at once. On the change list count bounds the
+//     bundle, and every says nothing. In this form no program is asked: agent is
+//     refused. (What this form tells is a message of kind bundle; one of kind
+//     batch is some changes, in any form.)
 //   - site: to whoever has nothing (after is "0:0", or missing) or whose cursor
 //     the site cannot honour, an archive, in place of a refusal; and to whoever
 //     stands where a large part of the site is news, in place of changes. Else
@@ -244,7 +248,9 @@
 // body: the page itself can always be asked for. A change without a body where
 // the form brings one says that another change brings the page, or that these
 // bytes are not to be had any more. Nothing is brought that is not public when
-// it is told, old versions neither.
+// it is told, and nothing of a page that is gone. What a page held before it
+// changed is the base of differences for whoever names its digest, and is
+// brought to nobody.
 //
 // # Filters
 //
@@ -260,7 +266,7 @@
 //   - where: an expression in CEL (https://cel.dev) over change and page, which
 //     package server/cel describes;
 //   - agent: the digest of a program that the reader has sent, which decides
-//     further.
+//     further, and whose output comes beside the change.
 //
 // [Filter] says what they mean. A filter is no loss: to is the watermark of
 // what was looked through. On the stream a mark says so within a fifth of a
@@ -274,8 +280,10 @@
 //
 // The batch door, parley/batch, answers many pages at once (C09). GET with
 // after, to (missing: as far as there is) and a filter answers what changed
-// in between; QUERY or POST with application/json either the same, with what
-// the reader holds already, or what named pages are now:
+// in between; the filter is without agent, and where its expression takes long the
+// answer ends before, as its cursor says. QUERY or POST with application/json
+// answers either the same, with what the reader holds already, or what named
+// pages are now:
 //
 //	{"after": "EPOCH:7", "to": "EPOCH:9", "have": {"https://www.example.com/a": "sha-256=:BASE64:"}}
 //	{"pages": [{"url": "https://www.example.com/a", "hash": "sha-256=:BASE64:"}, {"url": "https://www.example.com/b"}]}
@@ -289,7 +297,8 @@
 // application/warc-fields that states parley-changes and parley-pages. Without
 // that it is not whole. Each URL stands there once, as it is last: a move is a
 // delete and a create. To whoever accepts the content coding zstd the records
-// may come uncompressed within that.
+// may come uncompressed within that, and to whoever names identity and neither
+// gzip, zstd nor *, uncompressed.
 //
 // The site door, parley/site.wacz, is an archive of the whole site (WACZ 1.1.1)
 // as it was at one cursor, which the header Parley-Cursor and the member
@@ -298,24 +307,45 @@
 //
 // The query door, parley/query, is asked by a filter without op, minsig and
 // agent for what is offered now, and answers a manifest that is not complete,
-// standing at its cursor; with since also the tombstones of what went since (C13).
-// limit (1 to 50,000) bounds it; the header Parley-More then says of what there is
-// more, and Link, rel="next", where the next items are. Whoever has read
-// several parts goes on from the cursor of the first.
+// standing at its cursor; with since also the tombstones of what went since
+// (C13). Two parameters more say which part is answered: limit is how many items
+// at most, 1 to 50,000, and how many tombstones, 10,000 if it is missing; past
+// is the URL, as the manifest writes it, after which to begin, in the order of
+// the manifest's items. Where limit has left out something, the header
+// Parley-More says what, "items", "gone" or "items, gone", and Link, rel="next",
+// names where the next items are: the same question with past. Tombstones come
+// with the first part alone, newest first. Whoever has read several parts goes
+// on from the cursor of the first.
+//
+// By QUERY (RFC 10008) or POST the parameters come as a body of type
+// application/x-www-form-urlencoded, at most 64 KiB, together with those in the
+// URL; a body of another type, or with a content coding, is refused with 415.
+// Every answer has Accept-Query, which names that type. Content-Location is the
+// URL at which a GET asks the same, and so is Location after QUERY, unless
+// that would be longer than a URL may be. The entity tag is weak: GET and
+// QUERY with If-None-Match are answered 304. 422 means that there is more to
+// judge than the site has time for: ask for a part by prefix, or for less by
+// limit, and go on by past. 429, with Retry-After, means that too many questions
+// are being answered.
 //
 // The door for programs, parley/agents, takes a program as POST of
 // application/wasm from whom the site lets, and answers {"agent": DIGEST}, the
-// value of the parameter agent (C14). POST parley/agents/run?agent=DIGEST answers what it
-// makes of all that is offered now, as application/x-ndjson. Package server/agent
-// says what a program is.
+// value of the parameter agent (C14). Package server/agent says what a program
+// is. POST parley/agents/run?agent=DIGEST, with a filter without op and minsig,
+// answers what it makes of all that is offered now, as application/x-ndjson: for
+// each page that it would tell of a line with url, hash and b64 (its output), or
+// failed (why it made nothing of the page); at the end a line with to (the cursor
+// from which to go on), n (the pages that it was asked about) and told. Without
+// the last line the answer is not whole. Empty lines only say that the site lives.
 //
 // # Who asks
 //
 // A site may know crawlers by a token: "Authorization: Bearer TOKEN". To a
 // crawler for which robots.txt has a group of its own nothing is told, at any of
 // these doors but the manifest, that this group forbids; what is forbidden to
-// everybody is told to nobody. The archive is the same for all: whoever may not
-// have all of it is refused.
+// everybody is told to nobody, but that it went is told to all whom no group of
+// their own forbids it: they may have been told of it before. The archive is the
+// same for all: whoever may not have all of it is refused.
 //
 // # Refusals
 //
@@ -324,19 +354,28 @@
 //
 //   - 400, urn:parley:problem:parameter: a parameter that is unknown or wrong,
 //     named by the member parameter; so is a subprotocol that was not offered,
-//     and a form that the site does not offer;
+//     a form that the site does not offer, and a filter with which a bundle would
+//     have a URL of more than [MaxURL] bytes; without that type, a body that
+//     cannot be read;
 //   - 409, urn:parley:problem:epoch: the cursor is of another epoch, or after
 //     the head;
 //   - 410, urn:parley:problem:too-old: the cursor is below the floor, as "0:0"
 //     always is;
 //   - 422, urn:parley:problem:origin: a page of another origin is asked for;
+//     without that type, a question that is well-formed and cannot be answered, or
+//     a program that cannot be run;
 //   - 413 and 429, urn:parley:problem:limit, 429 with Retry-After: the question
 //     is too long; there are too many subscribers, downloads or questions at a
 //     time, in all or from one address;
 //   - 503, urn:parley:problem:scanning, with Retry-After: the site's first
-//     description, or the archive that is asked for, is not whole yet;
+//     description, or the archive that is asked for, is not whole yet; with
+//     urn:parley:problem:limit, the site is busy with what others ask for;
+//   - 415: a body of another type than this door takes, or with a content
+//     coding. Accept-Query names the type of a door that answers QUERY;
 //   - 401: the token is of nobody; 403: a page of another origin asks, or
-//     somebody who may not have that; 426: this is no WebSocket handshake.
+//     somebody who may not have that; 404, 405: there is no such door, or it
+//     does not know that method; 416: the archive has no such part; 426: this is no
+//     WebSocket handshake; 500, 501: it is the site's fault, or the site does not do that.
 //
 // 409 and 410 have the members head, floor and manifest: read the manifest, and
 // go on from its cursor. A cursor is never quietly replaced by another.
@@ -347,7 +386,8 @@
 // the root of the host, in JSON ([Discovery]): version (1), base, manifest,
 // changes, stream, subprotocols, epoch, head, floor, heartbeat and, where it is
 // known, items; forms (the values of as; missing means meta alone) and filters
-// (the parameters of a filter) that changes and stream understand; query, batch,
+// (the parameters of a filter) that changes and stream understand, of which the
+// other doors take those that are said above; query, batch,
 // site and agents, the URLs of further doors; inline (how many bytes a body in a
 // message has at most); openapi and asyncapi, where all of it is described for
 // programs. What is missing is not to be had.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,10 @@ const (
 	agentArrive   = time.Minute      // how long it may take to arrive
 	agentLoad     = 45 * time.Second // how long it may take until it is compiled
 	mostAgentPage = 4 << 20          // bytes of a page that programs are shown
+
+	// programsAtOnce is how many programs are taken in at a time. To compile
+	// one takes a second, and a hundred times its size.
+	programsAtOnce = 4
 
 	// agentsTime is after how long a message ends for which a program is
 	// asked; and agentTurn how long one change waits for its answer, others'
@@ -36,7 +41,7 @@ const (
 // 201 answers {"agent": DIGEST}, to be given as the parameter agent. What a
 // program is, and what it may do, is said in package server/agent. 401 and 403:
 // whoever asks may send none; 413: it is too large; 415: it is something else;
-// 422: it cannot be run, or has failed too often; 429: too many are kept here.
+// 422: it cannot be run, or has failed too often; 429: too many are kept here, or sent at a time.
 func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *problem {
 	c, p := n.agentSender(r)
 	if p != nil {
@@ -46,6 +51,12 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *problem 
 	if coding := r.Header.Get("Content-Encoding"); err != nil || t != "application/wasm" || coding != "" && !strings.EqualFold(coding, "identity") {
 		return plainProblem(http.StatusUnsupportedMediaType, "a program is application/wasm, without content coding")
 	}
+	leave, ok := n.programs.enter("caller "+c.Name, programsAtOnce, 1)
+	if !ok {
+		return &problem{Type: problemLimit, Title: "too many programs at a time", Status: http.StatusTooManyRequests,
+			Detail: fmt.Sprintf("at most %d programs are taken in at a time, and one of each caller: send one after the other", programsAtOnce), retry: 5 * time.Second}
+	}
+	defer leave()
 	n.deadline(w, agentArrive)
 	program, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostAgent))
 	if err != nil {
@@ -133,7 +144,7 @@ type AgentEnd struct {
 // program would tell of, perhaps empty lines, and an AgentEnd. From there it goes on with the same
 // parameters at the changes door, or by stream.
 func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *problem {
-	q, p := query(r, protocol.FilterNames()...)
+	q, p := query(r, slices.DeleteFunc(protocol.FilterNames(), ofChanges)...)
 	if p != nil {
 		return p
 	}
@@ -166,8 +177,9 @@ func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *proble
 	h.Set("Content-Type", "application/x-ndjson")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	out := &agentLines{enc: json.NewEncoder(patient{w, n}), w: patient{w, n}, last: time.Now()}
+	out := &agentLines{enc: json.NewEncoder(patient{w, n}), w: patient{w, n}, every: min(longestSilence, n.writeWait()/4), last: time.Now()}
 	out.enc.SetEscapeHTML(false)
+	http.NewResponseController(w).Flush() // it begins, so that nobody waits for that; not every ResponseWriter can
 	end := AgentEnd{To: at}
 	for len(items) > 0 && err == nil {
 		for i := range items {
@@ -211,15 +223,21 @@ func (n *Notifier) itemsAfter(ctx context.Context, url string) (at protocol.Curs
 
 // runAgent asks about one page that is there.
 func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Item, out *agentLines, end *AgentEnd) error {
+	if err := out.silence(); err != nil {
+		return err
+	}
 	if !n.public(s, item.URL) || !s.filter.Wants(&item) {
-		return nil
+		return ctx.Err()
 	}
 	c := protocol.Change{Seq: end.To.Seq, Op: protocol.Create, At: item.Modified, Item: item}
 	if s.where != nil {
-		if ok, err := s.where(ctx, &c); err != nil || !ok {
+		asked, ok, err := s.asks(ctx, c)
+		if err != nil || !ok {
 			return err
 		}
+		c = asked
 	}
+	n.deadline(out.w.ResponseWriter, agentTurn)
 	v, err := n.askedAgent(ctx, s, &c)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -233,7 +251,7 @@ func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Ite
 		}
 		line.Failed = err.Error()
 	case !v.Tell:
-		return out.silence()
+		return nil
 	}
 	end.Told++
 	out.last = time.Now()
@@ -242,15 +260,19 @@ func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Ite
 
 // agentLines is an answer of which nobody knows when its next line comes.
 type agentLines struct {
-	enc  *json.Encoder
-	w    patient
-	last time.Time
+	enc   *json.Encoder
+	w     patient
+	every time.Duration // the longest silence, but while a program thinks
+	last  time.Time
 }
 
+// longestSilence is for how long at most the answer of a program says nothing.
+const longestSilence = 10 * time.Second
+
 // silence writes an empty line now and then, so that a program that tells of
-// few pages is not taken for a dead site. Readers pass over it.
+// few pages, or a filter that wants few, is not taken for a dead site. Readers pass over it.
 func (l *agentLines) silence() error {
-	if time.Since(l.last) < 10*time.Second {
+	if time.Since(l.last) < l.every {
 		return nil
 	}
 	l.last = time.Now()
@@ -289,8 +311,8 @@ func (n *Notifier) askedAgent(ctx context.Context, s *selection, c *protocol.Cha
 	}
 	was := c.Item
 	was.Digest, was.Length = c.Prev, -1
-	if c.Op == protocol.Move {
-		was.URL = c.From
+	if c.Op == protocol.Move && c.Prev != c.Item.Digest {
+		was.URL = c.From // where nothing is any more, unless another page is
 	}
 	before, err := n.agentPage(ctx, was)
 	if err != nil {
@@ -306,7 +328,11 @@ func (n *Notifier) agentPage(ctx context.Context, item protocol.Item) ([]byte, e
 	if item.Digest.IsZero() || n.Pages == nil {
 		return nil, nil
 	}
-	page, err := n.Pages.Page(ctx, &item, mostAgentPage)
+	read := n.Pages.Page
+	if p, ok := n.Pages.(Past); ok {
+		read = p.Version
+	}
+	page, err := read(ctx, &item, mostAgentPage)
 	switch {
 	case errors.Is(err, ErrNoVersion):
 		return nil, nil

@@ -2,13 +2,14 @@ package server
 
 import (
 	"bufio"
-	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ const (
 	askBytes = 8 << 20          // of a question
 	askPages = 10_000           // pages that one question names
 	askWait  = 30 * time.Second // how long a question may take to arrive
+
+	// askedBytes bounds the questions that are held until they are answered, in all.
+	askedBytes = 2 * askBytes
 
 	// Bundles that are being answered at a time, in all and to one address.
 	// Each takes some megabytes.
@@ -45,12 +49,10 @@ const problemOrigin = "urn:parley:problem:origin"
 // Of what is not public nothing is said but that it is gone.
 func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
 	w.Header().Set("Accept-Query", `"application/json"`)
-	q, p := query(r, append(selectionNames(), "after", "to")...)
+	known := slices.DeleteFunc(protocol.FilterNames(), func(name string) bool { return name == "agent" })
+	q, p := query(r, append(known, "after", "to")...)
 	if p != nil {
 		return p
-	}
-	if as := q.Get("as"); as != "" && as != string(protocol.AsBatch) {
-		return badParameter("as", "at this door everything is a batch")
 	}
 	q.Set("as", string(protocol.AsBatch))
 	sel, p := n.selectionOf(r, q)
@@ -65,7 +67,9 @@ func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
 	defer leave()
 	var ask question
 	if r.Method == methodQuery || r.Method == http.MethodPost {
-		if p := n.readQuestion(w, r, &ask); p != nil {
+		body := &askBody{n: n, ctx: r.Context(), sel: sel, in: http.MaxBytesReader(w, r.Body, askBytes)}
+		defer body.release()
+		if p := n.readQuestion(w, r, body, &ask); p != nil {
 			return p
 		}
 	}
@@ -94,17 +98,11 @@ func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
 
 // A question is the body of a request for a batch.
 type question struct {
-	After *protocol.Cursor `json:"after"`
-	To    *protocol.Cursor `json:"to"`
-	Have  heldPages        `json:"have"`
-	Pages asked            `json:"pages"`
+	After *protocol.Cursor
+	To    *protocol.Cursor
+	Have  map[string]protocol.Digest
+	Pages []askedPage
 }
-
-// heldPages are what a reader holds: digests by URL.
-type heldPages map[string]protocol.Digest
-
-// asked are pages that a reader asks for.
-type asked []askedPage
 
 type askedPage struct {
 	URL  string          `json:"url"`
@@ -113,53 +111,118 @@ type askedPage struct {
 
 var errManyPages = fmt.Errorf("more than %d pages", askPages)
 
-// UnmarshalJSON stops at what is too much.
-func (l *asked) UnmarshalJSON(b []byte) error {
-	d := json.NewDecoder(bytes.NewReader(b))
+// parse reads a question as it arrives, and stops at what is too much.
+func (q *question) parse(r io.Reader) error {
+	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
-	if t, err := d.Token(); err != nil || t != json.Delim('[') {
-		return errors.New("pages is not a list")
-	}
-	*l = asked{}
-	for d.More() {
-		if len(*l) == askPages {
+	named := 0
+	one := func() error {
+		if named++; named > askPages {
 			return errManyPages
 		}
-		var p askedPage
-		if err := d.Decode(&p); err != nil {
-			return err
-		}
-		*l = append(*l, p)
+		return nil
 	}
-	return nil
-}
-
-// UnmarshalJSON stops at what is too much.
-func (h *heldPages) UnmarshalJSON(b []byte) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return errors.New("have is not an object")
-	}
-	*h = heldPages{}
-	for d.More() {
-		if len(*h) == askPages {
-			return errManyPages
-		}
-		url, err := d.Token()
+	err := inside(d, '{', "the question is no object", func() error {
+		name, err := d.Token()
 		if err != nil {
 			return err
 		}
-		var digest protocol.Digest
-		if err := d.Decode(&digest); err != nil {
-			return err
+		switch name {
+		case "after":
+			return d.Decode(&q.After)
+		case "to":
+			return d.Decode(&q.To)
+		case "have":
+			q.Have = map[string]protocol.Digest{}
+			return inside(d, '{', "have is not an object", func() error {
+				url, err := d.Token()
+				if err != nil {
+					return err
+				}
+				var digest protocol.Digest
+				if err := d.Decode(&digest); err != nil {
+					return err
+				}
+				q.Have[url.(string)] = digest // a key is a string
+				return one()
+			})
+		case "pages":
+			q.Pages = []askedPage{}
+			return inside(d, '[', "pages is not a list", func() error {
+				var p askedPage
+				if err := d.Decode(&p); err != nil {
+					return err
+				}
+				q.Pages = append(q.Pages, p)
+				return one()
+			})
 		}
-		(*h)[url.(string)] = digest // a key is a string
+		return fmt.Errorf("%.100q is nothing that can be asked", name)
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := d.Token(); err == nil {
+		return new(json.SyntaxError) // more than one question
+	} else if err != io.EOF {
+		return err
 	}
 	return nil
 }
 
+// inside reads an object or a list, each of whose members each reads.
+func inside(d *json.Decoder, begin json.Delim, otherwise string, each func() error) error {
+	if t, err := d.Token(); err != nil {
+		return err
+	} else if t != begin {
+		return errors.New(otherwise)
+	}
+	for d.More() {
+		if err := each(); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token()
+	return err
+}
+
+// An askBody is a question that arrives. Its bytes count among those of all
+// questions until release, since what they say is held: errBusy is that they
+// are too many.
+type askBody struct {
+	n    *Notifier
+	ctx  context.Context
+	sel  *selection
+	in   io.Reader
+	turn *turn // in which what has arrived is read; none while more arrives
+	took int64
+	err  error // why it did not arrive whole
+}
+
+func (b *askBody) Read(p []byte) (int, error) {
+	b.turn.leave()
+	n, err := b.in.Read(p)
+	b.took += int64(n)
+	if b.n.asked.Add(int64(n)) > askedBytes {
+		return 0, errBusy
+	}
+	if err != nil && err != io.EOF {
+		b.err = err
+	}
+	var late error
+	if b.turn, late = b.n.turn(b.ctx, b.sel, true); late != nil {
+		return 0, late // nobody is there to be answered
+	}
+	return n, err
+}
+
+func (b *askBody) release() {
+	b.turn.leave()
+	b.n.asked.Add(-b.took)
+}
+
 // readQuestion reads the body of QUERY or POST, as RFC 10008 has it refused.
-func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, ask *question) *problem {
+func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *askBody, ask *question) *problem {
 	const want = "ask with a body of type application/json, without content coding"
 	text := r.Header.Get("Content-Type")
 	if text == "" {
@@ -179,27 +242,20 @@ func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, ask *que
 		return tooMuch()
 	}
 	n.deadline(w, askWait)
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, askBytes))
-	if long := new(http.MaxBytesError); errors.As(err, &long) {
-		return tooMuch()
-	} else if err != nil {
-		return plainProblem(http.StatusBadRequest, "the body did not arrive whole")
+	defer func() { body.turn.leave() }()
+	err := ask.parse(bufio.NewReaderSize(body, pieceBytes))
+	if errors.Is(err, errManyPages) || errors.Is(err, errBusy) {
+		body.turn.leave()
+		io.Copy(io.Discard, body.in) // who is still speaking does not hear the answer
 	}
-	n.deadline(w, 0)
-	leave, err := n.takeTurn(r.Context())
-	if err != nil {
-		return unavailable("too much is asked for at the moment")
-	}
-	defer leave()
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	err = d.Decode(ask)
-	if err == nil && d.More() {
-		err = new(json.SyntaxError) // more than one question
-	}
+	n.deadline(w, mostWork)
 	switch {
-	case errors.Is(err, errManyPages):
+	case errors.Is(err, errManyPages), errors.As(err, new(*http.MaxBytesError)):
 		return tooMuch()
+	case errors.Is(err, errBusy):
+		return busy(err)
+	case body.err != nil:
+		return plainProblem(http.StatusBadRequest, "the body did not arrive whole")
 	case errors.As(err, new(*json.SyntaxError)), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return plainProblem(http.StatusBadRequest, "the body is no JSON")
 	case err != nil:
@@ -239,18 +295,21 @@ func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *select
 		}
 	}
 	// Also where nothing is to be read, the cursor must be one of this log.
+	n.deadline(w, mostWork)
 	_, err := n.Log.Read(r.Context(), after, 1)
 	var p *pack
 	if err == nil {
-		var leave func()
-		if leave, err = n.takeTurn(r.Context()); err == nil {
-			p, err = n.packAfter(r.Context(), s, after, upTo, s.count)
-			leave()
+		var t *turn
+		if t, err = n.turn(r.Context(), s, false); err == nil {
+			p, err = n.packAfter(r.Context(), t, s, after, upTo, s.count)
+			t.leave()
 		}
 	}
 	switch {
 	case r.Context().Err() != nil:
 		return nil // nobody is there to be answered
+	case errors.Is(err, errBusy), errors.Is(err, errCrowd):
+		return busy(err)
 	case err != nil:
 		if p := n.cursorProblem(after, err); p != nil {
 			return p
@@ -259,7 +318,7 @@ func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *select
 		return plainProblem(http.StatusInternalServerError, "the journal could not be read")
 	}
 	p.held = ask.Have
-	return n.answer(w, r, p)
+	return n.answer(w, r, s, p)
 }
 
 // answerPages answers what pages are.
@@ -272,27 +331,31 @@ func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *select
 	}
 	// What is found afterwards is as it is here, or later.
 	p := &pack{to: n.Log.Head(), held: make(map[string]protocol.Digest, len(ask.Pages))}
-	for rest := ask.Pages; len(rest) > 0; {
-		k := min(len(rest), groupPages)
-		leave, err := n.takeTurn(r.Context())
-		if err != nil {
-			return nil // nobody is there to be answered
-		}
-		err = n.lookUp(s, p, rest[:k])
-		leave()
-		if err != nil {
-			orDiscard(n.Logger).Error("pages could not be looked up", "err", err)
-			return plainProblem(http.StatusInternalServerError, "the journal could not be read")
-		}
-		rest = rest[k:]
+	n.deadline(w, mostWork)
+	t, err := n.turn(r.Context(), s, false)
+	if err == nil {
+		err = n.lookUp(r.Context(), t, s, p, ask.Pages)
+		t.leave()
 	}
-	return n.answer(w, r, p)
+	switch {
+	case r.Context().Err() != nil:
+		return nil // nobody is there to be answered
+	case errors.Is(err, errBusy), errors.Is(err, errCrowd):
+		return busy(err)
+	case err != nil:
+		orDiscard(n.Logger).Error("pages could not be looked up", "err", err)
+		return plainProblem(http.StatusInternalServerError, "the journal could not be read")
+	}
+	return n.answer(w, r, s, p)
 }
 
 // lookUp adds what pages are now. Of what may not be told to the one who asks
 // it says what it says of what is not there.
-func (n *Notifier) lookUp(s *selection, p *pack, pages []askedPage) error {
+func (n *Notifier) lookUp(ctx context.Context, t *turn, s *selection, p *pack, pages []askedPage) error {
 	for i := range pages {
+		if err := t.rest(ctx); err != nil {
+			return err
+		}
 		a := &pages[i]
 		if _, twice := p.held[a.URL]; twice {
 			continue
@@ -317,7 +380,7 @@ func (n *Notifier) lookUp(s *selection, p *pack, pages []askedPage) error {
 }
 
 // answer sends a bundle, as fast as its reader reads.
-func (n *Notifier) answer(w http.ResponseWriter, r *http.Request, p *pack) *problem {
+func (n *Notifier) answer(w http.ResponseWriter, r *http.Request, s *selection, p *pack) *problem {
 	h := w.Header()
 	h.Set("Content-Type", bundle.MediaType)
 	h.Set("Cache-Control", "no-store")
@@ -326,16 +389,19 @@ func (n *Notifier) answer(w http.ResponseWriter, r *http.Request, p *pack) *prob
 	h.Set("X-Accel-Buffering", "no") // nginx: hand it on as it comes
 	h.Add("Vary", "Accept-Encoding")
 	coding := bundle.Gzip
-	if accepted(r.Header) == codingZstd {
+	switch {
+	case accepted(r.Header) == codingZstd:
 		coding = bundle.Zstd
 		h.Set("Content-Encoding", codingZstd)
+	case acceptsPlain(r.Header):
+		coding = bundle.Plain
 	}
 	n.stats.answered(protocol.AsBatch, len(p.changes), 0)
 	if r.Method == http.MethodHead {
 		return nil
 	}
 	out := bufio.NewWriterSize(pieces{metered{patient{w, n}, &n.stats.form(protocol.AsBatch).bytes}}, pieceBytes)
-	err := n.writePack(r.Context(), out, p, coding, true)
+	err := n.writePack(r.Context(), out, p, coding, s)
 	if err == nil {
 		err = out.Flush()
 	}

@@ -365,7 +365,8 @@ func TestQuestionWithHeldPages(t *testing.T) {
 }
 
 // Whoever reads Zstandard is sent a plain archive in that coding, which says
-// the same; and what others are sent after it is not of that coding.
+// the same; and what others are sent after it is not of that coding. Whoever
+// accepts nothing else than identity is sent it as it is.
 func TestBundleCodings(t *testing.T) {
 	d := newDepot(t)
 	from := d.journal.Head()
@@ -375,7 +376,8 @@ func TestBundleCodings(t *testing.T) {
 	d.publish()
 	size := map[string]int{}
 	for range 2 { // what was packed is kept
-		for coding, want := range map[string]string{"gzip": "", "identity": "", "zstd": "zstd", "br, gzip;q=0.5, zstd": "zstd", "zstd;q=0": ""} {
+		for coding, want := range map[string]string{"gzip": "", "gzip, identity": "", "*, identity": "", "identity;q=0": "", "zstd": "zstd", "br, gzip;q=0.5, zstd": "zstd", "zstd;q=0": "",
+			"identity": "plain", "Identity;q=0.5, br, gzip;q=0": "plain"} {
 			req, err := http.NewRequestWithContext(t.Context(), "GET", d.base+"parley/batch?after="+from.String(), nil)
 			d.must(err)
 			req.Header.Set("Accept-Encoding", coding)
@@ -384,7 +386,7 @@ func TestBundleCodings(t *testing.T) {
 			b, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			d.must(err)
-			if got := resp.Header.Get("Content-Encoding"); got != want || !strings.Contains(resp.Header.Get("Vary"), "Accept-Encoding") {
+			if got := resp.Header.Get("Content-Encoding"); (got == "zstd") != (want == "zstd") || got != "" && got != "zstd" || resp.Header.Get("Content-Type") != "application/warc" || !strings.Contains(resp.Header.Get("Vary"), "Accept-Encoding") {
 				t.Errorf("%s: %q", coding, got)
 			}
 			r, err := bundle.NewReader(bytes.NewReader(b), bundle.Limits{})
@@ -401,13 +403,14 @@ func TestBundleCodings(t *testing.T) {
 			if was, ok := size[want]; ok && was != len(b) {
 				t.Errorf("%s: %d bytes, then %d", coding, was, len(b))
 			}
-			if size[want] = len(b); bytes.HasPrefix(b, []byte("\x1f\x8b")) == (want == "zstd") {
+			begins := map[string]string{"": "\x1f\x8b", "zstd": "\x28\xb5\x2f\xfd", "plain": "WARC/1.1\r\n"}[want]
+			if size[want] = len(b); !bytes.HasPrefix(b, []byte(begins)) {
 				t.Errorf("%s: it begins with %x", coding, b[:4])
 			}
 		}
 	}
-	if size["zstd"] > size[""]/2 {
-		t.Errorf("%d bytes of Zstandard, %d of gzip", size["zstd"], size[""])
+	if size["zstd"] > size[""]/2 || size[""] > size["plain"] {
+		t.Errorf("%d bytes of Zstandard, %d of gzip, %d plain", size["zstd"], size[""], size["plain"])
 	}
 }
 

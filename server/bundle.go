@@ -22,6 +22,10 @@ const (
 	bundlePages = 10_000   // URLs that changed, those that are not told too
 	bundlePage  = 16 << 20 // bytes of a page; a larger one is to be asked for by its URL
 
+	// packTime is for how long changes are gathered whose expression takes
+	// long, where nobody has said how far.
+	packTime = 3 * time.Second
+
 	// A group is what is read ahead, and packed by several at a time.
 	groupPages = 64
 	groupBytes = 2 << 20 // unless one page has more
@@ -39,16 +43,21 @@ type pack struct {
 }
 
 // packAfter gathers what follows a cursor, up to a number of changes or to
-// the cursor upTo, if that is not zero. Where it ends is a matter of the log
-// alone: who asks the same again is brought to the same place.
+// the cursor upTo, if that is not zero; where an expression is to be evaluated
+// for long, up to where that got.
 //
 // What a selection lets through decides which pages are told: of each, the
 // last version that it let through.
-func (n *Notifier) packAfter(ctx context.Context, s *selection, after, upTo protocol.Cursor, most int) (*pack, error) {
+func (n *Notifier) packAfter(ctx context.Context, t *turn, s *selection, after, upTo protocol.Cursor, most int) (*pack, error) {
 	p := &pack{from: after, to: after}
 	f := folding{byURL: make(map[string]*folded)}
 	seen := make(map[string]struct{})
-	for full := false; most > 0 && !full && (upTo.IsZero() || p.to.Seq < upTo.Seq); {
+	enough := packTime
+	if !upTo.IsZero() {
+		enough = queryWork // more than it took to find out where that is
+	}
+	begun := n.Now()
+	for full := false; most > 0 && !full && (s.where == nil || n.Now().Sub(begun) < enough) && (upTo.IsZero() || p.to.Seq < upTo.Seq); {
 		changes, err := n.Log.Read(ctx, p.to, min(most, protocol.MaxBatch))
 		if err != nil {
 			return nil, err
@@ -72,6 +81,9 @@ func (n *Notifier) packAfter(ctx context.Context, s *selection, after, upTo prot
 		most -= len(changes)
 		p.to.Seq = changes[len(changes)-1].Seq
 		for _, c := range changes {
+			if err := t.rest(ctx); err != nil {
+				return nil, err
+			}
 			c, _, ok, err := n.selects(ctx, s, c)
 			if err != nil {
 				return nil, err
@@ -142,13 +154,13 @@ func (f *folding) last() []protocol.Change {
 
 // nextBundle returns the changes after a cursor as one Bundle, and as a Batch
 // of none where there is nothing to tell. Of more changes than the selection
-// counts, or limit if that is below protocol.MaxBatch, it takes the first.
-func (n *Notifier) nextBundle(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
+// counts, or limit if that is not zero, it takes the first.
+func (n *Notifier) nextBundle(ctx context.Context, t *turn, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
 	most := s.count
-	if limit < protocol.MaxBatch {
+	if limit > 0 {
 		most = min(most, limit)
 	}
-	p, err := n.packAfter(ctx, s, after, protocol.Cursor{}, most)
+	p, err := n.packAfter(ctx, t, s, after, protocol.Cursor{}, most)
 	if err != nil {
 		return protocol.Message{}, err
 	}
@@ -188,7 +200,7 @@ func (n *Notifier) inline(ctx context.Context, p *pack) ([]byte, error) {
 		}
 	}
 	var b bounded
-	if err := n.writePack(ctx, &b, p, bundle.Gzip, false); err != nil {
+	if err := n.writePack(ctx, &b, p, bundle.Gzip, nil); err != nil {
 		return nil, err
 	}
 	return b.b, nil
@@ -205,41 +217,55 @@ func (w *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// packers are lent out, by their coding: what a Packer takes to be made is more
-// than what it takes to pack a page.
-type packers struct{ gzip, zstd sync.Pool }
+// packers are lent out, by their coding, with the memory that they pack in: it
+// takes more to be made than to pack a page.
+type packers struct{ gzip, zstd, plain sync.Pool }
 
-func (p *packers) lend(c bundle.Coding) (packer *bundle.Packer, giveBack func()) {
+type packer struct {
+	*bundle.Packer
+	plain, sealed []byte
+}
+
+func (p *packers) lend(c bundle.Coding) (lent *packer, giveBack func()) {
 	pool := &p.gzip
-	if c == bundle.Zstd {
+	switch c {
+	case bundle.Zstd:
 		pool = &p.zstd
+	case bundle.Plain:
+		pool = &p.plain
 	}
-	packer, ok := pool.Get().(*bundle.Packer)
+	lent, ok := pool.Get().(*packer)
 	if !ok {
-		packer = bundle.NewPacker(c)
+		lent = &packer{Packer: bundle.NewPacker(c)}
 	}
-	return packer, func() { pool.Put(packer) }
+	return lent, func() {
+		if cap(lent.plain) > 2*groupBytes { // of a large page
+			lent.plain, lent.sealed = nil, nil
+		}
+		pool.Put(lent)
+	}
 }
 
 // writePack writes a bundle. While one group of pages is being written the
 // next one is read; more is never held. Pages that are not to be had are left
-// out, and their change says so: a later one tells what became of them. With
-// turns it takes one for each group: see takeTurn.
-func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle.Coding, turns bool) error {
+// out, and their change says so: a later one tells what became of them. For s,
+// if it is not nil, it takes a turn for each group.
+func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle.Coding, s *selection) error {
 	ctx, stop := context.WithCancel(ctx)
 	groups := make(chan []packed)
 	go func() {
 		defer close(groups)
 		for rest := p.changes; len(rest) > 0 && ctx.Err() == nil; {
-			k, leave := groupOf(rest), func() {}
-			if turns {
+			k := groupOf(rest)
+			var t *turn
+			if s != nil {
 				var err error
-				if leave, err = n.takeTurn(ctx); err != nil {
+				if t, err = n.turn(ctx, s, true); err != nil {
 					return
 				}
 			}
 			g := n.packGroup(ctx, p, rest[:k], c)
-			leave()
+			t.leave()
 			select {
 			case groups <- g:
 			case <-ctx.Done():
@@ -308,15 +334,23 @@ func (n *Notifier) packGroup(ctx context.Context, p *pack, changes []protocol.Ch
 }
 
 func (n *Notifier) packPart(ctx context.Context, p *pack, changes []protocol.Change, c bundle.Coding) packed {
-	key := keyOf(p, changes, c)
-	if part, ok := n.bundled.get(key); ok {
-		return part
+	// What is plain is large, and about as soon made anew as found: it is not kept.
+	var key partKey
+	if c != bundle.Plain {
+		key = keyOf(p, changes, c)
+		if part, ok := n.bundled.get(key); ok && n.present(p, changes) {
+			return part
+		} else if ok {
+			n.bundled.drop(key)
+		}
 	}
 	packer, giveBack := n.packers.lend(c)
 	defer giveBack()
 	part := packed{changes: len(changes)}
-	var records []byte
-	whole := true
+	records, whole := packer.plain[:0], true
+	if c == bundle.Plain {
+		records = make([]byte, 0, plainSize(p, changes))
+	}
 	for i := range changes {
 		page, err := n.pageOf(ctx, p, &changes[i])
 		if err != nil {
@@ -329,12 +363,43 @@ func (n *Notifier) packPart(ctx context.Context, p *pack, changes []protocol.Cha
 		}
 		records, _ = packer.Append(records, p.to.Epoch, &changes[i], page)
 	}
-	part.records = packer.Seal(records)
+	if c == bundle.Plain {
+		part.records = records
+		return part
+	}
+	packer.plain, packer.sealed = records, packer.Seal(packer.sealed[:0], records)
+	part.records = bytes.Clone(packer.sealed)
 	if whole { // else a page may be to be had later
-		part.records = bytes.Clone(part.records)
 		n.bundled.put(key, part)
 	}
 	return part
+}
+
+// plainSize is about how many bytes the plain records of changes have.
+func plainSize(p *pack, changes []protocol.Change) int64 {
+	const heads = 1600 // of both records, and the change
+	size := int64(0)
+	for i := range changes {
+		size += heads
+		if p.wants(&changes[i]) {
+			size += min(max(0, changes[i].Item.Length), groupBytes)
+		}
+	}
+	return size
+}
+
+// present reports whether all pages that come with changes are still what they were.
+func (n *Notifier) present(p *pack, changes []protocol.Change) bool {
+	pages, ok := n.Pages.(Presence)
+	if !ok {
+		return !slices.ContainsFunc(changes, func(c protocol.Change) bool { return p.wants(&c) }) // nobody can say
+	}
+	for i := range changes {
+		if p.wants(&changes[i]) && !pages.Present(&changes[i].Item) {
+			return false
+		}
+	}
+	return true
 }
 
 // wants reports whether the page of a change is to come with it.

@@ -49,7 +49,8 @@ func keyOf(p *pack, changes []protocol.Change, c bundle.Coding) partKey {
 	return partKey(h.Sum(nil))
 }
 
-// A bundleCache keeps parts of bundles that were asked for lately. The zero
+// A bundleCache keeps parts of bundles that were asked for lately. Whoever takes
+// one out of it judges its pages again: see Notifier.present. The zero
 // bundleCache is ready, for many goroutines at once.
 type bundleCache struct {
 	mu    sync.Mutex
@@ -89,8 +90,22 @@ func (c *bundleCache) put(key partKey, p packed) {
 	c.byKey[key] = c.order.PushFront(cachedPart{key, p})
 	c.bytes += len(p.records)
 	for c.bytes > bundleCacheBytes {
-		last := c.order.Remove(c.order.Back()).(cachedPart)
-		delete(c.byKey, last.key)
-		c.bytes -= len(last.part.records)
+		c.remove(c.order.Back())
 	}
+}
+
+// drop throws a part away: a page in it was withdrawn, or is another by now.
+func (c *bundleCache) drop(key partKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.byKey[key]; ok {
+		c.remove(e)
+	}
+}
+
+// remove throws a part away. mu is held.
+func (c *bundleCache) remove(e *list.Element) {
+	old := c.order.Remove(e).(cachedPart)
+	delete(c.byKey, old.key)
+	c.bytes -= len(old.part.records)
 }

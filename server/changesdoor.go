@@ -35,7 +35,7 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 	if p != nil {
 		return p
 	}
-	limit, p := numberOf(q, "limit", 1, protocol.MaxBatch, protocol.MaxBatch)
+	limit, p := numberOf(q, "limit", 1, protocol.MaxBatch, 0)
 	if p != nil {
 		return p
 	}
@@ -45,6 +45,7 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 	if n.PullOnly {
 		wait = 0
 	}
+	n.deadline(w, mostWork)
 	m, err := n.look(r.Context(), sel, after, limit)
 	if errors.Is(err, errNoArchive) {
 		m = protocol.Message{Kind: protocol.Batch, From: after, To: after}
@@ -57,6 +58,8 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 		return p
 	case r.Context().Err() != nil:
 		return nil // nobody is there to be answered
+	case errors.Is(err, errBusy), errors.Is(err, errCrowd):
+		return busy(err)
 	case errors.Is(err, errNoArchive):
 		p := unavailable("the archive of the whole site is being made")
 		p.Title, p.retry = "the archive of the site is not made yet", archiveRetry
@@ -92,20 +95,27 @@ func tellsNothing(m *protocol.Message) bool {
 // looks on for a while, so that he need not ask a hundred times over.
 func (n *Notifier) look(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
 	m, err := n.next(ctx, s, after, limit)
-	for end := time.Now().Add(lookOn); err == nil && tellsNothing(&m) && m.To != n.Log.Head() && time.Now().Before(end); {
-		m, err = n.lookAfter(ctx, s, m, limit)
+	more := true
+	for end := time.Now().Add(lookOn); err == nil && more && tellsNothing(&m) && m.To != n.Log.Head() && time.Now().Before(end); {
+		m, more, err = n.lookAfter(ctx, s, m, limit)
 	}
 	return m, err
 }
 
-// lookAfter returns what follows a message that tells nothing, together with it.
-func (n *Notifier) lookAfter(ctx context.Context, s *selection, m protocol.Message, limit int) (protocol.Message, error) {
+// lookAfter returns what follows a message that tells nothing, together with
+// it. It returns the message itself, and false, where the two cannot be one:
+// the content of a bundle names the cursor that it follows. Whoever is answered
+// that there was nothing so far asks again from there.
+func (n *Notifier) lookAfter(ctx context.Context, s *selection, m protocol.Message, limit int) (together protocol.Message, ok bool, err error) {
 	next, err := n.next(ctx, s, m.To, limit)
 	if err != nil {
-		return m, err
+		return m, true, err
+	}
+	if next.Kind == protocol.Bundle && m.From != m.To {
+		return m, false, nil
 	}
 	next.From = m.From
-	return next, nil
+	return next, true, nil
 }
 
 // poll waits until there is something to tell, the time is over, or the site
@@ -119,7 +129,8 @@ func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m 
 		return m, p, nil
 	}
 	defer leave()
-	n.deadline(w, wait)
+	s.listens = true
+	n.deadline(w, wait+mostWork)
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for tellsNothing(&m) {
@@ -127,11 +138,17 @@ func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m 
 		if s.as == protocol.AsSite {
 			latest, _ = n.Archive.Latest()
 		}
-		next, err := n.lookAfter(ctx, s, m, limit)
+		next, ok, err := n.lookAfter(ctx, s, m, limit)
+		if !ok {
+			return m, nil, nil
+		}
 		if err == nil && next.To == m.To {
 			err = n.Log.Wait(ctx, m.To)
 		} else if err == nil {
 			m = next
+		}
+		if errors.Is(err, errBusy) {
+			continue // it waits anyway
 		}
 		if errors.Is(err, errNoArchive) {
 			if n.Archive.Wait(ctx, latest) == nil {

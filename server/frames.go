@@ -35,6 +35,8 @@ type frame struct {
 	err  error
 	made time.Time
 
+	latest Archived // the newest archive when it was made, of those who ask for one
+
 	writing sync.Mutex // guards what follows
 	taken   bool       // by a first reader
 	plain   *wsconn.Prepared
@@ -95,12 +97,13 @@ type place struct {
 }
 
 // after returns the frame that follows a cursor: a Mark where nothing of it may
-// be told. It is nil if the cursor is the head.
-func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor) (*frame, error) {
+// be told. It is nil if the cursor is the head. latest is the newest archive
+// that the reader knows of.
+func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor, latest Archived) (*frame, error) {
 	at := place{s.key, cursor}
 	f.mu.Lock()
 	fr := f.byKey[at]
-	if fr != nil && f.isOld(fr) {
+	if fr != nil && f.isOld(fr, latest) {
 		f.drop(at)
 		fr = nil
 	}
@@ -114,12 +117,14 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 		switch {
 		case fr.text != nil:
 			return fr, nil
+		case errors.Is(fr.err, errNoArchive):
+			return nil, fr.err // it is the same for everybody
 		case errors.Is(fr.err, context.Canceled):
-			return f.after(ctx, s, cursor) // whoever made it has gone
+			return f.after(ctx, s, cursor, latest) // whoever made it has gone
 		}
 		return f.encode(ctx, s, cursor) // whoever tried first had no luck: that may have been only theirs
 	}
-	fr = &frame{ready: make(chan struct{}), made: f.now()}
+	fr = &frame{ready: make(chan struct{}), made: f.now(), latest: latest}
 	f.keep(at, fr)
 	f.mu.Unlock()
 	made, err := f.encode(ctx, s, cursor)
@@ -128,7 +133,7 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 	kept := f.byKey[at] == fr // not pushed out by others meanwhile
 	if made == nil {
 		fr.err = err
-		if kept {
+		if kept && !errors.Is(err, errNoArchive) {
 			f.drop(at)
 		}
 		close(fr.ready)
@@ -147,11 +152,11 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 }
 
 // isOld reports whether a frame that is ready must not be sent any more.
-func (f *frames) isOld(fr *frame) bool {
+func (f *frames) isOld(fr *frame, latest Archived) bool {
 	select {
 	case <-fr.ready:
 		age := f.now().Sub(fr.made)
-		return age > frameLife || age < 0
+		return age > frameLife || age < 0 || fr.err != nil && fr.latest != latest
 	default:
 		return false
 	}
@@ -181,11 +186,7 @@ func (f *frames) drop(at place) {
 }
 
 func (f *frames) encode(ctx context.Context, s *selection, at protocol.Cursor) (*frame, error) {
-	limit := protocol.MaxBatch
-	if s.as == protocol.AsBatch {
-		limit = s.count
-	}
-	m, err := f.next(ctx, s, at, limit)
+	m, err := f.next(ctx, s, at, 0)
 	if err != nil || m.To == at {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
@@ -152,7 +153,9 @@ type Notifier struct {
 	queries  admission // answers of the query door
 	stats    counters
 	coder    coder
-	turns    chan struct{} // as many as may make the site work now; see takeTurn
+	turns    turns
+	asked    atomic.Int64 // bytes of questions to the batch door that are held
+	programs admission    // that are being taken in
 
 	mu     sync.Mutex // guards guests and closed, and the use of served.Add
 	guests map[*guest]struct{}
@@ -209,7 +212,6 @@ func doorsOf(base string) doors {
 
 func (n *Notifier) init() {
 	n.once.Do(func() {
-		n.turns = make(chan struct{}, turnsAtATime())
 		if n.Now == nil {
 			n.Now = time.Now
 		}
@@ -241,7 +243,7 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case n.doors.err != nil:
 		p = plainProblem(http.StatusInternalServerError, n.doors.err.Error())
 	case door.serve == nil:
-		p = plainProblem(http.StatusNotFound, "here are only "+n.doors.manifest+", "+n.doors.changes+", "+n.doors.stream+" and "+wellKnown)
+		p = plainProblem(http.StatusNotFound, "there is nothing here: "+wellKnown+" names the doors of this site")
 	case !slices.Contains(door.methods, r.Method):
 		p = plainProblem(http.StatusMethodNotAllowed, "this door knows "+strings.Join(door.methods, ", "))
 		p.allow = strings.Join(door.methods, ", ")

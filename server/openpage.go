@@ -28,7 +28,7 @@ func (s *Site) openOffer(ctx context.Context, o Offer) (io.ReadCloser, error) {
 	if o.LeftOut != "" {
 		return nil, fmt.Errorf("%s: %w", o.LeftOut, fs.ErrNotExist)
 	}
-	t, err := s.lend()
+	t, err := s.lendBriefly()
 	if err != nil {
 		return nil, err
 	}

@@ -18,15 +18,31 @@ var ErrNoVersion = errors.New("that version is not kept")
 //
 // It does not judge who may see a page: its caller does, for each URL.
 type Pages interface {
-	// Page returns the bytes of the version of item.URL that has item.Digest,
-	// if it has at most max bytes. The error wraps ErrNoVersion if that
-	// version is neither there now nor kept, or is larger.
+	// Page returns the bytes of item.URL, if item.Digest is theirs now and there
+	// are at most max of them. The error wraps ErrNoVersion if the page is gone,
+	// is another by now, or is larger.
 	Page(ctx context.Context, item *protocol.Item, max int64) ([]byte, error)
 
 	// Delta returns what leads from the version base of a page to that of
-	// item, as protocol.CodingDelta. The error wraps ErrNoVersion if either is
-	// not to be had, and if the delta is not worth it, being no smaller.
+	// item, which is the present one, as protocol.CodingDelta. The error wraps
+	// ErrNoVersion if either is not to be had, and if the delta is not worth
+	// it, being no smaller.
 	Delta(ctx context.Context, item *protocol.Item, base protocol.Digest) ([]byte, error)
+}
+
+// A Presence is a [Pages] that knows which pages are there, and what they are. What it
+// has given of one that is gone, or another by now, is given to nobody again
+// out of what is kept for those who ask the same.
+type Presence interface {
+	// Present reports whether item is what its page is now.
+	Present(item *protocol.Item) bool
+}
+
+// A Past is a [Pages] that also gives what a page held before, to those whom
+// the site trusts with it: the programs of [Agents].
+type Past interface {
+	// Version is as Pages.Page, of any version of a page that is there.
+	Version(ctx context.Context, item *protocol.Item, max int64) ([]byte, error)
 }
 
 // An Archived is an archive of the whole site: what stood at Cursor.

@@ -2,6 +2,8 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -51,6 +53,18 @@ func badParameter(name, detail string) *problem {
 func unavailable(detail string) *problem {
 	return &problem{Type: problemScanning, Title: "the site is being looked at", Status: http.StatusServiceUnavailable,
 		Detail: detail, retry: 2 * time.Second}
+}
+
+// busy is the answer to whoever has waited in vain for others' questions to be
+// answered, errBusy, or for his own, errCrowd.
+func busy(err error) *problem {
+	p := &problem{Type: problemLimit, Title: "too much is asked for at a time", Status: http.StatusServiceUnavailable,
+		Detail: "the site is busy with what others ask for: ask again later", retry: 2 * time.Second}
+	if errors.Is(err, errCrowd) {
+		p.Status = http.StatusTooManyRequests
+		p.Detail = fmt.Sprintf("%d questions of your address wait for an answer: ask one after the other", mostAskingEach)
+	}
+	return p
 }
 
 func plainProblem(status int, detail string) *problem {

@@ -90,12 +90,8 @@ func Moments(j *Journal) func(context.Context) (*Moment, error) {
 // header Content-Location then is the URL at which a GET asks the same, unless
 // that would be too long; after QUERY so is Location.
 func (n *Notifier) serveQuery(w http.ResponseWriter, r *http.Request) *problem {
-	known := []string{"limit", "past"}
-	for _, name := range protocol.FilterNames() {
-		if name != "op" && name != "minsig" && name != "agent" {
-			known = append(known, name)
-		}
-	}
+	known := slices.DeleteFunc(protocol.FilterNames(), func(name string) bool { return ofChanges(name) || name == "agent" })
+	known = append(known, "limit", "past")
 	q, p := questionOf(w, r, known...)
 	if p != nil {
 		return p
@@ -130,6 +126,10 @@ func (n *Notifier) serveQuery(w http.ResponseWriter, r *http.Request) *problem {
 	a.offer = offer
 	return a.write(w, r)
 }
+
+// ofChanges reports whether a condition of a filter asks what happened, and so
+// cannot be asked of what is there.
+func ofChanges(name string) bool { return name == "op" || name == "minsig" }
 
 func (n *Notifier) queryFailed(err error) *problem {
 	orDiscard(n.Logger).Error("query could not be answered", "err", err)
@@ -215,9 +215,12 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
+	a.n.deadline(w, mostWork)
 	switch err := a.find(r.Context()); {
 	case r.Context().Err() != nil:
 		return nil // nobody is there to be answered
+	case errors.Is(err, errBusy), errors.Is(err, errCrowd):
+		return busy(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return plainProblem(http.StatusUnprocessableEntity,
 			fmt.Sprintf("there is more to look at than can be judged in %v: name a part of the site by prefix, or ask for less by limit and go on by past", queryWork))
@@ -265,16 +268,23 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 }
 
 // find judges everything once.
-func (a *answer) find(ctx context.Context) error {
+func (a *answer) find(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryWork)
 	defer cancel()
-	leave, err := a.n.takeTurn(ctx)
+	t, err := a.n.turn(ctx, a.sel, false)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer func() {
+		if t.leave(); errors.Is(err, context.DeadlineExceeded) && t.spent < queryWork/2 {
+			err = errBusy // it was others who took the time
+		}
+	}()
 	for i, err := range a.offer.Items(a.past) {
 		var ok bool
+		if err == nil {
+			err = t.rest(ctx)
+		}
 		if err == nil {
 			ok, err = a.wants(ctx, &i)
 		}
@@ -291,10 +301,13 @@ func (a *answer) find(ctx context.Context) error {
 	if a.sel.filter.Since.IsZero() || a.past != "" {
 		return nil // tombstones are not asked for, or were told with the first items
 	}
-	for t, err := range a.offer.Gone {
+	for g, err := range a.offer.Gone {
 		var ok bool
 		if err == nil {
-			ok, err = a.wantsGone(ctx, &t)
+			err = t.rest(ctx)
+		}
+		if err == nil {
+			ok, err = a.wantsGone(ctx, &g)
 		}
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -189,7 +190,8 @@ func (t *tree) open(place string) (f *os.File, left string, err error) {
 // share lets Read use the tree of a look; release ends the look's own use.
 func (s *Site) share(t *tree) {
 	s.mu.Lock()
-	t.users, s.present = 1, t
+	t.users, s.present, s.brief = 1, t, nil
+	s.looks++
 	s.mu.Unlock()
 }
 
@@ -212,8 +214,51 @@ func (s *Site) lend() (*tree, error) {
 	return t, nil
 }
 
-// release gives a tree back; the last one closes it. A docroot is not kept
-// open between looks, so that its file system can be unmounted.
+// briefly is how long a docroot stays open for those who read many pages of it.
+const briefly = 100 * time.Millisecond
+
+// lendBriefly is lend for those who open one page each: between looks they
+// share the docroot as it was briefly before, and never as it was before the
+// last look, which what the journal says is from. The timer that ends it is
+// owned by nobody, and need not be: it runs once, briefly after, and does
+// no more than close the docroot.
+func (s *Site) lendBriefly() (*tree, error) {
+	s.mu.Lock()
+	t, looks := cmp.Or(s.present, s.brief), s.looks
+	if t != nil {
+		t.users++
+	}
+	s.mu.Unlock()
+	if t != nil {
+		return t, nil
+	}
+	t, err := s.openTree()
+	if err != nil {
+		return nil, err
+	}
+	t.users = 1
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.brief == nil && s.looks == looks {
+		t.users++
+		s.brief = t
+		time.AfterFunc(briefly, func() { s.forget(t) })
+	}
+	return t, nil
+}
+
+// forget ends what lendBriefly has begun.
+func (s *Site) forget(t *tree) {
+	s.mu.Lock()
+	if s.brief == t {
+		s.brief = nil
+	}
+	s.mu.Unlock()
+	s.release(t)
+}
+
+// release gives a tree back; the last one closes it. A docroot is kept open
+// no more than briefly between looks, so that its file system can be unmounted.
 func (s *Site) release(t *tree) {
 	s.mu.Lock()
 	t.users--

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
@@ -27,6 +29,9 @@ type selection struct {
 	every time.Duration
 	count int
 
+	addr    string // for whom it counts; see clientAddress
+	listens bool   // a stream, or a long poll: it is told what happens, and can wait
+
 	key string // equal for all that ask the same
 }
 
@@ -38,7 +43,7 @@ const (
 
 // selectionOf reads what a request asks for.
 func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *problem) {
-	s := &selection{}
+	s := &selection{addr: clientAddress(r)}
 	var p *problem
 	if s.caller, p = n.callerOf(r); p != nil {
 		return nil, p
@@ -70,6 +75,9 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *prob
 		if n.Agents == nil {
 			return nil, badParameter("agent", "this site runs no programs")
 		}
+		if s.as == protocol.AsBatch {
+			return nil, badParameter("agent", "no program is asked about a bundle, which may be of a long history: take another form, or ask it about all that is there at "+n.Base+agentsRunPath)
+		}
 		if !s.caller.Agents {
 			return nil, plainProblem(http.StatusForbidden, "programs run here for those only whom the site knows and lets do so")
 		}
@@ -87,6 +95,12 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *prob
 	s.every = time.Duration(every) * time.Second
 	if s.as != protocol.AsBatch && (q.Has("every") || q.Has("count")) {
 		return nil, badParameter("every", "only bundles, as=batch, are told by schedule or by count")
+	}
+	if s.as == protocol.AsBatch {
+		last := protocol.Cursor{Epoch: strings.Repeat("x", 64), Seq: math.MaxUint64}
+		if len(n.bundleURL(s, last, last)) > protocol.MaxURL {
+			return nil, badParameter("", "the filter is too long for the URL of a bundle: say less, or take another form")
+		}
 	}
 	key := s.filter.Query()
 	key.Set("as", string(s.as))
@@ -153,9 +167,12 @@ func notTheSite() *problem {
 
 // public reports whether a URL may be told to the one who asks.
 func (n *Notifier) public(s *selection, url string) bool {
-	if n.Public != nil && !n.Public(url) {
-		return false
-	}
+	return (n.Public == nil || n.Public(url)) && n.allowed(s, url)
+}
+
+// allowed reports whether the rules that robots.txt has for the one who asks
+// let him know of a URL.
+func (n *Notifier) allowed(s *selection, url string) bool {
 	return s.caller.Name == "" || n.PublicTo == nil || n.PublicTo(s.caller.Name, url)
 }
 
@@ -165,6 +182,9 @@ func (n *Notifier) public(s *selection, url string) bool {
 func (n *Notifier) selects(ctx context.Context, s *selection, c protocol.Change) (protocol.Change, protocol.Body, bool, error) {
 	var output protocol.Body
 	c, ok := tellable(c, func(url string) bool { return n.public(s, url) })
+	if c.Op == protocol.Delete && !n.allowed(s, c.Item.URL) {
+		ok = false // he was never to know of it
+	}
 	if ok {
 		c, ok = s.filter.Apply(c)
 	}

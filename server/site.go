@@ -98,6 +98,8 @@ type Site struct {
 	ruled   bool            // robots comes from a file that was there
 	missing time.Time       // since when that is gone; zero if it is not
 	present *tree           // of the look that is going on
+	brief   *tree           // of those who read pages between looks; nil if there is none
+	looks   int             // that have begun
 	own     map[string]bool // places of own outputs
 
 	noIndex map[string]string // the stamps of pages that said noindex, by URL

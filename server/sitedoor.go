@@ -14,9 +14,11 @@ import (
 const (
 	siteShare = 0.5 // see Notifier.SiteShare
 
-	// judgedLife is how long it counts what was found of a caller and an archive.
-	judgedLife = 10 * time.Second
-	judgedMost = 1000 // callers
+	// judgedLife is how long it counts what was found of a caller and an
+	// archive, or as long as lets the finding take a twentieth.
+	judgedLife   = 10 * time.Second
+	judgedFactor = 20
+	judgedMost   = 1000 // callers
 
 	// sampled is how many changes are looked at, at most, to tell how many
 	// pages changed.
@@ -72,35 +74,60 @@ func Refuse(w http.ResponseWriter, r *http.Request, status int, detail string, r
 
 // mayHaveSite reports whether a caller may have the archive. It is the same
 // for everybody: who has rules of his own in robots.txt may have it only if
-// they forbid nothing that is in it.
+// they forbid nothing that is in it. One of those who ask for the same name reads the
+// archives, the others wait for him, and nobody else does.
 func (n *Notifier) mayHaveSite(c Caller) bool {
 	if c.Name == "" || n.PublicTo == nil {
 		return true
 	}
-	n.judged.mu.Lock()
-	defer n.judged.mu.Unlock()
 	a, _ := n.Archive.Latest()
-	j, ok := n.judged.byName[c.Name]
-	if now := n.Now(); !ok || j.archive != a || now.Sub(j.at) > judgedLife || now.Before(j.at) {
-		j = judgement{archive: a, at: now, may: n.Archive.Within(func(url string) bool { return n.PublicTo(c.Name, url) })}
+	now := n.Now()
+	n.judged.mu.Lock()
+	j := n.judged.byName[c.Name]
+	if j == nil || !j.counts(a, now) {
+		j = &judgement{archive: a, at: now, done: make(chan struct{})}
 		if n.judged.byName == nil || len(n.judged.byName) >= judgedMost {
-			n.judged.byName = make(map[string]judgement)
+			n.judged.byName = make(map[string]*judgement)
 		}
 		n.judged.byName[c.Name] = j
+		n.judged.mu.Unlock()
+		defer close(j.done)
+		began := time.Now()
+		j.may = n.Archive.Within(func(url string) bool { return n.PublicTo(c.Name, url) })
+		j.took = time.Since(began)
+		return j.may
 	}
+	n.judged.mu.Unlock()
+	<-j.done
 	return j.may
 }
 
 // judgements are what was found of callers with rules of their own.
 type judgements struct {
 	mu     sync.Mutex
-	byName map[string]judgement
+	byName map[string]*judgement
 }
 
+// A judgement is what was found, once done is closed.
 type judgement struct {
 	archive Archived
 	at      time.Time
+	done    chan struct{}
 	may     bool
+	took    time.Duration
+}
+
+// counts reports whether a judgement, or one that is being made, is good for an archive.
+func (j *judgement) counts(a Archived, now time.Time) bool {
+	if j.archive != a || now.Before(j.at) {
+		return false
+	}
+	select {
+	case <-j.done:
+		return now.Sub(j.at) <= max(judgedLife, judgedFactor*j.took)
+	default:
+		return true
+	}
 }
 
 // nextArchive returns the archive of the site, and false where changes say

@@ -43,6 +43,8 @@ type Snapshot struct {
 	mu      sync.RWMutex // guards what follows, and that state belongs to the file
 	state   *published
 	journal *Journal // that the file is of; nil before the first Load or Write
+
+	feeder chan struct{} // holds a place for whoever makes a feed
 }
 
 // published is what is known of the file.

@@ -30,14 +30,21 @@ const (
 
 	// mostFeedChanges is how far back a feed goes.
 	mostFeedChanges = 20_000
+
+	// feedWait is how long somebody waits while feeds are made for others,
+	// before he is given the whole manifest.
+	feedWait = time.Second
 )
 
 // manifestForms are other forms of one published manifest, made when the first one asks.
 type manifestForms struct {
 	mu    sync.Mutex
 	coded map[string][]byte // by content coding
-	feeds map[uint64][]byte // what changed since a Seq; nil: more than a whole manifest
-	bytes int               // of feeds
+
+	feeding sync.Mutex        // guards what follows, for no longer than that takes
+	feeds   map[uint64][]byte // what changed since a Seq; nil: more than a whole manifest
+	order   []uint64          // those of feeds, oldest first
+	bytes   int               // of feeds
 }
 
 // ServeHTTP serves the manifest with a strong entity tag: GET, HEAD, ranges,
@@ -45,7 +52,7 @@ type manifestForms struct {
 //
 // Whoever sends "A-IM: feed" and the entity tag of an earlier manifest is
 // answered 226 with what has changed since (RFC 3229): a manifest that is not
-// complete, of the items that are new or other and of tombstones, standing
+// complete, of the items whose bytes are new or other and of tombstones, standing
 // where the whole one does, whose entity tag it has. With a tag that says
 // nothing here any more it is answered the whole manifest.
 func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -181,37 +188,68 @@ func (s *Snapshot) feed(ctx context.Context, st *published, tags []string) []byt
 		if !ok || since.Epoch != st.cursor.Epoch || since.Seq >= st.cursor.Seq || st.cursor.Seq-since.Seq > mostFeedChanges {
 			continue
 		}
-		st.forms.mu.Lock()
-		b, known := st.forms.feeds[since.Seq]
-		if !known {
-			var err error
-			if b, err = s.makeFeed(ctx, j, st, since); err != nil {
-				st.forms.mu.Unlock()
-				continue // the whole manifest says it too
-			}
-			st.forms.keep(since.Seq, b)
-		}
-		st.forms.mu.Unlock()
-		if b != nil {
+		if b, err := s.feedSince(ctx, j, st, since); b != nil && err == nil {
 			return b
 		}
 	}
-	return nil
+	return nil // the whole manifest says it too
 }
 
-// keep is called with mu held.
-func (m *manifestForms) keep(since uint64, feed []byte) {
-	if len(m.feeds) >= mostFeeds || m.bytes+len(feed) > mostFeedBytes {
-		clear(m.feeds)
-		m.bytes = 0
+// feedSince returns a feed that is kept, or makes it: one at a time, so that
+// whoever asks for many different ones takes up no more than one processor.
+func (s *Snapshot) feedSince(ctx context.Context, j *Journal, st *published, since protocol.Cursor) ([]byte, error) {
+	if b, known := st.forms.feed(since.Seq); known {
+		return b, nil
 	}
+	s.mu.Lock()
+	if s.feeder == nil {
+		s.feeder = make(chan struct{}, 1)
+	}
+	feeder := s.feeder
+	s.mu.Unlock()
+	late, stop := context.WithTimeout(ctx, feedWait)
+	defer stop()
+	select {
+	case feeder <- struct{}{}:
+		defer func() { <-feeder }()
+	case <-late.Done():
+		return nil, late.Err()
+	}
+	if b, known := st.forms.feed(since.Seq); known {
+		return b, nil
+	}
+	b, err := s.makeFeed(ctx, j, st, since)
+	if err == nil {
+		st.forms.keep(since.Seq, b)
+	}
+	return b, err
+}
+
+// feed returns a feed that is kept.
+func (m *manifestForms) feed(since uint64) (b []byte, known bool) {
+	m.feeding.Lock()
+	defer m.feeding.Unlock()
+	b, known = m.feeds[since]
+	return b, known
+}
+
+// keep keeps a feed, in place of the oldest where there are too many.
+func (m *manifestForms) keep(since uint64, feed []byte) {
 	if len(feed) > mostFeedBytes {
 		return
+	}
+	m.feeding.Lock()
+	defer m.feeding.Unlock()
+	for len(m.order) >= mostFeeds || m.bytes+len(feed) > mostFeedBytes {
+		m.bytes -= len(m.feeds[m.order[0]])
+		delete(m.feeds, m.order[0])
+		m.order = m.order[1:]
 	}
 	if m.feeds == nil {
 		m.feeds = make(map[uint64][]byte)
 	}
 	m.feeds[since] = feed
+	m.order = append(m.order, since)
 	m.bytes += len(feed)
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/coding"
@@ -151,6 +152,53 @@ func TestManifestFeed(t *testing.T) {
 	d.turn()
 	if resp, b := d.manifest("GET", "A-IM", "feed", "If-None-Match", etags[0]); resp.StatusCode != 226 || strings.Contains(string(b), "<item rdf:about=\""+d.base+"new") {
 		t.Errorf("status %d: %s", resp.StatusCode, b)
+	}
+}
+
+// Whoever asks for what changed since each of many manifests is answered, all
+// the while that others ask, and each of what changed since his.
+func TestManyManifestFeeds(t *testing.T) {
+	const feeds = 40 // more than are kept
+	d := newDepot(t)
+	for i := range 2 * feeds {
+		d.write(fmt.Sprintf("many/%d.html", i), "<p>")
+	}
+	d.turn()
+	var tags []string
+	for i := range feeds {
+		tags = append(tags, d.etag())
+		d.write(fmt.Sprintf("p%d.html", i), "<p>")
+		d.turn()
+	}
+	var all sync.WaitGroup
+	for k := range 4 {
+		all.Go(func() {
+			for round := range 3 {
+				for i := range tags {
+					i = (i*7 + k + round) % feeds
+					resp, b := d.manifest("GET", "A-IM", "feed", "If-None-Match", tags[i], "Accept-Encoding", "zstd")
+					r, err := coding.NewReader(bytes.NewReader(b))
+					if err == nil {
+						b, err = io.ReadAll(r)
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					// Where others keep it from being made it is the whole.
+					want := map[int]int{226: feeds - i, 200: 3*feeds + 1}[resp.StatusCode]
+					if got := bytes.Count(b, []byte("<item ")); got != want {
+						t.Errorf("since tag %d: status %d, %d items, want %d", i, resp.StatusCode, got, want)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i := range tags {
+		if resp, _ := d.manifest("GET", "A-IM", "feed", "If-None-Match", tags[i]); resp.StatusCode != 226 {
+			t.Errorf("since tag %d: status %d", i, resp.StatusCode)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ type Stats struct {
 	Subscribers int           // streams and waiting long polls now
 	Streams     int64         // streams opened
 	Frames      int64         // messages sent on streams, hello and bye apart
-	Batches     int64         // answers of the changes door
+	Batches     int64         // answers of the changes door, and bundles and archives asked for
 	Told        int64         // changes told, each as often as it was told
 	Gaps        int64         // streams that fell below the floor
 	Slow        int64         // streams cut because their reader did not read

@@ -32,6 +32,7 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 	if p != nil {
 		return p
 	}
+	sel.listens = true
 	after, p := cursorOf(q)
 	if p != nil {
 		return p
@@ -176,10 +177,14 @@ func (s *stream) turn(life, loop context.Context) error {
 		return s.missed(life, err)
 	}
 	latest := s.latestArchive() // looked at first: one that comes later ends the wait
-	fr, err := s.n.frames.after(loop, s.sel, s.at)
+	fr, err := s.n.frames.after(loop, s.sel, s.at, latest)
 	switch {
 	case errors.Is(err, errNoArchive):
 		return s.wait(life, loop, s.n.heartbeat(), func(ctx context.Context) error { return s.n.Archive.Wait(ctx, latest) })
+	case errors.Is(err, errBusy) && s.quiet() > 0:
+		return nil // it tries again
+	case errors.Is(err, errBusy):
+		return s.mark(life)
 	case err != nil:
 		return s.missed(life, err)
 	case fr != nil:

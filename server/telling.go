@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
@@ -13,7 +12,7 @@ import (
 // next returns what follows a cursor, in the form and of the selection that
 // was asked for: an Ev or a Batch, a Bundle or an Archive, a Mark where nothing
 // of it may be told. Its To is the cursor itself at the head. It tells at most
-// limit changes.
+// limit changes; zero is as many as one message of the form holds.
 //
 // It is the one place where the six forms differ. Whether the message is asked
 // for or told is its callers' business: see serveChanges and stream.
@@ -21,29 +20,30 @@ func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor
 	if after == n.Log.Head() && !after.IsZero() {
 		return protocol.Message{Kind: protocol.Batch, From: after, To: after}, nil
 	}
+	var t *turn
+	var err error
 	if !s.cheap() && s.filter.Agent.IsZero() { // whoever runs programs bounds how many at a time
-		leave, err := n.takeTurn(ctx)
-		if err != nil {
+		if t, err = n.turn(ctx, s, false); err != nil {
 			return protocol.Message{}, err
 		}
-		defer leave()
+		defer t.leave()
 	}
 	switch s.as {
 	case protocol.AsBatch:
-		return n.nextBundle(ctx, s, after, limit)
+		return n.nextBundle(ctx, t, s, after, limit)
 	case protocol.AsSite:
 		if m, ok, err := n.nextArchive(ctx, s, after); ok || err != nil {
 			return m, err
 		}
 	}
-	m, outputs, err := n.readBatch(ctx, s, after, limit)
+	m, outputs, err := n.readBatch(ctx, t, s, after, limit)
 	if s.as == protocol.AsSite && (errors.Is(err, protocol.ErrTooOld) || errors.Is(err, protocol.ErrEpoch)) {
 		return m, errNoArchive
 	}
 	if err != nil {
 		return m, err
 	}
-	if err := n.addBodies(ctx, s, &m, outputs); err != nil {
+	if err := n.addBodies(ctx, t, s, &m, outputs); err != nil {
 		return m, err
 	}
 	return m, nil
@@ -57,27 +57,20 @@ func (s *selection) cheap() bool {
 	return s.filter.IsZero() && (s.as == protocol.AsMeta || s.as == protocol.AsSite)
 }
 
-// takeTurn waits until there is room for one more who makes the site work:
-// of the processors half are left to those who ask for less, however many
-// filter a long history for nothing at the same time.
-func (n *Notifier) takeTurn(ctx context.Context) (leave func(), err error) {
-	select {
-	case n.turns <- struct{}{}:
-		return func() { <-n.turns }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// turnsAtATime is how many may make the site work at the same time.
-func turnsAtATime() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+// mostWork is how long it takes to find what one message tells, or the
+// beginning of an answer: no step of that takes so long. A connection lasts
+// for it, however little time its reader has to read.
+const mostWork = 30 * time.Second
 
 // readBatch reads the changes after a cursor into one Batch that may be told,
 // limit at most, and returns what a program of the reader's own has made of
 // each; nil where there is none. To stands after all that was read; it is the
 // cursor itself at the head.
-func (n *Notifier) readBatch(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, []protocol.Body, error) {
+func (n *Notifier) readBatch(ctx context.Context, t *turn, s *selection, after protocol.Cursor, limit int) (protocol.Message, []protocol.Body, error) {
 	read := protocol.MaxBatch
+	if limit == 0 {
+		limit = read
+	}
 	switch {
 	case s.filter.IsZero():
 		read = min(limit, read)
@@ -90,10 +83,13 @@ func (n *Notifier) readBatch(ctx context.Context, s *selection, after protocol.C
 	}
 	m := protocol.Message{Kind: protocol.Batch, From: after, To: after}
 	var outputs []protocol.Body
-	begun := time.Now()
+	begun, weight := time.Now(), 0
 	for i := range changes[:protocol.Fit(changes)] {
-		if i > 0 && !s.filter.Agent.IsZero() && time.Since(begun) > agentsTime {
+		if i > 0 && !s.filter.Agent.IsZero() && (time.Since(begun) > agentsTime || weight > mostBodies) {
 			break // what is there is told, and then it goes on
+		}
+		if i > 0 && t.over() {
+			break
 		}
 		c, output, ok, err := n.selects(ctx, s, changes[i])
 		switch {
@@ -103,6 +99,7 @@ func (n *Notifier) readBatch(ctx context.Context, s *selection, after protocol.C
 			return m, outputs, nil
 		case ok:
 			m.Changes = append(m.Changes, c)
+			weight += len(output.Bytes)
 			if outputs != nil || !output.IsZero() {
 				outputs = append(append(outputs, make([]protocol.Body, len(m.Changes)-1-len(outputs))...), output)
 			}
@@ -123,13 +120,14 @@ const mostBodies = 256 << 10
 // addBodies puts beside each change what its form brings of the page, or what
 // the reader's own program has made of it. Where that is too much for one
 // message, the message ends before it.
-func (n *Notifier) addBodies(ctx context.Context, s *selection, m *protocol.Message, outputs []protocol.Body) error {
+func (n *Notifier) addBodies(ctx context.Context, t *turn, s *selection, m *protocol.Message, outputs []protocol.Body) error {
 	made := make(map[wanted]protocol.Body)
 	for {
-		cut, err := n.fillBodies(ctx, s, m, outputs, made)
+		cut, err := n.fillBodies(ctx, t, s, m, outputs, made)
 		if err != nil || !cut {
 			return err
 		}
+		t = nil // what it wants now is little
 	}
 }
 
@@ -141,7 +139,7 @@ type wanted struct {
 
 // fillBodies cuts the message and returns true where it turns out too long:
 // then other bodies may be wanted.
-func (n *Notifier) fillBodies(ctx context.Context, s *selection, m *protocol.Message, outputs []protocol.Body, made map[wanted]protocol.Body) (cut bool, err error) {
+func (n *Notifier) fillBodies(ctx context.Context, t *turn, s *selection, m *protocol.Message, outputs []protocol.Body, made map[wanted]protocol.Body) (cut bool, err error) {
 	m.Bodies = nil
 	want := wantedBodies(s, m.Changes)
 	room, bodies := protocol.MaxRoom, mostBodies
@@ -152,7 +150,10 @@ func (n *Notifier) fillBodies(ctx context.Context, s *selection, m *protocol.Mes
 			b = outputs[i]
 		}
 		if w, ok := want[i]; ok && b.IsZero() {
-			if b, ok = made[w]; !ok {
+			if b, ok = made[w]; !ok && i > 0 && t.over() {
+				m.To.Seq, m.Changes = m.Changes[i-1].Seq, m.Changes[:i]
+				return true, nil
+			} else if !ok {
 				if b, err = n.body(ctx, s, c, w.base); err != nil {
 					return false, err
 				}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,60 +129,73 @@ func TestForbiddenPagesAreToldInNoForm(t *testing.T) {
 	}
 }
 
-// A thousand edits within the time of a bundle are one bundle, of each page
-// once (C10); and as many as are asked for do not wait.
-func TestBundlesOnSchedule(t *testing.T) {
-	d := newArchivist(t)
-	begin := d.journal.Head()
-	timed := d.listen(begin, "&as=batch&every=2")
-	for i := range 1000 {
+// edit writes twenty pages again and again, and publishes each round.
+func (d *depot) edit(from, to int) {
+	d.Helper()
+	for i := from; i < to; i++ {
 		d.write(fmt.Sprintf("p%d.html", i%20), fmt.Sprint("edit ", i))
 		if i%20 == 19 {
 			d.publish()
 		}
 	}
+}
+
+// A thousand edits within the time of a bundle are one bundle, of each page
+// once (C10). The clock is the notifier's own, so that it does not matter how
+// long they take.
+func TestBundlesOnSchedule(t *testing.T) {
+	var ahead atomic.Int64
+	d := newArchivist(t, func(n *server.Notifier) {
+		n.Heartbeat = 2 * time.Second // it looks at its clock as often
+		began := time.Now()
+		n.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
+	})
+	begin := d.journal.Head()
+	d.edit(0, 980)
+	timed := d.listen(begin, "&as=batch&every=3600")
+	d.edit(980, 1000)
 	head := d.journal.Head()
 	if head.Seq-begin.Seq != 1000 {
 		t.Fatalf("%d changes", head.Seq-begin.Seq)
 	}
-	pages, bundles := map[string]string{}, 0
-	for timed.at != head {
-		m := timed.next()
-		if m.Kind != protocol.Bundle {
-			t.Fatalf("%+v", m)
-		}
-		_, list := timed.unpack(m.Body.Bytes)
-		if len(list) != m.N || m.N > 20 {
-			t.Errorf("%d pages, said %d", len(list), m.N)
-		}
-		for _, p := range list {
-			pages[p.Change.Item.URL] = string(p.Body)
-		}
-		bundles++
+	if m := timed.next(); m.Kind != protocol.Mark || m.To != begin {
+		t.Fatalf("before its time it told %+v", m)
 	}
-	if bundles > 3 || len(pages) != 20 { // as many as the edits took time
-		t.Errorf("%d bundles of %d pages", bundles, len(pages))
+	ahead.Store(int64(2 * time.Hour))
+	m := timed.next()
+	for m.Kind == protocol.Mark && m.To == begin {
+		m = timed.next()
+	}
+	if m.Kind != protocol.Bundle || m.N != 20 || m.To != head {
+		t.Fatalf("%+v", m)
+	}
+	pages := map[string]string{}
+	_, list := timed.unpack(m.Body.Bytes)
+	for _, p := range list {
+		pages[p.Change.Item.URL] = string(p.Body)
 	}
 	for i := 980; i < 1000; i++ {
 		if got := pages[fmt.Sprintf("%sp%d.html", d.base, i%20)]; got != fmt.Sprint("edit ", i) {
 			t.Errorf("%q", got)
 		}
 	}
-	// Everything is there already: one bundle at once.
-	late := d.listen(begin, "&as=batch&every=3600")
-	_ = late
+	if len(list) != 20 || len(pages) != 20 {
+		t.Errorf("%d pages of %d URLs", len(list), len(pages))
+	}
+}
+
+// As many changes as are asked for do not wait for the time of a bundle.
+func TestBundlesByCount(t *testing.T) {
+	d := newArchivist(t)
+	begin := d.journal.Head()
+	d.edit(0, 1000)
 	counted := d.listen(begin, "&as=batch&every=3600&count=400")
 	for _, n := range []uint64{400, 800} {
 		if m := counted.next(); m.Kind != protocol.Bundle || m.To.Seq != begin.Seq+n || m.N != 20 {
 			t.Errorf("%+v", m)
 		}
 	}
-	for i := range 200 {
-		d.write(fmt.Sprintf("p%d.html", i%20), fmt.Sprint("more ", i))
-		if i%20 == 19 {
-			d.publish()
-		}
-	}
+	d.edit(1000, 1200)
 	if m := counted.next(); m.Kind != protocol.Bundle || m.To.Seq != begin.Seq+1200 {
 		t.Errorf("%+v", m)
 	}

@@ -16,7 +16,7 @@
 // what it carries as a network with a round trip of 20 ms does, TCP's slow
 // start and handshake included.
 //
-//	go run ./bench/batch [--pages 5000] [--rounds 5] [--delayed 1] [--rtt 20ms] [--gzip]
+//	go run ./bench/batch [--pages 5000] [--rounds 5] [--delayed 1] [--rtt 20ms] [--coding C]
 //
 //	go run ./bench/batch --hostile
 //
@@ -29,6 +29,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,7 +65,7 @@ func main() {
 	flag.IntVar(&o.delayed, "delayed", 1, "how often each arm runs with the delay: one connection takes 100 s")
 	flag.DurationVar(&o.rtt, "rtt", 20*time.Millisecond, "the round trip of the delay")
 	flag.BoolVar(&o.hostile, "hostile", false, "measure how long others wait instead")
-	flag.BoolVar(&o.gzip, "gzip", false, "ask for archives as they are kept, instead of in Zstandard")
+	flag.StringVar(&o.coding, "coding", "", "the Accept-Encoding of a batch: gzip, zstd or identity; if it is missing, what the client asks for, which is identity over the loopback interface and else zstd")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a profile of everything but nginx here")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -80,7 +81,8 @@ var errGoal = errors.New("a goal was missed")
 type options struct {
 	pages, rounds, delayed int
 	rtt                    time.Duration
-	hostile, gzip          bool
+	hostile                bool
+	coding                 string
 	profile                string
 }
 
@@ -95,7 +97,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer w.close()
-	w.gzip = o.gzip
+	w.coding = cmp.Or(o.coding, string(bundle.Plain))
 	if o.profile != "" {
 		f, err := os.Create(o.profile)
 		if err != nil {
@@ -124,6 +126,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 			return err
 		}
 		defer slow.close()
+		w.coding = cmp.Or(o.coding, bundle.Accepted)
 		delayed, err := w.rounds(ctx, slow.addr(), o.delayed)
 		if err != nil {
 			return err
@@ -139,11 +142,11 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 
 // A world is a site that is served.
 type world struct {
-	base  string
-	items []protocol.Item
-	bytes int64
-	from  protocol.Cursor // before any of the pages
-	gzip  bool
+	base   string
+	items  []protocol.Item
+	bytes  int64
+	from   protocol.Cursor // before any of the pages
+	coding string          // that a batch is asked for in
 
 	site     *server.Site
 	snapshot *server.Snapshot
@@ -309,9 +312,7 @@ func (w *world) batchByCursor(ctx context.Context, c *http.Client) error {
 
 // bundle reads all pages out of one answer. The Reader checks their digests.
 func (w *world) bundle(c *http.Client, req *http.Request) error {
-	if !w.gzip {
-		req.Header.Set("Accept-Encoding", bundle.Accepted)
-	}
+	req.Header.Set("Accept-Encoding", w.coding)
 	resp, err := c.Do(req)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -97,9 +98,15 @@ func (r *run) askBulk(st *site, tasks []harvest.Task) {
 			rest = append(rest, t)
 		}
 	}
-	if err != nil {
+	var status *client.StatusError
+	switch errors.As(err, &status); {
+	case status != nil && (status.RetryAfter > 0 && status.Status >= 500 || status.Status == http.StatusTooManyRequests):
+		// Which goes for all that is asked of the site: see harvest.
+		r.log.Info("the site's batch failed, and the site wants to be left alone: after that pages are asked for one by one",
+			"site", st.Origin, "pages", len(rest), "retry_after", status.RetryAfter, "err", err)
+	case err != nil:
 		r.log.Info("pages are asked for one by one: the site's batch failed", "site", st.Origin, "pages", len(rest), "err", err)
-	} else if n > 0 {
+	case n > 0:
 		r.log.Debug("pages came together", "site", st.Origin, "pages", n, "left", len(rest))
 	}
 	r.mu.Lock()

@@ -105,6 +105,7 @@ func (c *Copy) Open() (*Crawler, error) {
 	if err != nil {
 		return nil, err
 	}
+	client.RemoveParts(dir) // it is held, so nobody is downloading there
 	h.Spill = col.NewBody
 	return &Crawler{Collection: col, Harvester: h, Seeder: &seed.Seeder{Agent: agent, Rules: anything()}, Log: c.Log,
 		Strategy: frontier.BreadthFirst{}, Policy: told{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll, AskEvery: c.AskEvery,

@@ -584,6 +584,33 @@ func TestCannotGoOn(t *testing.T) {
 	}
 }
 
+// What a killed process has left of an archive goes, and not before the state is ours.
+func TestPartsOfArchives(t *testing.T) {
+	s := serve(t, map[string]string{"a": "A"})
+	c := newCopy(t, s, nil)
+	c.start()
+	c.want(s.live())
+	part, page := filepath.Join(c.m.State, "parley-123.part"), filepath.Join(c.m.State, "parley-of-a-person")
+	for _, name := range []string{part, page} {
+		if err := os.WriteFile(name, []byte("half of it"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(name string) bool { _, err := os.Lstat(name); return err == nil }
+	if _, err := c.m.Open(); !errors.Is(err, collection.ErrHeld) {
+		t.Errorf("second copy with the same state: %v", err)
+	}
+	if !there(part) {
+		t.Error("what another process is downloading is removed")
+	}
+	c.stop()
+	c.start()
+	if there(part) || !there(page) {
+		t.Errorf("the part is there: %v; what is none: %v", there(part), there(page))
+	}
+	c.stop()
+}
+
 // A site whose robots.txt forbids its manifest is not followed, and it is said why,
 // every time.
 func TestForbiddenManifest(t *testing.T) {

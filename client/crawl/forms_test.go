@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -271,6 +273,7 @@ func TestDamagedBase(t *testing.T) {
 func TestBatchFails(t *testing.T) {
 	for name, fault := range map[string]sitetest.Fault{
 		"cut": sitetest.Truncate(10_000), "refused": sitetest.Status(http.StatusInternalServerError, 0), "garbage": sitetest.Bytes("no bundle"),
+		"busy": sitetest.Status(http.StatusServiceUnavailable, 0), // which says nothing of pages
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTeller(t, 40, func(c *crawl.Copy) { c.As = protocol.AsMeta })
@@ -281,6 +284,34 @@ func TestBatchFails(t *testing.T) {
 				t.Errorf("asked for %d pages of 41", len(got))
 			}
 		})
+	}
+}
+
+// A site that names a time is left alone until then, and the log says so.
+func TestBatchFailsForATime(t *testing.T) {
+	var log strings.Builder
+	x := newTeller(t, 40, func(c *crawl.Copy) {
+		c.As, c.Log = protocol.AsMeta, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	var refused, asked atomic.Int64 // when, in nanoseconds
+	x.Break("/parley/batch", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+		refused.Store(time.Now().UnixNano())
+		sitetest.Status(http.StatusServiceUnavailable, 2*time.Second)(w, r, own)
+	})
+	x.Break("/d0/p0.html", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+		asked.CompareAndSwap(0, time.Now().UnixNano())
+		own(w, r)
+	})
+	x.start()
+	x.settled()
+	if err := x.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if d := time.Duration(asked.Load() - refused.Load()); d < 2*time.Second {
+		t.Errorf("asked again after %v", d)
+	}
+	if !strings.Contains(log.String(), "wants to be left alone") || !strings.Contains(log.String(), "retry_after=2s") {
+		t.Errorf("the log says %s", &log)
 	}
 }
 

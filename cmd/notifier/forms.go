@@ -27,6 +27,7 @@ type forms struct {
 	archive *archive.Maker
 	agents  *agent.Host
 	callers *server.Callers
+	fetched bool // the store sees pages as they are fetched
 }
 
 // newForms makes what the options ask for, of an inventory and its journal.
@@ -41,6 +42,11 @@ func newForms(site *siteflags.Flags, inv server.Inventory, j *server.Journal, lo
 		}
 	}
 	docroot := siteflags.SiteOf(inv)
+	if docroot == nil && f.on.Versions > 0 {
+		// What is fetched is kept as it comes: it can be had in no other way.
+		f.store = &versions.Store{Dir: site.Beside("versions"), Journal: j, Public: inv.Public, MaxBytes: int64(f.on.Versions), Log: log}
+		f.fetched = site.Fetched(func(features siteflags.Features) siteflags.Features { return f.store.Seeing(features) })
+	}
 	if docroot != nil && (f.on.Pages || f.on.Archive || f.on.Serve) {
 		f.store = &versions.Store{Journal: j, Open: docroot.OpenPage, Public: inv.Public, MaxBytes: int64(f.on.Versions), Log: log}
 		if f.on.Versions > 0 {
@@ -52,14 +58,19 @@ func newForms(site *siteflags.Flags, inv server.Inventory, j *server.Journal, lo
 	}
 	if f.on.Archive {
 		f.archive = &archive.Maker{Dir: site.Beside("archive"), Base: site.Base, Journal: j, Pages: f.store, Public: inv.Public, Share: f.on.Share, Logger: log}
+		if err := f.archive.Open(); err != nil {
+			log.Warn("no archive of the site is offered: there is no place for one", "err", err)
+			f.archive, f.on.Archive = nil, false
+		}
 	}
 	if f.callers != nil && f.callers.Agents() {
 		self, err := os.Executable()
-		if err != nil {
-			return nil, fmt.Errorf("run agents: %w", err)
+		if err == nil {
+			f.agents, err = agent.Open(site.Beside("agents"), agent.Options{Command: []string{self, agent.ProcessName}, Logger: log})
 		}
-		if f.agents, err = agent.Open(site.Beside("agents"), agent.Options{Command: []string{self, agent.ProcessName}, Logger: log}); err != nil {
-			return nil, err
+		if err != nil {
+			log.Warn("no program of a crawler is taken or run: there is no place for them", "err", err)
+			f.agents = nil
 		}
 	}
 	return f, nil
@@ -89,21 +100,20 @@ func (f *forms) offer(n *server.Notifier, inv server.Inventory, j *server.Journa
 	}
 	if f.callers != nil {
 		n.Identify = f.callers.Identify
-		if docroot := siteflags.SiteOf(inv); docroot != nil {
-			n.PublicTo = docroot.PublicTo
-		}
+		n.PublicTo = siteflags.PublicTo(inv)
 	}
 }
 
 // keeping is the inventory whose pages are kept as they are read.
 func (f *forms) keeping(inv server.Inventory) server.Inventory {
-	if f.store == nil || f.store.Dir == "" {
+	if f.store == nil || f.store.Dir == "" || f.fetched {
 		return inv
 	}
 	return f.store.Keeping(inv)
 }
 
-// own runs those that there are, and ends the agents when all else has ended.
+// own runs those that there are. The agents end with all else: who is still
+// answered is told without them.
 func (f *forms) own(ctx context.Context, own func(what string, run func() error)) {
 	ended := func(err error) error {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -144,16 +154,8 @@ type formsStatus struct {
 	On       string                             `json:"on"`
 	Forms    map[protocol.Form]server.FormStats `json:"forms,omitempty"`
 	Versions *versions.Stats                    `json:"versions,omitempty"`
-	Archive  *archiveStatus                     `json:"archive,omitempty"`
+	Archive  *archive.Stats                     `json:"archive,omitempty"`
 	Agents   *agent.Stats                       `json:"agents,omitempty"`
-}
-
-// archiveStatus is the newest archive, and what has been made.
-type archiveStatus struct {
-	archive.Stats
-	Cursor protocol.Cursor `json:"cursor,omitzero"`
-	Items  int             `json:"items,omitempty"`
-	Bytes  int64           `json:"bytes,omitempty"`
 }
 
 func (f *forms) status(n *server.Notifier) formsStatus {
@@ -163,10 +165,8 @@ func (f *forms) status(n *server.Notifier) formsStatus {
 		s.Versions = &v
 	}
 	if f.archive != nil {
-		s.Archive = &archiveStatus{Stats: f.archive.Stats()}
-		if a, ok := f.archive.Latest(); ok {
-			s.Archive.Cursor, s.Archive.Items, s.Archive.Bytes = a.Cursor, a.Items, a.Length
-		}
+		a := f.archive.Stats()
+		s.Archive = &a
 	}
 	if f.agents != nil {
 		a := f.agents.Stats()

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/command"
@@ -136,6 +138,89 @@ func text(end string) string {
 	return "<html lang=en><title>A page</title>" + strings.Repeat("<p>What has not changed since this site was built.", 100) + "<p>" + end
 }
 
+// Pages that are listed and fetched are told too: what was fetched is kept.
+func TestFetchedPagesAreTold(t *testing.T) {
+	var now atomic.Value
+	now.Store(text("as it began"))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/a.html" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		io.WriteString(w, now.Load().(string))
+	}))
+	defer web.Close()
+	s := &sidecar{T: t, dir: t.TempDir()}
+	s.root, s.state = s.dir, filepath.Join(s.dir, "site", "state")
+	s.write("list", web.URL+"/a.html\n")
+	listen := freeAddress(t)
+	s.base = "http://" + listen + "/" // the doors, beside the web server
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	var said strings.Builder
+	go func() {
+		ended <- command.Main(ctx, notifier, []string{"--urls", filepath.Join(s.dir, "list"), "--base", web.URL + "/", "--state", s.state, "--listen", listen, "--fetch",
+			"--fetch-rate", "1000", "--recheck", "1s", "--look-every", "200ms", "--versions", "1MB", "--no-self-check", "--grace", "0", "--log-level", "warn"}, nil, io.Discard, &said)
+	}()
+	t.Cleanup(func() {
+		stop()
+		if code := <-ended; code != 0 || t.Failed() {
+			t.Errorf("told to end, it ended with %d: %s", code, said.String())
+		}
+	})
+	until(t, func() bool { code, _ := get(s.base + ".well-known/parley"); return code == 200 })
+	until(t, func() bool { _, text := get(s.base + "robots.rdf"); return strings.Contains(text, "sha-256") })
+	start := s.found().Head
+	now.Store(text("as it goes on"))
+	var m protocol.Message
+	until(t, func() bool { m = s.changes(start, "&as=delta"); return len(m.Changes) > 0 })
+	if len(m.Bodies) != 1 || m.Bodies[0].Coding != protocol.CodingDelta {
+		t.Errorf("as=delta: %+v", m)
+	}
+	if m = s.changes(start, "&as=page"); len(m.Bodies) != 1 || string(m.Bodies[0].Bytes) != text("as it goes on") {
+		t.Errorf("as=page: %+v", m)
+	}
+}
+
+// The rules for one crawler count where the pages are named by a list, too.
+func TestCallersOfList(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }))
+	defer web.Close()
+	s := &sidecar{T: t, dir: t.TempDir()}
+	s.root, s.state = s.dir, filepath.Join(s.dir, "site", "state")
+	s.write("robots.txt", "User-agent: *\nDisallow: /hidden/\nUser-agent: EvilBot\nDisallow: /news/\n")
+	s.write("list", web.URL+"/a.html\n")
+	const nice, evil = "0123456789abcdefnice", "0123456789abcdefevil"
+	s.write("callers", "NiceBot "+nice+"\nEvilBot "+evil+"\n")
+	listen := freeAddress(t)
+	s.base = "http://" + listen + "/"
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	var said strings.Builder
+	go func() {
+		ended <- command.Main(ctx, notifier, []string{"--urls", filepath.Join(s.dir, "list"), "--base", web.URL + "/", "--state", s.state, "--listen", listen,
+			"--robots", filepath.Join(s.dir, "robots.txt"), "--callers", filepath.Join(s.dir, "callers"), "--look-every", "200ms", "--no-self-check",
+			"--log-level", "warn"}, nil, io.Discard, &said)
+	}()
+	t.Cleanup(func() {
+		stop()
+		if code := <-ended; code != 0 || t.Failed() {
+			t.Errorf("told to end, it ended with %d: %s", code, said.String())
+		}
+	})
+	until(t, func() bool { _, text := get(s.base + "robots.rdf"); return strings.Contains(text, "/a.html") })
+	start := s.found().Head
+	s.write("list", web.URL+"/a.html\n"+web.URL+"/news/b.html\n"+web.URL+"/c.html\n")
+	until(t, func() bool { return len(s.changes(start, "").Changes) == 2 })
+	for token, want := range map[string]bool{nice: true, evil: false} {
+		code, answer := ask(t, "GET", s.base+"parley/changes?after="+start.String(), "", "Authorization", "Bearer "+token)
+		if code != 200 || strings.Contains(answer, "/news/b.html") != want || !strings.Contains(answer, "/c.html") {
+			t.Errorf("%s: %d: %s", token, code, answer)
+		}
+	}
+}
+
 // Everything that a site can tell, behind one option.
 func TestPresetHigh(t *testing.T) {
 	callers := filepath.Join(t.TempDir(), "callers")
@@ -249,9 +334,11 @@ func TestPresets(t *testing.T) {
 		query  bool
 	}{
 		{[]string{"--preset", "low"}, []protocol.Form{protocol.AsMeta}, false, false},
+		{[]string{"--preset", "high", "--pages=false"}, []protocol.Form{protocol.AsMeta, protocol.AsSite}, true, true},
 		{nil, []protocol.Form{protocol.AsMeta}, true, false},
 		{[]string{"--preset", "moderate"}, []protocol.Form{protocol.AsMeta}, true, false},
 		{[]string{"--preset", "high", "--archive=false", "--query=false"}, []protocol.Form{protocol.AsMeta, protocol.AsDelta, protocol.AsPage, protocol.AsBatch}, true, false},
+		{[]string{"--preset", "high", "--pages=false", "--archive=false"}, []protocol.Form{protocol.AsMeta}, true, true},
 		{[]string{"--preset", "low", "--query"}, []protocol.Form{protocol.AsMeta}, false, true},
 		{[]string{"--archive"}, []protocol.Form{protocol.AsMeta, protocol.AsSite}, true, false},
 		{[]string{"--versions", "1MB"}, []protocol.Form{protocol.AsMeta, protocol.AsDelta, protocol.AsPage, protocol.AsBatch}, true, false},
@@ -304,6 +391,8 @@ func TestMisuseOfForms(t *testing.T) {
 		{"--docroot ROOT --callers DIR/docroot/callers", 2, "inside the docroot"},
 		{"--docroot ROOT --callers DIR/nothing", 1, "nothing"},
 		{"--urls DIR/list --archive", 2, "--archive reads files"},
+		{"--urls DIR/list --versions 1MB", 2, "--fetch"},
+		{"--urls DIR/list --fetch --pages", 2, "--versions"},
 		{"--docroot ROOT --state DIR/docroot/state --preset high", 2, "inside the docroot"},
 	} {
 		args := strings.Fields(strings.NewReplacer("ROOT", root, "DIR", dir).Replace(c.args))

@@ -60,7 +60,7 @@ func writeIn(t testing.TB, c bundle.Coding, list []bundle.Page) []byte {
 			if p.Body != nil {
 				pages = 1
 			}
-			err = w.AddPacked(packer.Seal(records), 1, pages)
+			err = w.AddPacked(packer.Seal(nil, records), 1, pages)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +93,7 @@ func same(a, b bundle.Page) bool {
 }
 
 func TestRoundTrip(t *testing.T) {
-	for _, c := range []bundle.Coding{bundle.Gzip, bundle.Zstd} {
+	for _, c := range []bundle.Coding{bundle.Gzip, bundle.Zstd, bundle.Plain} {
 		t.Run(string(c), func(t *testing.T) { roundTrip(t, c) })
 	}
 }
@@ -141,7 +141,7 @@ func TestArchive(t *testing.T) {
 
 // Wherever a stream is cut, what came whole is there, and the cut is told.
 func TestCut(t *testing.T) {
-	for _, c := range []bundle.Coding{bundle.Gzip, bundle.Zstd} {
+	for _, c := range []bundle.Coding{bundle.Gzip, bundle.Zstd, bundle.Plain} {
 		t.Run(string(c), func(t *testing.T) { cut(t, c) })
 	}
 }
@@ -293,6 +293,7 @@ func TestShortWrite(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	f.Add(write(f, pages()[:5]))
 	f.Add(writeIn(f, bundle.Zstd, pages()[:5]))
+	f.Add(writeIn(f, bundle.Plain, pages()[:5]))
 	f.Add(stream(f, info(first), change(updateTo("right")), page(urlA, ok, "wrong"), last("parley-changes: 1\r\nparley-pages: 1\r\n")))
 	f.Add(stream(f, info(first), change(updateTo("a")), page(urlA, ok, "a"), last("parley-changes: 1\r\nparley-pages: 1\r\n")))
 	plain := func(b []byte) []byte {
@@ -333,7 +334,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		}
 		b.ReportMetric(float64(len(buf)), "bytes/page")
 	})
-	for _, coding := range []bundle.Coding{bundle.Gzip, bundle.Zstd} {
+	for _, coding := range []bundle.Coding{bundle.Gzip, bundle.Zstd, bundle.Plain} {
 		b.Run("read "+string(coding), func(b *testing.B) {
 			const n = 1000
 			var out bytes.Buffer
@@ -344,7 +345,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 				for range 50 {
 					records, _ = packer.Append(records, "k3v7", &c, body)
 				}
-				w.AddPacked(packer.Seal(records), 50, 50)
+				w.AddPacked(packer.Seal(nil, records), 50, 50)
 			}
 			w.Close()
 			for b.Loop() {

@@ -2,7 +2,7 @@
 // answers where it is asked for a batch, and what it tells as one (C09, C10).
 //
 // The stream is a WARC file (ISO 28500), each record a gzip member of its own
-// (see [Coding]), so that whatever reads archives reads it:
+// or in another [Coding], so that whatever reads archives reads it:
 //
 //   - a warcinfo record, whose block states parley-from, parley-to and
 //     parley-changes: a [Head];

@@ -28,6 +28,10 @@ const (
 	// time and half of the bytes where pages are small. It is for the way only:
 	// where it is a content coding, what it holds is a plain WARC file.
 	Zstd Coding = "zstd"
+
+	// Plain is a plain WARC file. It is for readers on the same machine, to whom
+	// bytes cost less than it takes to compress them.
+	Plain Coding = "identity"
 )
 
 // A Packer makes the records of changes. It is for one goroutine; many of them
@@ -42,12 +46,15 @@ type Packer struct {
 func NewPacker(c Coding) *Packer {
 	p := &Packer{}
 	var err error
-	if c == Zstd {
+	switch c {
+	case Plain:
+		p.press, err = warc.NewPress("")
+	case Zstd:
 		p.press, err = warc.NewPress("")
 		if err == nil {
 			p.seal, err = coding.NewPacker(string(c))
 		}
-	} else {
+	default:
 		p.press, err = warc.NewPress(string(c))
 	}
 	if err != nil {
@@ -56,13 +63,13 @@ func NewPacker(c Coding) *Packer {
 	return p
 }
 
-// Seal makes of what Append has made of one or many changes what is given to
-// Writer.AddPacked. It keeps nothing; what it returns may be records itself.
-func (p *Packer) Seal(records []byte) []byte {
+// Seal appends to dst what Writer.AddPacked is given: it is made of what Append
+// has made of one or many changes. It keeps nothing.
+func (p *Packer) Seal(dst, records []byte) []byte {
 	if p.seal == nil || len(records) == 0 {
-		return records
+		return append(dst, records...)
 	}
-	return p.seal.Append(nil, records)
+	return p.seal.Append(dst, records)
 }
 
 // Append appends the records of a change, and of its page if that is not nil,
@@ -71,7 +78,8 @@ func (p *Packer) Seal(records []byte) []byte {
 func (p *Packer) Append(dst []byte, epoch string, c *protocol.Change, page []byte) (records []byte, at int) {
 	m := protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: epoch, Seq: c.Seq}, Changes: []protocol.Change{*c}}
 	said := m.Encode()
-	dst = p.press.Append(dst, &warc.Draft{Type: warc.Metadata, ID: nameOf('c', said), Date: dateOf(c), URL: c.Item.URL,
+	name := sha256.Sum256(said)
+	dst = p.press.Append(dst, &warc.Draft{Type: warc.Metadata, ID: warc.NameOf(name), Date: dateOf(c), URL: c.Item.URL,
 		MediaType: changeType, Body: said})
 	if at = len(dst); page == nil {
 		return dst, at
@@ -84,7 +92,8 @@ func (p *Packer) Append(dst []byte, epoch string, c *protocol.Change, page []byt
 		h["Last-Modified"] = []string{t.UTC().Format(http.TimeFormat)}
 	}
 	p.head = warc.AppendAnswer(p.head[:0], http.StatusOK, h, len(page))
-	return p.press.Append(dst, &warc.Draft{Type: warc.Response, ID: nameOf('p', said), Date: dateOf(c), URL: c.Item.URL,
+	name[0] ^= 0xff // another name, which follows from that of the change
+	return p.press.Append(dst, &warc.Draft{Type: warc.Response, ID: warc.NameOf(name), Date: dateOf(c), URL: c.Item.URL,
 		MediaType: warc.AnswerType, Head: p.head, Body: page, Digest: c.Item.Digest}), at
 }
 
@@ -131,7 +140,7 @@ func NewWriter(w io.Writer, h Head, c Coding) *Writer {
 	b := warc.AppendInfo(nil, warc.Fields{{Name: "format", Value: "WARC File Format 1.1"}, {Name: "software", Value: "Parley"},
 		{Name: fieldFrom, Value: h.From.String()}, {Name: fieldTo, Value: h.To.String()}, {Name: fieldChanges, Value: strconv.Itoa(h.Changes)}})
 	id := binary.BigEndian.AppendUint64(bytes.Clone(b), uint64(h.At.UnixMilli()))
-	out.buf = out.packer.Seal(out.packer.press.Append(nil, &warc.Draft{Type: warc.Warcinfo, ID: nameOf('i', id), Date: h.At, MediaType: warc.InfoType, Body: b}))
+	out.buf = out.packer.Seal(nil, out.packer.press.Append(nil, &warc.Draft{Type: warc.Warcinfo, ID: nameOf('i', id), Date: h.At, MediaType: warc.InfoType, Body: b}))
 	return out
 }
 
@@ -142,7 +151,7 @@ func (w *Writer) Add(c *protocol.Change, page []byte) error {
 	if page != nil {
 		pages = 1
 	}
-	return w.AddPacked(w.packer.Seal(records), 1, pages)
+	return w.AddPacked(w.packer.Seal(nil, records), 1, pages)
 }
 
 // AddPacked writes what a Packer has sealed: so many changes, and pages that
@@ -186,7 +195,7 @@ func (w *Writer) Close() error {
 	id := append(append(bytes.Clone(b), w.head.From.String()...), w.head.To.String()...)
 	id = binary.BigEndian.AppendUint64(id, uint64(w.head.At.UnixMilli()))
 	end := w.packer.press.Append(nil, &warc.Draft{Type: warc.Metadata, ID: nameOf('e', id), Date: w.head.At, MediaType: warc.InfoType, Body: b})
-	if err := w.AddPacked(w.packer.Seal(end), 0, 0); err != nil {
+	if err := w.AddPacked(w.packer.Seal(nil, end), 0, 0); err != nil {
 		return err
 	}
 	w.err = errClosed

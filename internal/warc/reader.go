@@ -104,7 +104,7 @@ func (r *Reader) Skip() error {
 	}
 	r.left = -1
 	end, err := r.in.Peek(4)
-	if err != nil && !(err == io.EOF && len(end) == 0) {
+	if err != nil && !(err == io.EOF && len(end) == 0 && !r.members.Plain()) {
 		return whole(err)
 	}
 	if string(end) == "\r\n\r\n" {

@@ -58,6 +58,7 @@
 // within the same time. Where it fails, or its turn does not come in time, the change is told without
 // output: nothing is lost by that. After [Options.Failures] failures without an
 // answer between them it is out of use for a while, and its sender is told why.
+// Others who have sent the same program go on with it.
 //
 // # What it may cost
 //

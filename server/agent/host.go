@@ -35,7 +35,7 @@ type Options struct {
 	Idle   time.Duration // after which a process without work ends. 1 minute.
 
 	// After so many failures without an answer between them a program is out of
-	// use for so long. 5, and 1 hour.
+	// use for so long, for the sender for whom it failed. 5, and 1 hour.
 	Failures int
 	Penalty  time.Duration
 
@@ -222,14 +222,14 @@ func (h *Host) Run(ctx context.Context, who string, program protocol.Digest, c *
 	}
 	var f *failure
 	if errors.As(err, &f) {
-		return v, h.failed(program, f)
+		return v, h.failed(k, f)
 	} else if err != nil {
 		return v, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r := h.programs[program]; r != nil {
-		r.failures = 0
+		delete(r.failures, who)
 	}
 	h.answers.put(asked, v)
 	return v, nil

@@ -21,10 +21,18 @@ import (
 // the programs, each of which is a file named by its digest.
 type record struct {
 	Senders map[string]time.Time `json:"senders"` // and when each sent it
-	Until   time.Time            `json:"until,omitzero"`
-	Reason  string               `json:"reason,omitempty"` // why it is out of use until then
 
-	failures int // since its last answer
+	// Out is for whom it is out of use. What one of its senders sees, and makes
+	// it fail by, is nothing to the others.
+	Out map[string]outage `json:"out,omitempty"`
+
+	failures map[string]int // of each sender, since the last answer
+}
+
+// An outage says until when a program is out of use, and why.
+type outage struct {
+	Until  time.Time `json:"until"`
+	Reason string    `json:"reason"`
 }
 
 const recordsFile = "programs.json"
@@ -78,9 +86,9 @@ func (h *Host) known(who string, d protocol.Digest) (*record, error) {
 	if _, ok := r.Senders[who]; !ok {
 		return nil, nil
 	}
-	if h.opts.Now().Before(r.Until) {
+	if out, ok := r.Out[who]; ok && h.opts.Now().Before(out.Until) {
 		return r, fmt.Errorf("%w: out of use until %s, since it failed %d times without an answer between, the last time so: %s",
-			server.ErrProgram, protocol.FormatDate(r.Until), h.opts.Failures, r.Reason)
+			server.ErrProgram, protocol.FormatDate(out.Until), h.opts.Failures, out.Reason)
 	}
 	return r, nil
 }
@@ -128,6 +136,7 @@ func (h *Host) of(who string) []protocol.Digest {
 func (h *Host) drop(who string, d protocol.Digest) {
 	r := h.programs[d]
 	delete(r.Senders, who)
+	delete(r.failures, who)
 	if len(r.Senders) > 0 {
 		return
 	}
@@ -151,20 +160,30 @@ func (h *Host) forget(d protocol.Digest) {
 	}
 }
 
-// failed notes that a program has failed, and puts it out of use if that was once too often.
-func (h *Host) failed(d protocol.Digest, f *failure) error {
+// failed notes that a program has failed for a sender, and puts it out of his
+// use if that was once too often.
+func (h *Host) failed(k key, f *failure) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	err := fmt.Errorf("%w: %s", server.ErrProgram, f.why)
-	r := h.programs[d]
+	r := h.programs[k.program]
 	if r == nil {
 		return err
 	}
-	if r.failures++; r.failures < h.opts.Failures {
+	if r.failures == nil {
+		r.failures = make(map[string]int)
+	}
+	if r.failures[k.who]++; r.failures[k.who] < h.opts.Failures {
 		return err
 	}
-	r.failures, r.Reason, r.Until = 0, f.why, h.opts.Now().Add(h.opts.Penalty)
-	h.opts.Logger.Warn("agent put out of use", "agent", d.String(), "until", r.Until, "reason", f.why)
+	delete(r.failures, k.who)
+	if r.Out == nil {
+		r.Out = make(map[string]outage)
+	}
+	until := h.opts.Now().Add(h.opts.Penalty)
+	maps.DeleteFunc(r.Out, func(_ string, out outage) bool { return !h.opts.Now().Before(out.Until) })
+	r.Out[k.who] = outage{until, f.why}
+	h.opts.Logger.Warn("agent put out of use", "agent", k.program.String(), "sender", k.who, "until", until, "reason", f.why)
 	if werr := h.write(); werr != nil {
 		h.opts.Logger.Error("agents: records could not be written", "err", werr)
 	}

@@ -12,6 +12,11 @@
 //   - datapackage.json, whose member "parley" names the cursor and the number of items,
 //     and datapackage-digest.json.
 //
+// A page that is taken away stays in the archives that are there, until there is a
+// newer one: one is due as soon as [Maker].Every has passed, and none is given
+// to anybody that holds a page which has been gone for [Maker].MaxAge. What the
+// rules do not let be public any more takes an archive with it at once.
+//
 // All files are stored as they are, so that a part of any can be asked for by Range.
 package archive
 
@@ -47,9 +52,16 @@ type file struct {
 	path string
 	etag string
 
+	// sound says that it has the digest that its name says. Of what an earlier
+	// process has left that is to be found out: until then it is given to nobody.
+	sound bool
+
 	// void says that it holds what is not public any more: nothing more of it
 	// is given to anybody.
 	void bool
+
+	read protocol.Cursor // as far as the changes after it were looked at
+	gone time.Time       // since when a page that is in it is not there; zero if all are
 
 	checked time.Time     // when all of it was public
 	took    time.Duration // to find that out

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -19,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +50,8 @@ type depot struct {
 	now time.Time
 	// before is called before a page is read.
 	before func(url string)
+
+	judges func(name string) // is called before it is said what a caller may have
 }
 
 func newDepot(t *testing.T, change ...func(*archive.Maker)) *depot {
@@ -62,7 +67,7 @@ func newDepot(t *testing.T, change ...func(*archive.Maker)) *depot {
 	d.write("empty.html", "")
 	d.site = &server.Site{Docroot: d.root, Base: d.base}
 	var err error
-	d.journal, err = server.OpenJournal(t.Context(), filepath.Join(d.dir, "state"), server.JournalOptions{Base: d.base})
+	d.journal, err = server.OpenJournal(t.Context(), filepath.Join(d.dir, "state"), server.JournalOptions{Base: d.base, Now: d.clock})
 	d.must(err)
 	snapshot := &server.Snapshot{Path: filepath.Join(d.dir, "robots.rdf"), Manifest: server.Describe(d.base), Public: d.site.Public}
 	d.publisher = &server.Publisher{Inventory: d.site, Journal: d.journal, Snapshot: snapshot}
@@ -73,7 +78,12 @@ func newDepot(t *testing.T, change ...func(*archive.Maker)) *depot {
 	}
 	d.notifier = &server.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: d.site.Public, Pages: pages, Archive: d.maker,
 		Identify: func(r *http.Request) (server.Caller, error) { return server.Caller{Name: r.Header.Get("X-Name")}, nil },
-		PublicTo: func(name, url string) bool { return name != "shutout" || !strings.Contains(url, "/d2/") }}
+		PublicTo: func(name, url string) bool {
+			if d.judges != nil {
+				d.judges(name)
+			}
+			return name != "shutout" || !strings.Contains(url, "/d2/")
+		}}
 	d.web.Config.Handler = d.notifier
 	d.web.Start()
 	t.Cleanup(func() {
@@ -446,6 +456,86 @@ func TestPrivacy(t *testing.T) {
 	}
 }
 
+// A page that is taken away is in no archive for longer than it takes to make
+// another, and one that nobody has asked for is not given to whoever asks late.
+func TestPagesThatGo(t *testing.T) {
+	d := newDepot(t)
+	d.write("secret.html", "<p>the password is 12345")
+	d.publish()
+	stop := d.run()
+	a := d.next(server.Archived{})
+	holds := func() bool {
+		t.Helper()
+		resp, b := d.get("parley/site.wacz")
+		if resp.StatusCode != 200 {
+			t.Fatalf("%s: %.200s", resp.Status, b)
+		}
+		pages, _ := d.unpack(server.Archived{Cursor: a.Cursor, Items: a.Items, Length: int64(len(b)), Digest: protocol.Sum(b)}, b)
+		return pages[d.base+"secret.html"] != ""
+	}
+	if !holds() {
+		t.Fatal("the page is not in the archive")
+	}
+	d.must(os.Remove(filepath.Join(d.root, "secret.html")))
+	d.publish()
+	d.pass(9 * time.Minute)
+	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.Coming() {
+		t.Errorf("another so soon: %+v", now)
+	}
+	d.pass(2 * time.Minute)
+	a = d.next(a)
+	if holds() {
+		t.Error("the page is in the next archive too")
+	}
+	// Nobody asks, and nothing is made for that.
+	stop()
+	d.must(os.Remove(filepath.Join(d.root, "d0/p0.html")))
+	d.publish()
+	d.pass(time.Hour)
+	if now, ok := d.maker.Latest(); !ok || now != a {
+		t.Errorf("an hour later: %+v", now)
+	}
+	d.pass(24 * time.Hour)
+	if now, ok := d.maker.Latest(); ok {
+		t.Errorf("a day later: %+v", now)
+	}
+	if resp, b := d.get("parley/site.wacz?at=" + url.QueryEscape(a.Cursor.String())); resp.StatusCode != 410 {
+		t.Errorf("%s: %.200s", resp.Status, b)
+	}
+	// Nor by a process that finds it there.
+	d.run()
+	b := d.next(server.Archived{})
+	d.write("d1/p1.html", "<p>gone with the next look")
+	d.must(os.Remove(filepath.Join(d.root, "d1/p1.html")))
+	d.publish()
+	d.pass(25 * time.Hour)
+	again := &archive.Maker{Dir: d.maker.Dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public, Now: d.clock}
+	if st := again.Stats(); st.Cursor != b.Cursor || st.Items != b.Items || st.Bytes != b.Length {
+		t.Errorf("it is said to be %+v", st)
+	}
+	if now, ok := again.Latest(); ok {
+		t.Errorf("after a restart: %+v", now)
+	}
+}
+
+// Whoever only wants to know how things stand has nothing made.
+func TestStatsMakeNothing(t *testing.T) {
+	d := newDepot(t)
+	d.run()
+	for range 10 {
+		if st := d.maker.Stats(); st != (archive.Stats{}) {
+			t.Fatalf("%+v", st)
+		}
+	}
+	if d.maker.Coming() {
+		t.Error("an archive is being made that nobody wants")
+	}
+	a := d.next(server.Archived{})
+	if st := d.maker.Stats(); st.Made != 1 || st.Cursor != a.Cursor || st.Items != a.Items || st.Bytes != a.Length {
+		t.Errorf("%+v", st)
+	}
+}
+
 // An archive is made again when most of the site has changed, not sooner than
 // the least time after the one before, and not for less.
 func TestWhenItIsDue(t *testing.T) {
@@ -486,8 +576,13 @@ func TestRestart(t *testing.T) {
 	d.must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("site.otherepoch.7.3.%x.wacz", a.Digest[:])), []byte("PK"), 0o600))
 	d.must(os.WriteFile(filepath.Join(dir, "note.txt"), []byte("of a person"), 0o600))
 	again := &archive.Maker{Dir: dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public}
-	if b, ok := again.Latest(); !ok || b != a {
-		t.Errorf("%+v, %v", b, ok)
+	if b, ok := again.Latest(); ok {
+		t.Errorf("nobody has looked at it, and it is given: %+v", b)
+	}
+	d.maker = again
+	d.run()
+	if b := d.next(server.Archived{}); b != a || again.Stats().Made != 0 {
+		t.Errorf("%+v, %+v", b, again.Stats())
 	}
 	list, err := os.ReadDir(dir)
 	if err != nil || len(list) != 2 {
@@ -578,5 +673,145 @@ func TestRulesOfOneCaller(t *testing.T) {
 	}
 	if resp, b := d.get("parley/changes?as=site&after=0:0", "X-Name", "shutout"); resp.StatusCode != 403 {
 		t.Errorf("%s: %s", resp.Status, b)
+	}
+}
+
+// One caller is judged once, however many ask in that name, and holds up nobody else.
+func TestJudgedOnce(t *testing.T) {
+	d := newDepot(t)
+	d.run()
+	a := d.next(server.Archived{})
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var judged atomic.Int64
+	d.judges = func(name string) {
+		if name == "slow" && judged.Add(1) == 1 {
+			close(begun)
+			<-goOn
+		}
+	}
+	var wait sync.WaitGroup
+	answers := make(chan int, 3)
+	ask := func() {
+		wait.Go(func() {
+			req, err := http.NewRequest("HEAD", d.base+"parley/site.wacz", nil)
+			if err == nil {
+				req.Header.Set("X-Name", "slow")
+				var resp *http.Response
+				if resp, err = http.DefaultClient.Do(req); err == nil {
+					resp.Body.Close()
+					answers <- resp.StatusCode
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ask()
+	<-begun
+	for range 2 {
+		ask()
+	}
+	if resp, b := d.get("parley/site.wacz", "X-Name", "friend"); resp.StatusCode != 200 {
+		t.Errorf("while another is judged: %s: %.100s", resp.Status, b)
+	}
+	close(goOn)
+	wait.Wait()
+	close(answers)
+	n := 0
+	for status := range answers {
+		if n++; status != 200 {
+			t.Errorf("%d", status)
+		}
+	}
+	if n != 3 || judged.Load() > int64(a.Items) {
+		t.Errorf("%d answers, for which %d URLs of %d were judged", n, judged.Load(), a.Items)
+	}
+}
+
+// An archive whose bytes are not what they were is given to nobody, and another
+// is made.
+func TestRottenArchive(t *testing.T) {
+	d := newDepot(t)
+	stop := d.run()
+	a := d.next(server.Archived{})
+	stop()
+	names, err := filepath.Glob(filepath.Join(d.maker.Dir, "site.*.wacz"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	b, err := os.ReadFile(names[0])
+	d.must(err)
+	at := bytes.Index(b, []byte("archive/data.warc.gz")) + 200 // within the data: the directory and pages.jsonl are good
+	whole := bytes.Clone(b)
+	for i := range 100 {
+		b[at+i] ^= 0x55
+	}
+	d.must(os.WriteFile(names[0], b, 0o600))
+	d.maker = &archive.Maker{Dir: d.maker.Dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public}
+	d.notifier.Archive = d.maker
+	if resp, _ := d.get("parley/site.wacz"); resp.StatusCode != 503 {
+		t.Errorf("before anybody has looked at it: %s", resp.Status)
+	}
+	if resp, _ := d.get("parley/site.wacz?at=" + a.Cursor.String()); resp.StatusCode != 410 {
+		t.Errorf("by its cursor: %s", resp.Status)
+	}
+	if resp, _ := d.get("parley/site.wacz", "If-Range", fmt.Sprintf(`"%x"`, a.Digest[:16]), "Range", "bytes=100-"); resp.StatusCode != 503 {
+		t.Errorf("going on with it: %s", resp.Status)
+	}
+	d.run()
+	if n := d.next(server.Archived{}); n != a || d.maker.Stats().Made != 1 {
+		t.Errorf("%+v instead of %+v, %+v", n, a, d.maker.Stats())
+	}
+	resp, got := d.get("parley/site.wacz")
+	if resp.StatusCode != 200 || protocol.Sum(got) != a.Digest || !bytes.Equal(got, whole) {
+		t.Errorf("%s: %d bytes", resp.Status, len(got))
+	}
+}
+
+// On a disk that is nearly full no archive is made, which is said once, and
+// nothing is left behind.
+func TestReserve(t *testing.T) {
+	var said bytes.Buffer
+	d := newDepot(t, func(m *archive.Maker) {
+		m.Reserve, m.Logger = math.MaxInt64, slog.New(slog.NewTextHandler(&said, nil))
+	})
+	stop := d.run()
+	for tried := 1; tried <= 3; tried++ {
+		if a, ok := d.maker.Latest(); ok {
+			t.Fatalf("%+v", a)
+		}
+		for end := time.Now().Add(20 * time.Second); d.maker.Stats().Failed < tried || d.maker.Coming(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%+v", d.maker.Stats())
+			}
+		}
+		d.pass(time.Hour)
+	}
+	stop()
+	list, err := os.ReadDir(d.maker.Dir)
+	if err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if strings.Count(said.String(), "\n") != 1 || !strings.Contains(said.String(), "nearly full") {
+		t.Errorf("it says %s", &said)
+	}
+}
+
+// Where no archive can stand that is said at once.
+func TestNoPlace(t *testing.T) {
+	d := newDepot(t, func(m *archive.Maker) {
+		if err := os.WriteFile(m.Dir, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := d.maker.Open(); err == nil {
+		t.Error("it can be opened")
+	}
+	if a, ok := d.maker.Latest(); ok {
+		t.Errorf("%+v", a)
+	}
+	if err := d.maker.Run(t.Context()); err == nil || t.Context().Err() != nil {
+		t.Errorf("it ran: %v", err)
 	}
 }

@@ -29,6 +29,7 @@ import (
 var (
 	errNotWhole = errors.New("the site's first description is not whole")
 	errRules    = errors.New("the rules of what is public have changed meanwhile")
+	errFull     = errors.New("the file system is nearly full")
 	errSize     = errors.New("the site is too large for an archive")
 )
 
@@ -120,6 +121,7 @@ func (b *build) pack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	spare := int64(0) // bytes that may be written before that is to be asked again
 	out := bundle.NewWriter(b.data, bundle.Head{To: b.head, Changes: b.items, At: b.modified}, bundle.Gzip)
 	packer := bundle.NewPacker(bundle.Gzip)
 	var records []byte
@@ -150,8 +152,16 @@ func (b *build) pack(ctx context.Context) error {
 			b.index = append(b.index, warc.AppendEntry(nil, &warc.Entry{URL: c.Item.URL, Date: c.At, Type: c.Item.Type, Status: 200,
 				Digest: c.Item.Digest, Place: warc.Place{File: path.Base(dataName), Offset: out.Offset() + int64(at), Length: int64(len(records) - at)}}))
 		}
-		if err := out.AddPacked(packer.Seal(records), 1, pages); err != nil {
+		// Records that are gzip each need no seal.
+		if err := out.AddPacked(records, 1, pages); err != nil {
 			return err
+		}
+		if spare -= int64(len(records)); spare < 0 {
+			// What has been written is to be written once more, into the archive.
+			if err := b.m.spare(spareEvery + b.data.size); err != nil {
+				return err
+			}
+			spare = spareEvery
 		}
 		if b.data.size > b.m.maxBytes() {
 			return fmt.Errorf("more than %d bytes: %w", b.m.maxBytes(), errSize)
@@ -161,6 +171,18 @@ func (b *build) pack(ctx context.Context) error {
 		}
 	}
 	return out.Close()
+}
+
+// spareEvery is how many bytes are written between two looks at what is free.
+const spareEvery = 8 << 20
+
+// spare returns errFull if so many bytes cannot be written without taking what
+// is left to others.
+func (m *Maker) spare(size int64) error {
+	if free, known := atomicfile.Spare(m.Dir, m.Reserve); known && free < size {
+		return errFull
+	}
+	return nil
 }
 
 // page returns the bytes of a page, nil where they are not to be had any more.
@@ -209,6 +231,9 @@ func (b *build) zip(ctx context.Context) (*file, error) {
 		}
 	}
 	if err := gz.Close(); err != nil {
+		return nil, err
+	}
+	if err := b.m.spare(b.data.size + b.pages.size + index.size); err != nil {
 		return nil, err
 	}
 	whole, err := newPart(b.m.Dir)
@@ -283,6 +308,7 @@ func (b *build) place(whole *part) (*file, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is not as it was written", name)
 	}
+	f.sound = true
 	return f, nil
 }
 

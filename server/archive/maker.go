@@ -1,8 +1,11 @@
 package archive
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -13,13 +16,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
 
 // A Maker makes archives of a site and serves them. It is a [server.Archive].
 //
-// Run makes them, one at a time; without it there are those that an earlier
-// process has left in Dir. Two at most are kept: the newest, and the one before,
+// Run makes them, one at a time. It begins with those that an earlier process
+// has left in Dir: they are read, and those that have not the digest which they
+// had go. Without it there are none. Two at most are kept: the newest, and the one before,
 // for those who are still downloading it. While one is made there stand its
 // data in Dir too, twice.
 //
@@ -40,11 +45,22 @@ type Maker struct {
 	// made for a newer one to be due, as a share of its pages. Zero means a half.
 	Share float64
 
-	// Every is the shortest time between two archives. Zero means 10 minutes.
+	// Every is the shortest time between two archives, and how long a page must be
+	// gone for a newer one to be due that does not hold it. Zero means 10
+	// minutes. What takes long to be made is not made for that alone more than a tenth of the time.
 	Every time.Duration
+
+	// MaxAge is how long a page may be gone that is in an archive which is given
+	// to anybody. Zero means a day.
+	MaxAge time.Duration
 
 	MaxPage  int64 // bytes of a page whose bytes are in an archive; zero means 64 MiB
 	MaxBytes int64 // bytes of an archive's data; zero means 16 GiB
+
+	// Reserve is how much of the file system is left to others, in bytes: first
+	// of all to the journal. Where less is free no archive is made. Zero means a
+	// twentieth of the file system, at least 64 MiB and at most 1 GiB.
+	Reserve int64
 
 	Logger *slog.Logger
 	Now    func() time.Time
@@ -58,6 +74,7 @@ type Maker struct {
 	ask     chan struct{} // has one when an archive is due
 	running bool
 	making  bool
+	full    bool      // the last one was not made since the disk is nearly full
 	began   time.Time // when the last one was begun to be made
 	stats   Stats
 }
@@ -99,6 +116,13 @@ func (m *Maker) every() time.Duration {
 	return 10 * time.Minute
 }
 
+func (m *Maker) maxAge() time.Duration {
+	if m.MaxAge > 0 {
+		return m.MaxAge
+	}
+	return 24 * time.Hour
+}
+
 func (m *Maker) maxPage() int64 {
 	if m.MaxPage > 0 {
 		return m.MaxPage
@@ -137,11 +161,20 @@ func (m *Maker) init() {
 	})
 }
 
-// Run makes an archive whenever one is due, until ctx ends.
-func (m *Maker) Run(ctx context.Context) error {
+// Open prepares Dir, and returns an error if archives cannot stand there: then
+// there will be none, and Run returns that error too. It need not be called.
+func (m *Maker) Open() error {
 	m.init()
 	if m.failed != nil {
-		return m.failed
+		return fmt.Errorf("archive: %w", m.failed)
+	}
+	return nil
+}
+
+// Run makes an archive whenever one is due, until ctx ends.
+func (m *Maker) Run(ctx context.Context) error {
+	if err := m.Open(); err != nil {
+		return err
 	}
 	m.mu.Lock()
 	m.running = true
@@ -151,6 +184,9 @@ func (m *Maker) Run(ctx context.Context) error {
 		m.running, m.making = false, false
 		m.mu.Unlock()
 	}()
+	if err := m.verify(ctx); err != nil {
+		return err
+	}
 	for {
 		select {
 		case <-m.ask:
@@ -167,9 +203,13 @@ func (m *Maker) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		m.count(err, m.now().Sub(began))
-		if err != nil {
+		again := errors.Is(err, errFull) && m.full
+		m.full = errors.Is(err, errFull)
+		switch {
+		case again: // it is known
+		case err != nil:
 			m.log().Error("archive could not be made", "dir", m.Dir, "err", err)
-		} else {
+		default:
 			m.log().Info("archive made", "cursor", f.Cursor.String(), "items", f.Items, "bytes", f.Length, "took", m.now().Sub(began))
 		}
 		m.took(f)
@@ -182,18 +222,96 @@ func (m *Maker) Run(ctx context.Context) error {
 	}
 }
 
+// Bounds of how what an earlier process has left is read.
+const (
+	verifyPiece = 1 << 20
+	verifyRate  = 64 << 20 // bytes in a second, at most
+)
+
+// verify reads what an earlier process has left, the newest first, and throws
+// away what is not what it was. It takes half of the time for that, at most.
+func (m *Maker) verify(ctx context.Context) error {
+	for {
+		m.mu.Lock()
+		m.good()
+		var f *file
+		if i := slices.IndexFunc(m.kept, func(f *file) bool { return !f.sound }); i >= 0 {
+			f = m.kept[i]
+		}
+		m.mu.Unlock()
+		if f == nil {
+			return nil
+		}
+		sound, err := f.verify(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		m.mu.Lock()
+		if f.sound = sound; !sound {
+			m.log().Error("archive thrown away: it is not what it was", "file", f.path, "err", err)
+			m.kept = slices.DeleteFunc(m.kept, func(k *file) bool { return k == f })
+			os.Remove(f.path)
+		}
+		m.changed()
+		m.latest() // a newer one may be due
+		m.mu.Unlock()
+	}
+}
+
+// verify reports whether the archive has the digest that its name says.
+func (f *file) verify(ctx context.Context) (bool, error) {
+	in, err := os.Open(f.path)
+	if err != nil {
+		return false, err
+	}
+	defer in.Close()
+	sum := sha256.New()
+	for {
+		began := time.Now()
+		n, err := io.CopyN(sum, in, verifyPiece)
+		if err == io.EOF {
+			return bytes.Equal(sum.Sum(nil), f.Digest[:]), nil
+		}
+		if err != nil {
+			return false, err
+		}
+		rest := time.NewTimer(max(time.Since(began), time.Duration(n)*time.Second/verifyRate))
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			rest.Stop()
+			return false, ctx.Err()
+		}
+	}
+}
+
+// unsound reports whether there is one of which it is not known yet what it is. mu is held.
+func (m *Maker) unsound() bool {
+	return slices.ContainsFunc(m.kept, func(f *file) bool { return !f.sound })
+}
+
 // Stats counts what a Maker has done since its process began.
 type Stats struct {
 	Made   int           `json:"made"`
 	Failed int           `json:"failed"`
 	Took   time.Duration `json:"took"` // the last one that was made
+
+	// The newest there is, whether it may be given to anybody now or not.
+	Cursor protocol.Cursor `json:"cursor,omitzero"`
+	Items  int             `json:"items,omitempty"`
+	Bytes  int64           `json:"bytes,omitempty"`
 }
 
-// Stats returns the counts as they are now.
+// Stats returns the counts as they are now. It has nothing made.
 func (m *Maker) Stats() Stats {
+	m.init()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.stats
+	s := m.stats
+	if len(m.kept) > 0 {
+		s.Cursor, s.Items, s.Bytes = m.kept[0].Cursor, m.kept[0].Items, m.kept[0].Length
+	}
+	return s
 }
 
 func (m *Maker) count(err error, took time.Duration) {
@@ -241,12 +359,13 @@ func (m *Maker) changed() {
 	m.wake = make(chan struct{})
 }
 
-// good leaves those of the archives that may be given to anybody now. mu is held.
+// good leaves those of the archives that may be given to anybody now, and
+// returns those of them that are known to be sound. mu is held.
 func (m *Maker) good() []*file {
 	head := m.Journal.Head()
 	n := len(m.kept)
 	m.kept = slices.DeleteFunc(m.kept, func(f *file) bool {
-		if head.IsZero() || f.Cursor.Epoch == head.Epoch && f.Cursor.Seq <= head.Seq && m.check(f, nil) {
+		if head.IsZero() || f.Cursor.Epoch == head.Epoch && f.Cursor.Seq <= head.Seq && m.check(f, nil) && !m.isPast(f) {
 			return false
 		}
 		f.void = true
@@ -259,15 +378,22 @@ func (m *Maker) good() []*file {
 	if head.IsZero() {
 		return nil
 	}
-	return m.kept
+	if !m.unsound() {
+		return m.kept
+	}
+	return slices.DeleteFunc(slices.Clone(m.kept), func(f *file) bool { return !f.sound })
 }
 
 // The time for which an archive that was found to be public is taken to be so:
-// a second, or for a large one as long as lets the finding take a twentieth.
+// a moment, or as long as lets the finding take a twentieth.
 const (
-	checkEvery  = time.Second
+	checkEvery  = 50 * time.Millisecond
 	checkFactor = 20
 )
+
+// goneFactor is how much longer than it takes to make an archive it is until
+// another is made for what has gone.
+const goneFactor = 10
 
 // check reports whether all that is in an archive is public. mu is held.
 func (m *Maker) check(f *file, content io.ReaderAt) bool {
@@ -284,6 +410,55 @@ func (m *Maker) check(f *file, content io.ReaderAt) bool {
 	}
 	f.checked, f.took = now, time.Since(began)
 	return err == nil && ok
+}
+
+// goneFor is for how long a page has been gone that is in an archive. mu is held.
+func (m *Maker) goneFor(f *file) time.Duration {
+	if f.gone.IsZero() {
+		m.look(f)
+	}
+	if f.gone.IsZero() {
+		return 0
+	}
+	return max(0, m.now().Sub(f.gone))
+}
+
+// look looks for the first page that has gone since an archive was made. What
+// was not there then and is not now counts too: it is not worth more than this.
+// mu is held.
+func (m *Maker) look(f *file) {
+	if f.read.IsZero() {
+		f.read = f.Cursor
+	}
+	for head := m.Journal.Head(); f.read.Epoch == head.Epoch && f.read.Seq < head.Seq; {
+		changes, err := m.Journal.Read(context.Background(), f.read, protocol.MaxBatch)
+		if errors.Is(err, protocol.ErrTooOld) {
+			f.gone = m.now() // or not: nobody can say, and nobody can go on from it
+		}
+		if err != nil || len(changes) == 0 {
+			return
+		}
+		for i := range changes {
+			c := &changes[i]
+			f.read.Seq = c.Seq
+			if c.Op == protocol.Delete || c.Op == protocol.Move {
+				f.gone = c.At
+				if now := m.now(); f.gone.IsZero() || f.gone.After(now) {
+					f.gone = now
+				}
+				return
+			}
+		}
+	}
+}
+
+// isPast reports whether what an archive holds has been gone for too long. mu is held.
+func (m *Maker) isPast(f *file) bool {
+	past := m.goneFor(f) > m.maxAge()
+	if past {
+		m.log().Info("archive thrown away: it holds what has been gone for long", "cursor", f.Cursor.String(), "since", f.gone)
+	}
+	return past
 }
 
 // Latest is of [server.Archive].
@@ -316,13 +491,16 @@ func (m *Maker) latest() *file {
 // due reports whether a newer archive is to be made. mu is held.
 func (m *Maker) due(f *file) bool {
 	head := m.Journal.Head()
-	if head.IsZero() || m.failed != nil {
+	if head.IsZero() || m.failed != nil || f == nil && m.unsound() {
 		return false
 	}
 	if now := m.now(); !m.began.IsZero() && now.Sub(m.began) < m.every() && !now.Before(m.began) {
 		return false
 	}
-	return f == nil || float64(head.Seq-f.Cursor.Seq) > m.share()*float64(f.Items)
+	if f == nil || float64(head.Seq-f.Cursor.Seq) > m.share()*float64(f.Items) {
+		return true
+	}
+	return m.goneFor(f) > m.every() && (m.began.IsZero() || m.now().Sub(m.began) > goneFactor*m.stats.Took)
 }
 
 // Coming is of [server.Archive].
@@ -330,7 +508,7 @@ func (m *Maker) Coming() bool {
 	m.init()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.running && (m.making || len(m.ask) > 0)
+	return m.running && (m.making || len(m.ask) > 0 || m.unsound())
 }
 
 // Within is of [server.Archive].
@@ -382,7 +560,7 @@ func (m *Maker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := m.latest()
 	if known := r.Header.Get("If-Range"); at == "" && known != "" {
 		for _, k := range m.kept {
-			if k.etag == known {
+			if k.etag == known && k.sound {
 				f = k
 			}
 		}
@@ -390,7 +568,7 @@ func (m *Maker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if at != "" {
 		f = nil
 		for _, k := range m.kept {
-			if k.Cursor.String() == at {
+			if k.Cursor.String() == at && k.sound {
 				f = k
 			}
 		}

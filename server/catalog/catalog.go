@@ -146,27 +146,42 @@ func (c *Catalog) Public(url string) bool {
 	return rules != nil && c.left(rules, url) == "" && c.fetcher.left(url) == ""
 }
 
+// PublicTo reports whether robots.txt allows a URL that is [Catalog.Public] to
+// whom it has a group of rules for: the product token name. Whoever has none
+// goes by the rules for everybody. It is made for PublicTo of a server.Notifier.
+func (c *Catalog) PublicTo(name, url string) bool {
+	if !c.Public(url) {
+		return false
+	}
+	return c.rules.current().Allowed(name, c.path(url)) // there are some if it is public
+}
+
+// path returns the path and query of a URL below Base, as robots.txt has them.
+func (c *Catalog) path(url string) string { return url[len(protocol.Origin(c.Base)):] }
+
 // left returns why rules forbid a URL below Base, or the empty string.
 func (c *Catalog) left(rules *robots.File, url string) string {
 	place := c.place(url)
 	why := server.LeftOutName(place)
 	switch {
-	case ownPlaces[place]:
+	case ownPlaces[place] || strings.HasPrefix(place, doors) && place != doors:
 		return leftOwn
 	case why != "":
 		return why
 	case c.exclude.Match(place):
 		return leftExcluded
-	case !rules.Allowed("*", url[len(protocol.Origin(c.Base)):]):
+	case !rules.Allowed("*", c.path(url)):
 		return leftRobots
 	}
 	return ""
 }
 
 // ownPlaces are those that speak of a site's pages, and are none: where a
-// manifest is, robots.txt, and the doors of a Notifier.
-var ownPlaces = map[string]bool{"robots.txt": true, "robots.rdf": true, "parley/announce": true, "parley/changes": true,
-	"parley/stream": true, ".well-known/parley": true}
+// manifest is, and robots.txt. So do the doors of a Notifier.
+var ownPlaces = map[string]bool{"robots.txt": true, "robots.rdf": true, ".well-known/parley": true}
+
+// doors is where all the others of a Notifier are, now and in later versions.
+const doors = "parley/"
 
 // place returns the path below Base of a URL that is below it.
 func (c *Catalog) place(url string) string {

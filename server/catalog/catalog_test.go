@@ -400,11 +400,44 @@ func TestEmptyFeed(t *testing.T) {
 	w.wantTold()
 }
 
+// A crawler that robots.txt has rules of its own for goes by those too, and by
+// nothing else than what everybody may have.
+func TestPublicTo(t *testing.T) {
+	w := newWorld(t)
+	w.page("/robots.txt", "User-agent: *\nDisallow: /private/\nUser-agent: EvilBot\nDisallow: /\nUser-agent: NiceBot\nDisallow: /b?\n")
+	w.catalog.Sources = []catalog.Source{catalog.List(w.write("urls", "/a\n/b?x=1\n/private/p\n"))}
+	w.restart()
+	for _, c := range []struct {
+		name, path string
+		want       bool
+	}{{"EvilBot", "a", false}, {"NiceBot", "a", true}, {"NiceBot", "b?x=1", false}, {"OtherBot", "b?x=1", true}, {"OtherBot", "a", true},
+		{"NiceBot", "private/p", false}, // which its own group does not forbid
+		{"OtherBot", "parley/changes", false}} {
+		if got := w.catalog.PublicTo(c.name, w.base+c.path); got != c.want {
+			t.Errorf("%s may have %s: %v", c.name, c.path, got)
+		}
+	}
+	if w.catalog.PublicTo("OtherBot", "https://elsewhere.example/a") {
+		t.Error("a page of another site")
+	}
+	w.page("/robots.txt", "User-agent: OtherBot\nDisallow: /a\n")
+	w.look()
+	if w.catalog.PublicTo("OtherBot", w.base+"a") || !w.catalog.PublicTo("EvilBot", w.base+"a") {
+		t.Error("the rules of before count")
+	}
+	w.answer("/robots.txt", answer{status: 503})
+	w.restart()
+	if w.catalog.PublicTo("NiceBot", w.base+"a") {
+		t.Error("nobody knows the rules")
+	}
+}
+
 // What is no page, or was never meant for strangers, is none whoever names it.
 func TestNamesThatAreNeverPublished(t *testing.T) {
 	never := map[string]string{".git/config": "hidden", "a/.env": "hidden", "backup.sql": "dump", "db/all.sql.gz?x=1": "dump", "index.php~": "backup", "wp-config.php.bak": "backup",
 		"robots.txt": "own output", "robots.rdf": "own output", "parley/announce": "own output", "parley/changes?after=0": "own output", "parley/stream": "own output",
-		".well-known/parley": "own output"}
+		".well-known/parley": "own output", "parley/site.wacz": "own output", "parley/query?prefix=/a": "own output", "parley/openapi.json": "own output",
+		"parley/agents/run": "own output"}
 	pages := []string{".well-known/change-password", "core", "parley/", "posts/4913"}
 	for _, listed := range []bool{false, true} {
 		w := newWorld(t)

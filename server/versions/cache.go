@@ -23,25 +23,33 @@ type deltaKey struct {
 	base, now protocol.Digest
 }
 
+// A cacheKey is a versionKey or a deltaKey.
+type cacheKey interface{ page() pageID }
+
+func (k versionKey) page() pageID { return k.id }
+func (k deltaKey) page() pageID   { return k.id }
+
 // A cache holds what was asked for lately, within a bound in bytes.
 type cache struct {
 	max int64
 
-	mu    sync.Mutex
-	bytes int64
-	order list.List // of *cached, what was used last in front
-	byKey map[any]*list.Element
+	mu        sync.Mutex
+	bytes     int64
+	order     list.List // of *cached, what was used last in front
+	byKey     map[cacheKey]*list.Element
+	byPage    map[pageID]map[cacheKey]struct{}
+	withdrawn int // how often a page was
 }
 
 type cached struct {
-	key  any
+	key  cacheKey
 	data []byte
 }
 
 // perEntry is about what an entry takes beside its bytes.
-const perEntry = 300
+const perEntry = 500
 
-func (c *cache) get(key any) ([]byte, bool) {
+func (c *cache) get(key cacheKey) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.byKey[key]
@@ -52,27 +60,70 @@ func (c *cache) get(key any) ([]byte, bool) {
 	return e.Value.(*cached).data, true
 }
 
+// since is what put wants to know of the moment in which the making of its
+// data began.
+func (c *cache) since() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.withdrawn
+}
+
 // put keeps data, which nobody changes any more. One piece takes an eighth of
-// the room at most.
-func (c *cache) put(key any, data []byte) {
+// the room at most. Nothing is kept if a page was withdrawn since the making of
+// the data began: it may be that one.
+func (c *cache) put(key cacheKey, data []byte, since int) {
 	size := int64(len(data)) + perEntry
 	if size > c.max/8 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.byKey[key]; ok {
+	if _, ok := c.byKey[key]; ok || c.withdrawn != since {
 		return
 	}
 	if c.byKey == nil {
-		c.byKey = make(map[any]*list.Element)
+		c.byKey, c.byPage = make(map[cacheKey]*list.Element), make(map[pageID]map[cacheKey]struct{})
 	}
 	c.byKey[key] = c.order.PushFront(&cached{key, data})
-	for c.bytes += size; c.bytes > c.max; {
-		last := c.order.Remove(c.order.Back()).(*cached)
-		delete(c.byKey, last.key)
-		c.bytes -= int64(len(last.data)) + perEntry
+	of := c.byPage[key.page()]
+	if of == nil {
+		of = make(map[cacheKey]struct{}, 1)
+		c.byPage[key.page()] = of
 	}
+	of[key] = struct{}{}
+	for c.bytes += size; c.bytes > c.max; {
+		c.remove(c.order.Back())
+	}
+}
+
+// withdraw throws away all that is of a page.
+func (c *cache) withdraw(id pageID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.withdrawn++
+	for key := range c.byPage[id] {
+		c.remove(c.byKey[key])
+	}
+}
+
+// clear throws everything away.
+func (c *cache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.withdrawn++
+	c.order.Init()
+	c.byKey, c.byPage, c.bytes = nil, nil, 0
+}
+
+// remove throws an entry away. mu is held.
+func (c *cache) remove(e *list.Element) {
+	old := c.order.Remove(e).(*cached)
+	delete(c.byKey, old.key)
+	of := c.byPage[old.key.page()]
+	if delete(of, old.key); len(of) == 0 {
+		delete(c.byPage, old.key.page())
+	}
+	c.bytes -= int64(len(old.data)) + perEntry
 }
 
 // flights let many who want the same thing share one computation of it.

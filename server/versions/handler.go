@@ -27,7 +27,7 @@ import (
 // coding of it that tag with the name of the coding. Whoever has a page in any
 // coding has the page: each of its tags is answered with 304.
 //
-// It answers for what the journal offers and Public allows. All else is 404,
+// It answers for what the journal offers, Public allows, and can be opened. All else is 404,
 // but for 410 and 308 where the journal remembers that a page is gone, or where
 // to. What it sends has the digest that the journal says. While a page is being
 // changed it sends the version that the journal has, or, if that was not kept,
@@ -83,10 +83,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable)
 	case !ok:
 		h.gone(w, page)
-	case !e.Held.IsZero() || !h.stands(r.Context(), page):
+	case !e.Held.IsZero():
 		refuse(w, http.StatusNotFound) // whoever took it away meant that, even if it is still kept
 	default:
-		h.page(w, r, &e.Item)
+		switch err := h.Store.opened(r.Context(), page); {
+		case err == nil:
+			h.page(w, r, &e.Item)
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+			refuse(w, http.StatusNotFound)
+		default:
+			w.Header().Set("Retry-After", "10")
+			refuse(w, http.StatusServiceUnavailable)
+		}
 	}
 }
 
@@ -120,19 +128,6 @@ func (h *Handler) gone(w http.ResponseWriter, page string) {
 	default:
 		refuse(w, http.StatusGone)
 	}
-}
-
-// stands reports whether there is anything at a URL now, as far as can be known.
-func (h *Handler) stands(ctx context.Context, page string) bool {
-	if h.Store.Open == nil {
-		return true
-	}
-	f, err := h.Store.Open(ctx, page)
-	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist)
-	}
-	f.Close()
-	return true
 }
 
 func (h *Handler) page(w http.ResponseWriter, r *http.Request, it *protocol.Item) {

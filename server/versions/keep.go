@@ -13,10 +13,11 @@ import (
 
 // Run keeps what the site has, until ctx ends: first what is present and not
 // kept yet, as far as there is room, beside all other work and no faster than
-// half of a processor allows; then what changes. It returns what ended it.
+// half of a processor allows; then what changes. Of what is withdrawn it throws
+// away all that there is, in memory too. It returns what ended it.
 func (s *Store) Run(ctx context.Context) error {
 	s.ready()
-	if s.Dir == "" || s.Journal == nil {
+	if s.Journal == nil {
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -25,8 +26,12 @@ func (s *Store) Run(ctx context.Context) error {
 			return fmt.Errorf("keep versions: %w", err)
 		}
 		at := s.Journal.Head()
-		err := s.tidy()
-		if err == nil {
+		s.recent.clear() // of that pages may have been withdrawn while nobody followed
+		var err error
+		if s.Dir != "" {
+			err = s.tidy()
+		}
+		if err == nil && s.Dir != "" {
 			err = s.fill(ctx, true)
 		}
 		if err != nil {
@@ -135,7 +140,7 @@ func (s *Store) wanted(it *protocol.Item) bool {
 func (s *Store) filled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bytes > s.maxBytes()-s.maxBytes()/10 || !s.trouble.IsZero()
+	return s.bytes > s.maxBytes()-s.maxBytes()/10 || !s.trouble.IsZero() || s.tight
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -152,7 +157,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // takeIn keeps what stands at a URL, if it is still what it was.
 func (s *Store) takeIn(ctx context.Context, it *protocol.Item) {
 	id := idOf(it.URL)
-	if s.Open == nil || s.has(id, it.Digest, false) || s.resting() {
+	if s.Dir == "" || s.Open == nil || s.has(id, it.Digest, false) || s.resting() {
 		return
 	}
 	page, err := s.standing(ctx, it.URL)
@@ -176,17 +181,17 @@ func (s *Store) follow(ctx context.Context, at protocol.Cursor) error {
 			c := &changes[i]
 			at.Seq = c.Seq
 			id := idOf(c.Item.URL)
-			switch {
-			case !s.public(c.Item.URL):
-				s.withdraw(id)
-				continue
-			case c.From != "" && !s.public(c.From):
+			if c.From != "" {
 				s.withdraw(idOf(c.From))
+			}
+			if c.Op == protocol.Delete || !s.public(c.Item.URL) {
+				s.withdraw(id) // it may be there again, as is said by what follows
+				continue
 			}
 			if !c.Prev.IsZero() {
 				s.has(id, c.Prev, true) // now it is of use: those who have it will ask
 			}
-			if c.Op != protocol.Delete && s.wanted(&c.Item) {
+			if s.wanted(&c.Item) {
 				s.takeIn(ctx, &c.Item)
 			}
 		}

@@ -16,7 +16,10 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-var _ server.Pages = (*Store)(nil)
+var (
+	_ server.Pages    = (*Store)(nil)
+	_ server.Presence = (*Store)(nil)
+)
 
 const (
 	maxOpens  = 8       // pages that are read at one time
@@ -42,9 +45,79 @@ func take(ctx context.Context, tokens chan struct{}) error {
 	}
 }
 
-// Page returns the bytes of a version of a page, as [server.Pages] says: as
-// they were kept, or as they stand there now. They are not to be changed.
+// Page returns the bytes of a page, as [server.Pages] says, if the page is
+// there and item is what the journal says of it: what it held before is to be had as
+// the base of a difference, and by Version. They are not to be changed.
 func (s *Store) Page(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
+	is, err := s.there(ctx, item.URL)
+	if err != nil {
+		return nil, fmt.Errorf("page %s: %w", item.URL, err)
+	}
+	if s.Journal != nil && is != item.Digest {
+		return nil, fmt.Errorf("page %s as it was: %w", item.URL, server.ErrNoVersion)
+	}
+	return s.bytesOf(ctx, item, max)
+}
+
+// Version returns the bytes of a page as it is, or as it was: as they were
+// kept, or as they stand there now. Of a page that is gone, or vanished, it
+// returns none. It is for those whom the site trusts with what a page held
+// before, and is otherwise as Page.
+func (s *Store) Version(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
+	if _, err := s.there(ctx, item.URL); err != nil {
+		return nil, fmt.Errorf("version of %s: %w", item.URL, err)
+	}
+	return s.bytesOf(ctx, item, max)
+}
+
+// Present reports whether Page may give what item is, as far as it is to be had:
+// whoever keeps the bytes for those who ask next asks this first. See [server.Presence].
+func (s *Store) Present(item *protocol.Item) bool {
+	is, err := s.there(context.Background(), item.URL)
+	return err == nil && (s.Journal == nil || is == item.Digest) && s.public(item.URL)
+}
+
+// there returns the digest of a page that is there, and can be opened. Whoever
+// takes a page away, or from the notifier, means its bytes too, even while that
+// is not announced yet, or is not to be; so the error wraps server.ErrNoVersion.
+func (s *Store) there(ctx context.Context, url string) (protocol.Digest, error) {
+	if err := s.opened(ctx, url); err != nil {
+		return protocol.Digest{}, err
+	}
+	if s.Journal == nil {
+		return protocol.Digest{}, nil
+	}
+	e, ok, err := s.Journal.Get(url)
+	switch {
+	case err != nil:
+		return protocol.Digest{}, err
+	case !ok || !e.Held.IsZero():
+		return protocol.Digest{}, fmt.Errorf("it is gone: %w", server.ErrNoVersion)
+	}
+	return e.Item.Digest, nil
+}
+
+// opened opens what stands at a URL now, and closes it again: what cannot be
+// opened is given to nobody, however well it may have been kept. The error wraps
+// server.ErrNoVersion, and fs.ErrNotExist or fs.ErrPermission if it is that.
+func (s *Store) opened(ctx context.Context, url string) error {
+	if s.Open == nil {
+		return nil
+	}
+	f, err := s.Open(ctx, url)
+	switch {
+	case err == nil:
+		f.Close()
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !errors.Is(err, fs.ErrNotExist):
+		s.log().Debug("a page cannot be opened", "url", url, "err", err)
+	}
+	return fmt.Errorf("it cannot be opened: %w: %w", server.ErrNoVersion, err)
+}
+
+func (s *Store) bytesOf(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
 	s.ready()
 	max = min(max, s.maxPage())
 	if item.Length > max || item.Digest.IsZero() || !s.public(item.URL) {
@@ -67,11 +140,12 @@ func (s *Store) page(ctx context.Context, url string, d protocol.Digest) ([]byte
 			return nil, err
 		}
 		defer func() { <-s.opens }()
+		since := s.recent.since()
 		b, err := s.read(ctx, url, d)
 		if err != nil {
 			return nil, err
 		}
-		s.recent.put(key, b)
+		s.recent.put(key, b, since)
 		return b, nil
 	})
 }
@@ -110,12 +184,20 @@ func (s *Store) standing(ctx context.Context, url string) ([]byte, error) {
 var errNotWorth = fmt.Errorf("it is no smaller than the page: %w", server.ErrNoVersion)
 
 // Delta returns what leads from an earlier version of a page, or the same one,
-// to that of item, as [server.Pages] says. It is worth it if it is smaller than
+// to that of item, as [server.Pages] says. The page is to be there; whoever has a
+// version is led on from it, also to one between it and the present one. It is worth it if it is smaller than
 // the page compressed by gzip. It is computed once, and remembered as long as
 // there is room. It is not to be changed.
 func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Digest) (delta []byte, err error) {
 	s.ready()
 	defer func() { s.asked(err) }()
+	is, err := s.there(ctx, item.URL)
+	if err == nil && s.Journal != nil && is != item.Digest {
+		err = fmt.Errorf("it was so: %w", server.ErrNoVersion)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("difference of %s: %w", item.URL, err)
+	}
 	id := idOf(item.URL)
 	if item.Digest.IsZero() || base.IsZero() || item.Length > s.maxPage() || !s.public(item.URL) || base != item.Digest && !s.has(id, base, true) {
 		return nil, fmt.Errorf("difference of %s against %v: %w", item.URL, base, server.ErrNoVersion)
@@ -157,6 +239,7 @@ func (s *Store) delta(ctx context.Context, item *protocol.Item, key deltaKey) ([
 		return nil, err
 	}
 	defer func() { <-tokens }()
+	since := s.recent.since()
 	page, err := s.page(ctx, item.URL, item.Digest)
 	if err != nil {
 		return nil, err
@@ -177,7 +260,7 @@ func (s *Store) delta(ctx context.Context, item *protocol.Item, key deltaKey) ([
 	if err != nil || len(delta) >= len(page) || len(delta) >= len(s.gzip(page)) {
 		delta = nil
 	}
-	s.recent.put(key, delta)
+	s.recent.put(key, delta, since)
 	return delta, nil
 }
 
@@ -207,6 +290,7 @@ func (s *Store) packed(ctx context.Context, url string, d protocol.Digest, page 
 			return nil, err
 		}
 		defer func() { <-s.opens }()
+		since := s.recent.since()
 		var b []byte
 		if name == "gzip" {
 			b = s.gzip(page)
@@ -216,7 +300,7 @@ func (s *Store) packed(ctx context.Context, url string, d protocol.Digest, page 
 		if len(b) >= len(page) {
 			b = nil
 		}
-		s.recent.put(key, b)
+		s.recent.put(key, b, since)
 		return b, nil
 	})
 }
@@ -260,6 +344,7 @@ func (s *Store) isVersion(ctx context.Context, item *protocol.Item, f seekingFil
 				return nil, err
 			}
 			defer func() { <-s.opens }()
+			since := s.recent.since()
 			sum := sha256.New()
 			if _, err := io.Copy(sum, withContext{ctx, f}); err != nil {
 				return nil, err
@@ -273,7 +358,7 @@ func (s *Store) isVersion(ctx context.Context, item *protocol.Item, f seekingFil
 				said = []byte("yes")
 			}
 			if time.Since(before.ModTime()) > youth {
-				s.recent.put(key, said)
+				s.recent.put(key, said, since)
 			}
 			return said, nil
 		})

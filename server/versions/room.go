@@ -2,9 +2,11 @@ package versions
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"slices"
 
+	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -33,6 +35,54 @@ func (s *Store) makeRoom(size int64) {
 	if s.setAside(0) {
 		return // somebody has been at it
 	}
+	s.sweep(s.maxBytes() - s.maxBytes()/10)
+}
+
+// spare reports whether so many bytes can be written without taking what is
+// left to others. It gives back what was taken of that.
+func (s *Store) spare(size int64) bool {
+	free, known := atomicfile.Spare(s.Dir, s.Reserve)
+	s.mu.Lock()
+	first := known && free < size && !s.tight
+	if first {
+		s.tight = true
+	} else if free > size+s.maxBytes()/10 {
+		s.tight = false
+	}
+	s.mu.Unlock()
+	if !known || free >= size {
+		return true
+	}
+	s.giveBack(size - free)
+	if free, _ = atomicfile.Spare(s.Dir, s.Reserve); free < size {
+		s.inTrouble(errFull)
+		return false
+	}
+	if first {
+		s.log().Warn("the file system is nearly full: there is room for fewer old versions of pages", "dir", s.Dir)
+	}
+	return true
+}
+
+var errFull = errors.New("the file system is nearly full")
+
+// giveBack throws away so many bytes of what is kept, and a tenth of the rest:
+// it takes a look at all of it to find what is worth least.
+func (s *Store) giveBack(size int64) {
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
+	s.mu.Lock()
+	goal := max(0, s.bytes-size) / 10 * 9
+	s.mu.Unlock()
+	s.sweep(goal)
+}
+
+// sweep throws away what is worth least until no more than goal is kept, in
+// bytes. sweeping is held.
+func (s *Store) sweep(goal int64) {
+	if s.Stats().Versions == 0 {
+		return
+	}
 	present, err := s.present()
 	if err != nil {
 		s.log().Warn("old versions of pages: it is not known which are present", "err", err)
@@ -47,7 +97,6 @@ func (s *Store) makeRoom(size int64) {
 		}
 		return cmp.Or(toInt(a.rank < keepEach)-toInt(b.rank < keepEach), cmp.Compare(a.version.used, b.version.used))
 	})
-	goal := s.maxBytes() - s.maxBytes()/10
 	var out []candidate
 	s.mu.Lock()
 	for _, c := range list {

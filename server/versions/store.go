@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
@@ -48,7 +49,8 @@ type Store struct {
 	Dir string
 
 	// Journal is the site's. It tells what is present, which is kept longest.
-	// Without it nothing counts as present.
+	// Without it nothing counts as present there, and it is for others to
+	// say what is gone: no page is refused for that.
 	Journal *server.Journal
 
 	// Open opens what stands at a URL now: Site.OpenPage. Nil means that the
@@ -66,6 +68,12 @@ type Store struct {
 	// MaxAtOnce is how many differences are computed at one time. Zero means
 	// as many as half of the processors. Large pages go one at a time.
 	MaxAtOnce int
+
+	// Reserve is how much of the file system is left to others, in bytes: first
+	// of all to the journal. Where less is free nothing is kept, and of what
+	// was as much is given back as brings that about. Zero means a twentieth of
+	// the file system, at least 64 MiB and at most 1 GiB.
+	Reserve int64
 
 	Log *slog.Logger
 
@@ -91,6 +99,7 @@ type Store struct {
 	bytes   int64     // on disk
 	trouble time.Time // since when nothing can be written; zero if it can
 	tried   time.Time // when it was last tried in that time
+	tight   bool      // the file system has been too full, and has not had much room since
 }
 
 // A pageID stands for a URL.
@@ -293,18 +302,34 @@ func (s *Store) readVersion(id pageID, d protocol.Digest) ([]byte, error) {
 
 var errLarge = errors.New("too large")
 
+// readAll reads what has at most so many bytes.
 func readAll(r io.Reader, most int64) ([]byte, error) {
-	var b bytes.Buffer
+	var begin []byte
 	if f, ok := r.(*os.File); ok {
-		if fi, err := f.Stat(); err == nil && fi.Size() < most {
-			b.Grow(int(fi.Size()) + bytes.MinRead)
+		if fi, err := f.Stat(); err == nil && fi.Mode().IsRegular() && fi.Size() < most {
+			begin = make([]byte, fi.Size()+1)
+			n, err := f.Read(begin)
+			if begin = begin[:n]; err == nil && n < cap(begin) {
+				return begin, nil // a file of which less comes than was asked for has ended
+			} else if err != nil {
+				return begin, ended(err)
+			}
 		}
 	}
-	n, err := b.ReadFrom(io.LimitReader(r, most+1))
-	if err == nil && n > most {
+	b := bytes.NewBuffer(begin)
+	_, err := b.ReadFrom(io.LimitReader(r, most+1-int64(len(begin))))
+	if err == nil && int64(b.Len()) > most {
 		err = fmt.Errorf("%w: more than %d bytes", errLarge, most)
 	}
 	return b.Bytes(), err
+}
+
+// ended makes of an end what it is to who reads everything: no error.
+func ended(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
 }
 
 // drop throws a version away.
@@ -312,6 +337,7 @@ func (s *Store) drop(id pageID, d protocol.Digest) {
 	s.mu.Lock()
 	s.forget(id, d)
 	s.mu.Unlock()
+	s.recent.withdraw(id)
 	os.Remove(s.path(id, d))
 }
 
@@ -333,7 +359,8 @@ func (s *Store) forget(id pageID, d protocol.Digest) {
 	}
 }
 
-// withdraw throws all versions of a page away: it is not public any more.
+// withdraw throws all versions of a page away, and what was made of them: it is
+// not public any more.
 func (s *Store) withdraw(id pageID) {
 	s.mu.Lock()
 	list := s.pages[id]
@@ -343,6 +370,7 @@ func (s *Store) withdraw(id pageID) {
 	}
 	delete(s.pages, id)
 	s.mu.Unlock()
+	s.recent.withdraw(id)
 	for _, v := range list {
 		os.Remove(s.path(id, v.digest))
 	}
@@ -351,7 +379,7 @@ func (s *Store) withdraw(id pageID) {
 // put keeps a version, whose digest is d. A version that is there by its name
 // is there whole, as far as the system was not stopped.
 func (s *Store) put(id pageID, d protocol.Digest, page []byte) {
-	if s.Dir == "" || int64(len(page)) > s.maxPage() || s.resting() {
+	if s.Dir == "" || int64(len(page)) > s.maxPage() || !s.spare(int64(len(page))) || s.resting() {
 		return
 	}
 	packed := s.zstd(page)
@@ -374,6 +402,9 @@ func (s *Store) put(id pageID, d protocol.Digest, page []byte) {
 	s.mu.Unlock()
 	switch {
 	case err != nil:
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			s.giveBack(size) // others need it more
+		}
 		s.inTrouble(err)
 	case over:
 		s.log().Info("old versions of pages are kept again", "dir", s.Dir)

@@ -56,9 +56,11 @@ func TestVersionsOfRandomEdits(t *testing.T) {
 				r.leads(base+place, was, is)
 			}
 			was := list[len(list)-2]
-			if got, err := r.page(base+place, was); err != nil || !bytes.Equal(got, was) {
+			if got, err := r.store.Version(context.Background(), item(base+place, was), 1<<20); err != nil || !bytes.Equal(got, was) {
 				t.Errorf("%s as it was: %d bytes, %v", place, len(got), err)
 			}
+			got, err := r.page(base+place, was)
+			noVersion(t, place+" as it was, to anybody", got, err)
 		}
 	}
 }
@@ -224,7 +226,7 @@ func TestRoom(t *testing.T) {
 		if place == "00.html" || place == "quiet.html" {
 			continue
 		}
-		r.remove(place) // so it must come from the store
+		r.write(place, nil) // so it must come from the store
 		if _, err := r.page(base+place, page); err != nil {
 			t.Errorf("%s: %v", place, err)
 		}
@@ -254,7 +256,7 @@ func TestRoomForPresentPages(t *testing.T) {
 	r.onDisk(most)
 	for place, is := range pages {
 		if strings.HasPrefix(place, "small") {
-			r.remove(place)
+			r.write(place, nil)
 			if _, err := r.page(base+place, is); err != nil {
 				t.Errorf("%s: %v", place, err)
 			}
@@ -454,7 +456,7 @@ func TestNothingFromOutside(t *testing.T) {
 // A site without files: what is shown to the store is kept.
 func TestPagesWithoutFiles(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(19, 20))
-	r := newRig(t, func(s *versions.Store) { s.Open, s.Public = nil, nil })
+	r := newRig(t, func(s *versions.Store) { s.Open, s.Public, s.Journal = nil, nil, nil })
 	one := text(rnd, 4000)
 	two := edited(rnd, one)
 	url := base + "page?id=7"

@@ -84,6 +84,11 @@ http {
 		if site.Sidecar != "" {
 			fmt.Fprintf(&conf, `		location = /robots.rdf { proxy_pass http://%[1]s; }
 		location = /.well-known/parley { proxy_pass http://%[1]s; }
+		location = /parley/batch {
+			proxy_pass http://%[1]s; proxy_http_version 1.1; proxy_read_timeout 90s;
+			proxy_set_header Connection ""; proxy_set_header X-Forwarded-For $remote_addr; client_max_body_size 9m;
+			proxy_buffer_size 64k; proxy_buffers 4 64k;
+		}
 		location /parley/ {
 			proxy_pass http://%[1]s; proxy_http_version 1.1; proxy_read_timeout 90s;
 			proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection "upgrade";

@@ -118,13 +118,21 @@ func (v *visitor) dial(ctx context.Context, network, address string) (net.Conn, 
 // so long.
 func (h *Harvester) finish(s *site, took time.Duration, resp *http.Response) {
 	a := Answer{Asked: time.Now(), Took: took}
-	if resp != nil {
+	if resp != nil && !alone(resp) {
 		a.Status, a.Header = resp.StatusCode, resp.Header
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.leave(s, &a)
 	h.release(s)
+}
+
+// alone reports whether an answer is of trouble with the one thing that was asked for: what
+// a POST asks a site to make may be too much for it when its pages are not. One that names
+// a time, or that is about how much we ask (429), speaks for the site.
+func alone(resp *http.Response) bool {
+	return resp.Request != nil && resp.Request.Method == http.MethodPost && resp.StatusCode == http.StatusServiceUnavailable &&
+		resp.Header.Get("Retry-After") == ""
 }
 
 // RoundTrip is for net/http.

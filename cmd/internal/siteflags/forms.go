@@ -44,7 +44,7 @@ func (f *Flags) DefineForms(fs *flag.FlagSet) {
 	fs.StringVar(&o.preset, "preset", "moderate", "tell what fits a `BUDGET`: low (the manifest and the changes, to be asked for), moderate (changes are told, too) or high (and pages, differences, batches, archives and queries); --stream, --pages, --versions, --archive, --query and --expressions change that")
 	fs.BoolVar(&o.Stream, "stream", true, "tell changes as they happen, over WebSocket, and let requests wait for them")
 	fs.BoolVar(&o.Pages, "pages", false, "tell the pages that changed too, each with its change or many at once: as=page, as=batch")
-	fs.Var(&o.Versions, "versions", "keep old versions of pages, up to `SIZE` beside the state, and tell how pages changed: as=delta; goes with --pages")
+	fs.Var(&o.Versions, "versions", "keep old versions of pages, up to `SIZE` beside the state, and tell how pages changed: as=delta; goes with --pages. Of a list with --fetch it keeps the present ones too")
 	fs.BoolVar(&o.Archive, "archive", false, "keep an archive of the whole site beside the state, for those to whom most of it is new: as=site")
 	fs.Float64Var(&o.Share, "archive-share", 0.5, "tell of the archive whoever has missed changes of more than this `SHARE` of the pages")
 	fs.BoolVar(&o.Query, "query", false, "answer which pages a filter wants, at BASE/parley/query")
@@ -87,14 +87,31 @@ func (f *Flags) Forms() (Forms, error) {
 	case o.Share <= 0 || o.Share > 1:
 		return Forms{}, command.Misusef("--archive-share %g: want more than 0, and at most 1", o.Share)
 	case f.Docroot == "":
-		for _, option := range []string{"pages", "versions", "archive", "serve-pages"} {
+		for _, option := range []string{"archive", "serve-pages"} {
 			if said.isSet(option) {
 				return Forms{}, command.Misusef("--%s reads files: it needs --docroot", option)
 			}
 		}
-		o.Pages, o.Versions, o.Archive = false, 0, false // a preset asks for what can be had
-	case o.Versions > 0 && !o.Pages && said.isSet("pages"):
-		return Forms{}, command.Misusef("--versions needs --pages: where there is no difference, the page is told")
+		o.Archive = false // a preset asks for what can be had
+		if !f.pages.fetch {
+			for _, option := range []string{"pages", "versions"} {
+				if said.isSet(option) {
+					return Forms{}, command.Misusef("--%s needs pages to read: --docroot, or a list with --fetch", option)
+				}
+			}
+			o.Pages, o.Versions = false, 0
+		} else if o.Versions == 0 {
+			o.Pages = false
+		}
+		if said.Pages && said.isSet("pages") && o.Versions == 0 {
+			return Forms{}, command.Misusef("--pages of a list needs --versions: pages that are fetched are told from what is kept of them")
+		}
+	}
+	if o.Versions > 0 && !o.Pages && said.isSet("pages") {
+		if said.isSet("versions") {
+			return Forms{}, command.Misusef("--versions needs --pages: where there is no difference, the page is told")
+		}
+		o.Versions = 0 // the preset's, which goes with the pages
 	}
 	o.Pages = o.Pages || o.Versions > 0
 	if o.Callers != "" {

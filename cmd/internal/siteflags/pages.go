@@ -28,7 +28,12 @@ type pages struct {
 	start     command.Strings
 	masks     command.Strings
 	logs      command.Strings
+
+	fetched Features // of pages that are fetched; nil if none are
 }
+
+// Features says what a page says of itself, as Site.Features does.
+type Features = func(url string, page []byte, whole bool) (server.Features, error)
 
 func (p *pages) define(fs *flag.FlagSet) {
 	*p = pages{recheck: command.Duration(24 * time.Hour)}
@@ -77,7 +82,7 @@ func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (server.Inventory
 	return r, nil
 }
 
-func (p *pages) inventory(f *Flags, features func(string, []byte, bool) (server.Features, error), j *server.Journal, log *slog.Logger) (server.Inventory, error) {
+func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *slog.Logger) (server.Inventory, error) {
 	if f.Docroot != "" {
 		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: f.Include, Exclude: f.Exclude,
 			CleanURLs: f.CleanURLs, Robots: f.Robots, MaxFile: int64(f.MaxFile), Features: features,
@@ -106,7 +111,9 @@ func (p *pages) inventory(f *Flags, features func(string, []byte, bool) (server.
 		c.Sources = append(c.Sources, catalog.Feed(s))
 	}
 	if p.fetch && j != nil {
-		c.Fetch = &catalog.Fetch{Rate: p.fetchRate, MaxBytes: int64(f.MaxFile), Recheck: time.Duration(p.recheck), Features: features}
+		p.fetched = features
+		c.Fetch = &catalog.Fetch{Rate: p.fetchRate, MaxBytes: int64(f.MaxFile), Recheck: time.Duration(p.recheck),
+			Features: func(url string, page []byte, whole bool) (server.Features, error) { return p.fetched(url, page, whole) }}
 	}
 	if err := c.Check(); err != nil {
 		return nil, command.Misusef("%w", err)
@@ -117,7 +124,7 @@ func (p *pages) inventory(f *Flags, features func(string, []byte, bool) (server.
 // featuresWith asks pages what they say of themselves, and digests their main
 // text without what the masks match. Of a page that was cut nobody knows all
 // of its text.
-func featuresWith(masks maintext.Masks) func(string, []byte, bool) (server.Features, error) {
+func featuresWith(masks maintext.Masks) Features {
 	return func(pageURL string, page []byte, whole bool) (server.Features, error) {
 		p := html.Read(pageURL, page, html.Options{Text: whole})
 		f := server.Features{Title: p.Title, NoIndex: p.NoIndex, Language: p.Language, Canonical: p.Canonical}
@@ -192,4 +199,24 @@ func SiteOf(inv server.Inventory) *server.Site {
 		return SiteOf(inv.Inventory)
 	}
 	return nil
+}
+
+// PublicTo is what robots.txt says to callers that it has rules of their own for, of an
+// inventory that Inventory has returned. All of those have such rules.
+func PublicTo(inv server.Inventory) func(name, url string) bool {
+	if docroot := SiteOf(inv); docroot != nil {
+		return docroot.PublicTo
+	}
+	return inv.(interface{ PublicTo(name, url string) bool }).PublicTo
+}
+
+// Fetched has wrap make something of what is asked of each page that is
+// fetched, before any is, and reports whether any will be. It is called after
+// Inventory.
+func (f *Flags) Fetched(wrap func(Features) Features) bool {
+	if f.pages.fetched == nil {
+		return false
+	}
+	f.pages.fetched = wrap(f.pages.fetched)
+	return true
 }

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Where there is no place for archives, or for the programs of crawlers, they
+// are not offered; all else is told as ever.
+func TestNoPlaceForForms(t *testing.T) {
+	callers := filepath.Join(t.TempDir(), "callers")
+	if err := os.WriteFile(callers, []byte("NiceBot 0123456789abcdefnice agents\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startSidecar(t, map[string]string{"index.html": text("one"), "../state.archive": "x", "../state.agents": "x", "../state.versions": "x"},
+		"--preset", "high", "--callers", callers)
+	for _, name := range []string{"archive", "agents", "versions"} {
+		if b, err := os.ReadFile(s.state + "." + name); err != nil || !bytes.Equal(b, []byte("x")) {
+			t.Fatalf("%s is not where this test puts it: %q, %v", name, b, err)
+		}
+	}
+	d := s.found()
+	if d.Site != "" || d.Agents != "" || slices.Contains(d.Forms, protocol.AsSite) || d.Batch == "" {
+		t.Errorf("found %+v", d)
+	}
+	s.write("index.html", text("two"))
+	until(t, func() bool {
+		m := s.changes(d.Head, "&as=page")
+		return len(m.Bodies) == 1 && string(m.Bodies[0].Bytes) == text("two")
+	})
+}

@@ -1,0 +1,359 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/wsconn"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// follow asks the changes door until it is at the head, and returns the URLs
+// that bundles brought and how often it asked. Each bundle must be of what
+// follows where the reader stands.
+func (d *depot) follow(at protocol.Cursor, ref string) (urls []string, asked int) {
+	d.Helper()
+	for head := d.journal.Head(); at != head; asked++ {
+		m := d.told(ref + "&after=" + at.String())
+		if m.From != at || m.To.Seq < at.Seq || asked > 1000 {
+			d.Fatalf("asked %d times, at %v: %+v", asked, at, m)
+		}
+		if m.Kind == protocol.Bundle {
+			b := m.Body.Bytes
+			if m.Body.Href != "" {
+				_, b = d.ask("GET", strings.TrimPrefix(m.Body.Href, d.base), "", "")
+			}
+			h, list := d.unpack(b)
+			if h.From != at || h.To != m.To {
+				d.Fatalf("at %v the bundle is of %v to %v, and its message of %v to %v", at, h.From, h.To, m.From, m.To)
+			}
+			for _, p := range list {
+				urls = append(urls, strings.TrimPrefix(p.Change.Item.URL, d.base))
+			}
+		}
+		at = m.To
+	}
+	return urls, asked
+}
+
+// Bundles of what a filter wants come whole, however much of what it does not
+// want, or may not be told, stands before and between.
+func TestFilteredBundlesAreOfWhatFollows(t *testing.T) {
+	d := newArchivist(t)
+	begin := d.journal.Head()
+	d.write("robots.txt", "User-agent: *\nDisallow: /hidden/\n")
+	d.publish()
+	for i := range 6 {
+		d.write(fmt.Sprintf("other/%d.html", i), "<p>other")
+		d.write(fmt.Sprintf("hidden/%d.html", i), "<p>hidden")
+		d.publish()
+		d.write(fmt.Sprintf("x/%d.html", i), "<p>wanted")
+		d.publish()
+	}
+	want := []string{"x/0.html", "x/1.html", "x/2.html", "x/3.html", "x/4.html", "x/5.html"}
+	for _, more := range []string{"", "&count=1", "&count=2", "&limit=1", "&count=1&wait=5"} {
+		got, _ := d.follow(begin, "as=batch&prefix=/x/"+more)
+		if !slices.Equal(got, want) {
+			t.Errorf("%q brings %v", more, got)
+		}
+	}
+	// Whoever waits is answered of what comes after what he does not want.
+	at := d.journal.Head()
+	waits := make(chan protocol.Message)
+	go func() { waits <- d.told("as=batch&prefix=/x/&wait=30&after=" + at.String()) }()
+	until(t, "somebody waits", func() bool { return d.notifier.Stats().Subscribers == 1 })
+	d.write("other/a.html", "<p>other")
+	d.publish()
+	d.write("x/a.html", "<p>wanted")
+	d.publish()
+	m := <-waits
+	got, _ := d.follow(m.To, "as=batch&prefix=/x/")
+	if m.Kind == protocol.Bundle {
+		h, list := d.unpack(m.Body.Bytes)
+		if h.From != at {
+			t.Errorf("the bundle is of %v, not %v", h.From, at)
+		}
+		got = append(got, strings.TrimPrefix(list[0].Change.Item.URL, d.base))
+	}
+	if !slices.Equal(got, []string{"x/a.html"}) {
+		t.Errorf("%v after %+v", got, m)
+	}
+}
+
+// A limit on the changes of a bundle counts, the largest too.
+func TestLimitOfABundle(t *testing.T) {
+	d := newDepot(t)
+	begin := d.journal.Head()
+	for i := range protocol.MaxBatch + 1 {
+		d.write(fmt.Sprintf("x/%d.html", i), "x")
+	}
+	d.publish()
+	for more, want := range map[string]uint64{"": protocol.MaxBatch + 1, "&limit=1000": 1000, "&limit=7": 7, "&count=7&limit=1000": 7, "&count=1001": 1001} {
+		if m := d.told("as=batch&after=" + begin.String() + more); m.To.Seq-begin.Seq != want {
+			t.Errorf("%q: %d changes", more, m.To.Seq-begin.Seq)
+		}
+	}
+}
+
+// Whom robots.txt forbids a part of the site is not told what went there.
+func TestGoingsAreForbiddenToo(t *testing.T) {
+	c, err := callersOf(t, "evil "+evilToken+"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var site *server.Site
+	d := newArchivist(t, func(n *server.Notifier) {
+		n.Identify = c.Identify
+		n.PublicTo = func(name, url string) bool { return site.PublicTo(name, url) }
+	})
+	site = &server.Site{Docroot: d.root, Base: d.base}
+	d.write("robots.txt", "User-agent: evil\nDisallow: /private/\n")
+	d.publish()
+	begin := d.journal.Head()
+	d.write("private/x.html", "<p>x, which moves")
+	d.write("private/z.html", "<p>z, which comes out")
+	d.write("open/w.html", "<p>w, which goes in")
+	d.publish()
+	move := func(from, to string) {
+		d.must(os.MkdirAll(filepath.Dir(filepath.Join(d.root, to)), 0o755))
+		d.must(os.Rename(filepath.Join(d.root, from), filepath.Join(d.root, to)))
+		d.publish()
+	}
+	move("private/x.html", "private/y.html")
+	move("private/z.html", "open/z.html")
+	move("open/w.html", "private/w.html")
+	d.must(os.Remove(filepath.Join(d.root, "private/y.html")))
+	d.must(os.Remove(filepath.Join(d.root, "open/z.html")))
+	d.publish()
+	for _, door := range []string{"parley/changes?", "parley/changes?as=page&", "parley/changes?as=batch&", "parley/batch?"} {
+		told := func(token string) string {
+			resp, b := d.askAs(token, door+"after="+begin.String())
+			if resp.StatusCode != 200 {
+				t.Errorf("%s: status %d: %.200s", door, resp.StatusCode, b)
+			}
+			if strings.Contains(door, "batch") {
+				if m, err := protocol.ParseMessage(b); err == nil {
+					b = m.Body.Bytes
+				}
+				_, list := d.unpack(b)
+				return fmt.Sprintf("%+v", list)
+			}
+			return string(b)
+		}
+		if text := told(evilToken); strings.Contains(text, "private/") || !strings.Contains(text, "open/w.html") || !strings.Contains(text, "open/z.html") {
+			t.Errorf("%s tells evil %s", door, text)
+		}
+		if text := told(""); !strings.Contains(text, "private/y.html") {
+			t.Errorf("%s tells nobody of what went: %s", door, text)
+		}
+	}
+	l := d.listen(begin, "", "Authorization", "Bearer "+evilToken)
+	for l.at != d.journal.Head() {
+		for _, c := range l.next().Changes {
+			if strings.Contains(c.Item.URL+c.From, "private/") {
+				t.Errorf("the stream tells evil %+v", c)
+			}
+		}
+	}
+}
+
+// What could be told of only by a URL that nobody may ask is refused at once.
+func TestFilterTooLongForABundle(t *testing.T) {
+	d := newArchivist(t, func(n *server.Notifier) {
+		n.Where = func(string) (server.Predicate, error) {
+			return func(context.Context, *protocol.Change) (bool, error) { return true, nil }, nil
+		}
+	})
+	begin := d.journal.Head()
+	large := make([]byte, 3*protocol.MaxInline)
+	rand.NewChaCha8([32]byte{}).Read(large)
+	d.write("large.html", string(large))
+	d.publish()
+	ask := func(as, where string) (*http.Response, []byte) {
+		q := url.Values{"as": {as}, "after": {begin.String()}, "where": {where}}
+		return d.ask("POST", "parley/changes", "application/x-www-form-urlencoded", q.Encode())
+	}
+	resp, b := ask("batch", strings.Repeat("é", 1000))
+	m, err := protocol.ParseMessage(b)
+	d.must(err)
+	if u, err := protocol.CanonicalURL(d.base, m.Body.Href); resp.StatusCode != 200 || err != nil || u == "" {
+		t.Errorf("status %d: %v %.300s", resp.StatusCode, err, b)
+	}
+	if resp, b := ask("batch", strings.Repeat("é", 1700)); resp.StatusCode != 400 {
+		t.Errorf("a bundle is told by a URL of %d letters: status %d: %.300s", len(m.Body.Href), resp.StatusCode, b)
+	}
+	if resp, b := ask("meta", strings.Repeat("é", 1700)); resp.StatusCode != 200 {
+		t.Errorf("status %d: %.300s", resp.StatusCode, b)
+	}
+}
+
+// goPrograms runs programs that are functions: all are the same one.
+type goPrograms func(ctx context.Context, c *protocol.Change) (server.Verdict, error)
+
+func (goPrograms) Keep(_ context.Context, _ string, p []byte) (protocol.Digest, error) {
+	return protocol.Sum(p), nil
+}
+func (goPrograms) Has(string, protocol.Digest) error { return nil }
+func (f goPrograms) Run(ctx context.Context, _ string, _ protocol.Digest, c *protocol.Change, _, _ []byte) (server.Verdict, error) {
+	return f(ctx, c)
+}
+
+func runs(f goPrograms) func(*server.Notifier) {
+	return func(n *server.Notifier) {
+		n.Agents, n.Items = f, server.Moments(n.Log.(*server.Journal))
+		n.Identify = func(*http.Request) (server.Caller, error) { return server.Caller{Name: "bot", Agents: true}, nil }
+	}
+}
+
+var program = "&agent=" + url.QueryEscape(protocol.Sum([]byte("a program")).String())
+
+// No program is asked about a whole history in one answer.
+func TestNoProgramForBundles(t *testing.T) {
+	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
+		return server.Verdict{Tell: true}, nil
+	}))
+	at := d.journal.Head().String()
+	for _, ref := range []string{"parley/changes?as=batch&after=" + at + program, "parley/batch?after=" + at + program} {
+		resp, b := d.ask("GET", ref, "", "")
+		var p struct{ Parameter string }
+		if err := json.Unmarshal(b, &p); err != nil || resp.StatusCode != 400 || p.Parameter != "agent" {
+			t.Errorf("%s: status %d: %s", ref, resp.StatusCode, b)
+		}
+	}
+	if _, err := d.dial("as=batch&after="+at+program, wsconn.Options{}); statusOf(err) != 400 {
+		t.Errorf("stream: %v", err)
+	}
+	if resp, b := d.ask("GET", "parley/changes?as=page&after="+at+program, "", ""); resp.StatusCode != 200 {
+		t.Errorf("status %d: %s", resp.StatusCode, b)
+	}
+}
+
+// What a program makes of many changes is told in several messages, and it is
+// asked little more than once about each.
+func TestLargeOutputsAreAskedForOnce(t *testing.T) {
+	asked := atomic.Int64{}
+	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
+		asked.Add(1)
+		return server.Verdict{Tell: true, Output: make([]byte, 200<<10)}, nil
+	}))
+	begin := d.journal.Head()
+	for i := range 32 {
+		d.write(fmt.Sprintf("p%d.html", i), "<p>")
+	}
+	d.publish()
+	outputs := 0
+	for at := begin; at != d.journal.Head(); {
+		m := d.told("after=" + at.String() + program)
+		at, outputs = m.To, outputs+len(m.Bodies)
+	}
+	if outputs != 32 || asked.Load() > 2*32 {
+		t.Errorf("%d outputs of 32, the program was asked %d times", outputs, asked.Load())
+	}
+}
+
+// A program that is asked about all pages is not cut where it, or a filter,
+// wants none of many: something is said before anybody's patience ends.
+func TestProgramThatTellsNothing(t *testing.T) {
+	const patience = 400 * time.Millisecond
+	d := newDepot(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
+		return server.Verdict{}, nil
+	}), func(n *server.Notifier) {
+		n.WriteWait = patience
+		n.Where = func(string) (server.Predicate, error) {
+			return func(ctx context.Context, c *protocol.Change) (bool, error) {
+				select {
+				case <-time.After(20 * time.Millisecond):
+				case <-ctx.Done():
+				}
+				return false, nil
+			}, nil
+		}
+	})
+	for i := range 60 {
+		d.write(fmt.Sprintf("p%d.html", i), "<p>")
+	}
+	d.publish()
+	begun := time.Now()
+	resp, b := d.ask("POST", "parley/agents/run?where=none"+program, "", "")
+	lines := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
+	var end server.AgentEnd
+	d.must(json.Unmarshal([]byte(lines[len(lines)-1]), &end))
+	if took := time.Since(begun); resp.StatusCode != 200 || end.To != d.journal.Head() || end.Pages != 0 || took < 2*patience || len(lines) < int(took/patience) {
+		t.Errorf("status %d after %v: %q", resp.StatusCode, took, b)
+	}
+	for _, name := range []string{"op=create", "minsig=0.5"} {
+		if resp, b := d.ask("POST", "parley/agents/run?"+name+program, "", ""); resp.StatusCode != 400 {
+			t.Errorf("%s: status %d: %s", name, resp.StatusCode, b)
+		}
+	}
+}
+
+// While others make the site work whoever comes is told to come again, and
+// those who are waited for are answered, however little time there is to read.
+func TestTooMuchAtATime(t *testing.T) {
+	const patience = 400 * time.Millisecond
+	working, free := make(chan struct{}, 100), make(chan struct{})
+	d := newArchivist(t, func(n *server.Notifier) {
+		n.WriteWait, n.Items = patience, server.Moments(n.Log.(*server.Journal))
+		n.Where = func(string) (server.Predicate, error) {
+			return func(ctx context.Context, _ *protocol.Change) (bool, error) {
+				select {
+				case working <- struct{}{}:
+				default:
+				}
+				select {
+				case <-free:
+				case <-ctx.Done():
+				}
+				return true, ctx.Err()
+			}, nil
+		}
+	})
+	begin := d.journal.Head()
+	d.write("a.html", "<p>2")
+	d.publish()
+	var busy sync.WaitGroup
+	ask := func(ref string) {
+		busy.Go(func() {
+			if m := d.told(ref + "&where=x&after=" + begin.String()); m.To != d.journal.Head() {
+				t.Errorf("%+v", m)
+			}
+		})
+	}
+	turns := max(1, runtime.GOMAXPROCS(0)/2)
+	for range turns {
+		ask("")
+	}
+	for range turns {
+		<-working
+	}
+	begun := time.Now()
+	for i := 0; time.Since(begun) < 2*patience || i < 2; i++ {
+		for _, ref := range []string{"parley/changes?as=page&after=" + begin.String(), "parley/batch?after=" + begin.String(), "parley/query?prefix=/a"} {
+			resp, b := d.ask("GET", ref, "", "")
+			if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
+				t.Errorf("%s: status %d: %s", ref, resp.StatusCode, b)
+			}
+		}
+	}
+	stream := d.listen(begin, "&as=page")
+	close(free)
+	busy.Wait()
+	if m := stream.next(); m.Kind != protocol.Ev || m.To != d.journal.Head() {
+		t.Errorf("%+v", m)
+	}
+}

@@ -1,0 +1,175 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// slowly is a notifier of 100 changes, and where to read these from. The
+// expression slow takes five milliseconds for each of them.
+func slowly(t *testing.T) (n *server.Notifier, begin protocol.Cursor) {
+	w := newWorld(t)
+	w.write("a.html", "a")
+	w.turn()
+	begin = w.journal.Head()
+	for i := range 100 {
+		w.write(fmt.Sprintf("p%d.html", i), "p")
+	}
+	w.turn()
+	return &server.Notifier{Log: w.journal, Base: base, Where: func(expression string) (server.Predicate, error) {
+		return func(context.Context, *protocol.Change) (bool, error) {
+			if expression == "slow" {
+				time.Sleep(5 * time.Millisecond)
+			}
+			return true, nil
+		}, nil
+	}}, begin
+}
+
+// A message ends where it took long to find what it tells; whoever asks on
+// from there is told everything.
+func TestTurnsAreShort(t *testing.T) {
+	n, at := slowly(t)
+	head := n.Log.Head()
+	synctest.Test(t, func(t *testing.T) {
+		told, asks := 0, 0
+		for ; at != head && asks < 200; asks++ {
+			begun := time.Now()
+			a := answers(n, "/parley/changes?where=slow&after="+at.String())
+			m, err := protocol.ParseMessage(a.Body.Bytes())
+			if err != nil || m.From != at || m.To.Seq <= at.Seq {
+				t.Fatalf("%v %+v", err, m)
+			}
+			if took := time.Since(begun); took > 50*time.Millisecond {
+				t.Errorf("a message of %d changes took %v", len(m.Changes), took)
+			}
+			told, at = told+len(m.Changes), m.To
+		}
+		if told != 100 || asks < 5 {
+			t.Errorf("%d changes by %d messages", told, asks)
+		}
+		n.Close(t.Context())
+	})
+}
+
+// Whoever asks for little waits for the turn that is being taken, and not for
+// those that others wait for, be they of one address or of many.
+func TestTurnsGoRound(t *testing.T) {
+	for _, c := range []struct{ peers, each int }{{1, 40}, {64, 1}, {64, 4}} {
+		n, begin := slowly(t)
+		synctest.Test(t, func(t *testing.T) {
+			path := "/parley/changes?where=slow&after=" + begin.String()
+			end := time.Now().Add(10 * time.Second)
+			var mu sync.Mutex
+			codes := map[int]int{}
+			var busy sync.WaitGroup
+			for i := range c.peers * c.each {
+				busy.Go(func() {
+					for time.Now().Before(end) {
+						a := answersTo(n, path, fmt.Sprintf("192.0.2.%d:1", i%c.peers))
+						if a.Code != 200 && (a.Header().Get("Retry-After") == "" || a.Header().Get("Content-Type") != "application/problem+json") {
+							t.Errorf("%d %s", a.Code, a.Body)
+						}
+						mu.Lock()
+						codes[a.Code]++
+						mu.Unlock()
+					}
+				})
+			}
+			time.Sleep(5 * time.Second)
+			for range 10 {
+				begun := time.Now()
+				a := answersTo(n, strings.Replace(path, "slow", "quick", 1), "198.51.100.1:1")
+				if took := time.Since(begun); a.Code != 200 || took > 60*time.Millisecond {
+					t.Errorf("beside %d of each of %d: %d after %v", c.each, c.peers, a.Code, took)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			busy.Wait()
+			if crowd := c.each > 8+runtime.GOMAXPROCS(0); codes[200] == 0 || crowd != (codes[429] > 0) {
+				t.Errorf("%d of each of %d: %v", c.each, c.peers, codes)
+			}
+			n.Close(t.Context())
+		})
+	}
+}
+
+// sends begins a request whose body does not end before end is called, which
+// returns the answer.
+func sends(n *server.Notifier, method, path, mediaType, peer, begin string) (end func() *httptest.ResponseRecorder) {
+	in, out := io.Pipe()
+	r := httptest.NewRequest(method, path, in)
+	r.RemoteAddr = peer
+	r.Header.Set("Content-Type", mediaType)
+	answer := make(chan *httptest.ResponseRecorder, 1)
+	go func() {
+		w := httptest.NewRecorder()
+		n.ServeHTTP(w, r)
+		in.Close()
+		answer <- w
+	}()
+	io.WriteString(out, begin) // until it is read, or refused
+	return func() *httptest.ResponseRecorder {
+		out.Close()
+		return <-answer
+	}
+}
+
+// The questions that are held have so many bytes in all, whoever asks them.
+func TestQuestionsAreBounded(t *testing.T) {
+	d := newDepot(t)
+	question := `{"pages":[{"url":"` + strings.Repeat("a", 7<<20)
+	var open []func() *httptest.ResponseRecorder
+	for i := range 2 {
+		open = append(open, sends(d.notifier, "POST", "/parley/batch", "application/json", fmt.Sprintf("192.0.2.%d:1", i), question))
+	}
+	if a := sends(d.notifier, "POST", "/parley/batch", "application/json", "192.0.2.9:1", question)(); a.Code != 503 || a.Header().Get("Retry-After") == "" {
+		t.Errorf("%d %.300s", a.Code, a.Body)
+	}
+	for _, end := range open {
+		if a := end(); a.Code != 400 {
+			t.Errorf("%d %.300s", a.Code, a.Body)
+		}
+	}
+	if a := sends(d.notifier, "POST", "/parley/batch", "application/json", "192.0.2.9:1", `{"pages":[]}`)(); a.Code != 200 {
+		t.Errorf("afterwards: %d %.300s", a.Code, a.Body)
+	}
+}
+
+// A caller sends one program at a time, and a few are taken in at all.
+func TestProgramsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	n := &server.Notifier{Log: w.journal, Base: base, Agents: struct{ server.Agents }{},
+		Identify: func(r *http.Request) (server.Caller, error) {
+			return server.Caller{Name: r.RemoteAddr, Agents: true}, nil
+		}}
+	begin := func(who string) func() *httptest.ResponseRecorder {
+		return sends(n, "POST", "/parley/agents", "application/wasm", who, "\x00asm")
+	}
+	var open []func() *httptest.ResponseRecorder
+	open = append(open, begin("one"))
+	if a := begin("one")(); a.Code != 429 || a.Header().Get("Retry-After") == "" {
+		t.Errorf("%d %s", a.Code, a.Body)
+	}
+	for _, who := range []string{"two", "three", "four"} {
+		open = append(open, begin(who))
+	}
+	if a := begin("five")(); a.Code != 429 {
+		t.Errorf("%d %s", a.Code, a.Body)
+	}
+	if len(open) != 4 {
+		t.Errorf("%d", len(open))
+	}
+}

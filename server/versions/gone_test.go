@@ -1,0 +1,139 @@
+package versions_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// doors is what a notifier answers of the bodies of a rig, unpacked.
+func (r *rig) doors() func(ref string) []byte {
+	n := &server.Notifier{Log: r.journal, Base: base, Public: r.site.Public, Pages: r.store}
+	web := httptest.NewServer(n)
+	r.t.Cleanup(func() {
+		web.CloseClientConnections()
+		r.ok(n.Close(context.Background()))
+		web.Close()
+	})
+	return func(ref string) []byte {
+		r.t.Helper()
+		resp, err := http.Get(web.URL + "/parley/" + ref)
+		r.ok(err)
+		defer resp.Body.Close()
+		var in io.Reader = resp.Body
+		if resp.Header.Get("Content-Type") == "application/warc" {
+			in, err = gzip.NewReader(in)
+			r.ok(err)
+		}
+		b, err := io.ReadAll(in)
+		r.ok(err)
+		if resp.StatusCode != http.StatusOK {
+			r.t.Fatalf("%s: %s: %s", ref, resp.Status, b)
+		}
+		return b
+	}
+}
+
+// The bytes of a page that was taken away are brought by no replay, be they
+// packed already or kept; nor are those that a page had before.
+func TestNothingOfWhatIsGone(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(41, 42))
+	r := newRig(t, nil)
+	r.publisher.Grace = time.Hour
+	r.first(map[string][]byte{"index.html": text(rnd, 3000), "other.html": text(rnd, 3000)})
+	begin := r.journal.Head()
+	secret := []byte("<p>the password is 12345, and more")
+	r.write("secret.html", secret)
+	r.look()
+	r.write("index.html", bytes.Replace(secret, []byte("12345"), []byte("67890"), 1))
+	r.look()
+	made := r.journal.Head()
+	tell := r.doors()
+	batch := "batch?after=" + begin.String() + "&to=" + made.String()
+	page := "changes?as=page&limit=2&after=" + begin.String()
+	for _, ref := range []string{batch, page, batch} {
+		if b := tell(ref); !bytes.Contains(b, []byte("12345")) || !bytes.Contains(b, []byte("67890")) {
+			t.Errorf("%s does not bring the pages: %.200s", ref, b)
+		}
+	}
+	never := func(what string) {
+		t.Helper()
+		b, err := r.page(base+"secret.html", secret)
+		noVersion(t, what, b, err)
+		b, err = r.store.Version(context.Background(), item(base+"secret.html", secret), 1<<20)
+		noVersion(t, what, b, err)
+		b, err = r.delta(base+"secret.html", secret, secret)
+		noVersion(t, what, b, err)
+		for _, ref := range []string{batch, page, "changes?as=delta&limit=2&after=" + begin.String()} {
+			if b := tell(ref); bytes.Contains(b, []byte("12345")) {
+				t.Errorf("%s: %s brings it: %.2000s", what, ref, b)
+			}
+		}
+	}
+	r.remove("secret.html")
+	r.look() // it has vanished, which nobody is told yet
+	if e, ok, err := r.journal.Get(base + "secret.html"); !ok || err != nil || e.Held.IsZero() {
+		t.Fatalf("%+v, %v, %v", e, ok, err)
+	}
+	never("held")
+	_, err := r.publisher.AcceptDeletions(context.Background())
+	r.ok(err)
+	if _, ok, err := r.journal.Get(base + "secret.html"); ok || err != nil {
+		t.Fatalf("it is there: %v", err)
+	}
+	never("gone")
+	// And what a page that is there held before.
+	r.write("index.html", []byte("<p>no word of it"))
+	r.look()
+	for _, ref := range []string{batch, page} {
+		if b := tell(ref); bytes.Contains(b, []byte("67890")) {
+			t.Errorf("%s brings what the page held before: %.2000s", ref, b)
+		}
+	}
+}
+
+// What was kept of a page goes when it is gone, and when it has moved.
+func TestWithdrawnWhenGone(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(43, 44))
+	r := newRig(t, nil)
+	one, two := text(rnd, 3000), text(rnd, 3000)
+	r.first(map[string][]byte{"index.html": text(rnd, 3000), "from.html": one, "gone.html": two})
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { r.store.Run(ctx) })
+	defer run.Wait()
+	defer cancel()
+	r.kept(3)
+	r.remove("gone.html")
+	_, err := r.publisher.AcceptDeletions(context.Background())
+	r.ok(err)
+	r.kept(2)
+	r.remove("from.html")
+	r.write("to.html", one)
+	_, err = r.publisher.AcceptDeletions(context.Background())
+	r.ok(err)
+	changes, err := r.journal.Read(context.Background(), r.journal.Floor(), 0)
+	r.ok(err)
+	if c := changes[len(changes)-1]; c.Op != protocol.Move {
+		t.Fatalf("%+v", c)
+	}
+	// That of the new place was kept as it was read.
+	for end := time.Now().Add(20 * time.Second); len(r.files()) != 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("kept are %v", r.files())
+		}
+	}
+	if b, err := r.page(base+"to.html", one); err != nil || !bytes.Equal(b, one) {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}
