@@ -14,6 +14,7 @@ const (
 	emptyPace  = 5 * time.Second  // between questions where it does not wait
 	smallPace  = time.Second      // after an answer with less than
 	manyAtOnce = 100              // changes; a reader who catches up gets more, and waits
+	someAtOnce = 5                // of them, where there are more: worth to be asked for at that pace, too
 	catchPace  = 100 * time.Millisecond
 )
 
@@ -50,6 +51,10 @@ func (f *follower) takeChanges(ctx context.Context) error {
 		return err
 	}
 	switch {
+	case behind(m.To, m.Head) && told >= someAtOnce: // the answer was full, or took the site long
+		return sleep(ctx, catchPace-time.Since(asked))
+	case behind(m.To, m.Head):
+		return sleep(ctx, smallPace-time.Since(asked))
 	case f.askEvery > 0 && told < manyAtOnce:
 		return sleep(ctx, f.askEvery-time.Since(asked))
 	case m.To == m.From:
