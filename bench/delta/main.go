@@ -182,7 +182,7 @@ func compare(ctx context.Context, s *site, at protocol.Cursor, out io.Writer) er
 			if err != nil {
 				return err
 			}
-			was, err := s.store.Page(ctx, &protocol.Item{URL: c.Item.URL, Digest: c.Prev, Length: -1}, 1<<30)
+			was, err := s.store.Version(ctx, &protocol.Item{URL: c.Item.URL, Digest: c.Prev, Length: -1}, 1<<30)
 			if err != nil && !r.none {
 				return err
 			}
