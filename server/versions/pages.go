@@ -184,10 +184,10 @@ func (s *Store) standing(ctx context.Context, url string) ([]byte, error) {
 var errNotWorth = fmt.Errorf("it is no smaller than the page: %w", server.ErrNoVersion)
 
 // Delta returns what leads from an earlier version of a page, or the same one,
-// to that of item, as [server.Pages] says. The page is to be there; whoever has a
-// version is led on from it, also to one between it and the present one. It is worth it if it is smaller than
-// the page compressed by gzip. It is computed once, and remembered as long as
-// there is room. It is not to be changed.
+// to that of item, as [server.Pages] says, which is to be the present one: what
+// was between is told to nobody. It is worth it if it is smaller than the page
+// compressed by gzip. It is computed once, and remembered as long as there is
+// room. It is not to be changed.
 func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Digest) (delta []byte, err error) {
 	s.ready()
 	defer func() { s.asked(err) }()
