@@ -163,11 +163,7 @@ func (m Message) Encode() []byte {
 	var v any
 	switch m.Kind {
 	case Ev:
-		w := wireEv{T: Ev, After: known(&m.From), To: &m.To, wireChange: toWire(m.Changes[0], m.body(0))}
-		if b, ok := appendEv(make([]byte, 0, 512), &w); ok {
-			return b
-		}
-		v = w
+		v = wireEv{T: Ev, After: known(&m.From), To: &m.To, wireChange: toWire(m.Changes[0], m.body(0))}
 	case Hello:
 		v = wireMessage{T: Hello, V: version, From: &m.From, Head: &m.Head, Floor: &m.Floor,
 			At: FormatDate(m.At), HB: int64(m.Heartbeat / time.Second), Manifest: m.Manifest}
@@ -406,8 +402,8 @@ func parsePacked(w wireMessage) (Message, error) {
 }
 
 func parseEv(b []byte) (Message, error) {
-	w, err := unmarshalEv(b)
-	if err != nil {
+	var w wireEv
+	if err := json.Unmarshal(b, &w); err != nil {
 		return Message{}, err
 	}
 	if w.To == nil || w.T != Ev {
