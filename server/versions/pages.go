@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
@@ -264,18 +265,23 @@ func (s *Store) delta(ctx context.Context, item *protocol.Item, key deltaKey) ([
 	return delta, nil
 }
 
-// gzip returns a page as it is sent to most.
-func (s *Store) gzip(page []byte) []byte {
-	p, _ := s.gzips.Get().(*coding.Packer)
+// press returns a page in a coding. Packers of that coding are kept in pool.
+func press(pool *sync.Pool, coded string, page []byte) []byte {
+	p, _ := pool.Get().(*coding.Packer)
 	if p == nil {
 		var err error
-		if p, err = coding.NewPacker("gzip"); err != nil {
-			panic("versions: " + err.Error()) // it knows gzip
+		if p, err = coding.NewPacker(coded); err != nil {
+			panic("versions: " + err.Error()) // gzip and zstd are known
 		}
 	}
-	defer s.gzips.Put(p)
+	defer pool.Put(p)
 	return p.Append(nil, page)
 }
+
+// gzip returns a page as it is sent to most.
+func (s *Store) gzip(page []byte) []byte { return press(&s.gzips, "gzip", page) }
+
+func (s *Store) zstd(page []byte) []byte { return press(&s.packers, "zstd", page) }
 
 // packed returns a page in a coding, "gzip" or "zstd", and nil if it would not
 // be smaller. The page has digest d.
@@ -303,18 +309,6 @@ func (s *Store) packed(ctx context.Context, url string, d protocol.Digest, page 
 		s.recent.put(key, b, since)
 		return b, nil
 	})
-}
-
-func (s *Store) zstd(page []byte) []byte {
-	p, _ := s.packers.Get().(*coding.Packer)
-	if p == nil {
-		var err error
-		if p, err = coding.NewPacker("zstd"); err != nil {
-			panic("versions: " + err.Error()) // it knows zstd
-		}
-	}
-	defer s.packers.Put(p)
-	return p.Append(nil, page)
 }
 
 // A seekingFile is a file that can be sent from its middle.
