@@ -47,7 +47,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		full := !now.Before(fullAt)
 		scopes, all, calls := p.take(now, notYet, full, soon)
 		if !all && len(scopes) == 0 {
-			timer.Reset(max(0, p.nextAt(fullAt, notYet, soon).Sub(now)))
+			timer.Reset(max(0, p.nextAt(now, fullAt, notYet, soon).Sub(now)))
 			select {
 			case <-ctx.Done():
 				return nil
@@ -169,14 +169,15 @@ func (p *Publisher) ripeScopes(now time.Time) []Scope {
 }
 
 // nextAt is when there is something to do if nobody calls before.
-func (p *Publisher) nextAt(fullAt, notYet time.Time, soon map[Scope]time.Time) time.Time {
+func (p *Publisher) nextAt(now, fullAt, notYet time.Time, soon map[Scope]time.Time) time.Time {
 	if !notYet.IsZero() {
 		return notYet // what failed waits to be tried again
 	}
 	at := fullAt
 	p.mu.Lock()
 	if !p.held.IsZero() && !p.status.MassHeld && !p.Once {
-		if ripe := p.held.Add(p.grace()); ripe.Before(at) {
+		// Counted from now: what the clock said when they were held may be of another time.
+		if ripe := now.Add(min(p.held.Sub(now), p.grace()) + p.grace()); ripe.Before(at) {
 			at = ripe
 		}
 	}

@@ -396,8 +396,12 @@ func (p *Publisher) progress(r Report) {
 	}
 }
 
-// ripe reports whether the grace period of a page held since then is over.
-func (p *Publisher) ripe(since, now time.Time) bool { return !now.Before(since.Add(p.grace())) }
+// ripe reports whether a page held since then is to be looked for: its grace
+// period is over, or the clock was put back. Then the look holds it anew.
+func (p *Publisher) ripe(since, now time.Time) bool {
+	held := now.Sub(since)
+	return held >= p.grace() || held < 0
+}
 
 func (p *Publisher) grace() time.Duration { return orDefault(p.Grace, time.Minute) }
 

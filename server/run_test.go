@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +82,27 @@ func TestRunAnnouncesAfterGrace(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		w.wantTold("delete b.html")
+	})
+}
+
+// A clock that is put back does not make a page wait until it is there again.
+func TestRunClockPutBack(t *testing.T) {
+	var step atomic.Int64
+	running(t, func(w *world) {
+		w.write("c.html", "c")
+		synctest.Wait()
+		w.told()
+		w.remove("a.html")
+		time.Sleep(30 * time.Second)
+		step.Store(-int64(24 * time.Hour))
+		time.Sleep(29 * time.Second)
+		synctest.Wait()
+		w.wantTold("")
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		w.wantTold("delete a.html")
+	}, func(w *world) {
+		w.pub.Now = func() time.Time { return time.Now().Add(time.Duration(step.Load())) }
 	})
 }
 
