@@ -86,7 +86,7 @@ type watcher struct {
 
 	mu      sync.Mutex            // guards what follows
 	changed map[string]bool       // paths; whether something else may stand there now
-	renamed map[string]bool       // those of them from which something was moved away
+	left    map[string]bool       // those of them at which something stood that has gone, or moved away
 	dirs    map[string]*watched   // by absolute path without symbolic links
 	byID    map[dirID]string      // the same
 	aliases map[string][]*walkDir // of a file: where symbolic links to it stand
@@ -117,7 +117,7 @@ func newWatcher(s *Site, tell func([]Scope)) *watcher {
 	return &watcher{
 		site: s, tell: tell,
 		moved: make(chan struct{}, 1), noted: make(chan struct{}, 1), lost: make(chan struct{}, 1),
-		changed: map[string]bool{}, renamed: map[string]bool{}, dirs: map[string]*watched{}, byID: map[dirID]string{},
+		changed: map[string]bool{}, left: map[string]bool{}, dirs: map[string]*watched{}, byID: map[dirID]string{},
 		aliases: map[string][]*walkDir{}, links: map[string]bool{}, guards: map[string]bool{},
 		fresh: map[string]bool{}, gone: map[string][]Scope{},
 	}
@@ -208,8 +208,8 @@ func (w *watcher) note(ev fsnotify.Event, now time.Time) {
 	if structure {
 		w.changed[ev.Name] = w.changed[ev.Name] || other
 	}
-	if ev.Has(fsnotify.Rename) {
-		w.renamed[ev.Name] = true
+	if ev.Has(fsnotify.Rename) || ev.Has(fsnotify.Remove) {
+		w.left[ev.Name] = true
 	}
 	w.mu.Unlock()
 	if known && !w.site.settling.note(ev.Name, now) {

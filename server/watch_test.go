@@ -391,3 +391,17 @@ func TestWatchStorm(t *testing.T) {
 		return len(found) == 3000
 	})
 }
+
+// A directory that is built anew at once may have the number of the one that
+// was there, and is another: what is written there afterwards is not missed.
+func TestWatchRebuilt(t *testing.T) {
+	d := newDocroot(t, "a.html", "other/deep/d.html")
+	w := d.watch()
+	for i := range 50 {
+		w.expect("built anew", func() {
+			d.must(os.RemoveAll(d.path("other")))
+			d.write("other/deep/d.html", fmt.Sprint(i))
+		}, "other/deep/d.html")
+		w.expect("and written to", func() { d.write(fmt.Sprintf("other/deep/%d.html", i), "d") }, fmt.Sprintf("other/deep/%d.html", i))
+	}
+}

@@ -107,8 +107,8 @@ func (w *watcher) watch(dir string) bool {
 // order the events came.
 func (w *watcher) restructure(ctx context.Context) error {
 	w.mu.Lock()
-	changed, renamed := w.changed, w.renamed
-	w.changed, w.renamed = make(map[string]bool), make(map[string]bool)
+	changed, left := w.changed, w.left
+	w.changed, w.left = make(map[string]bool), make(map[string]bool)
 	guarded, again := false, false
 	for p, other := range changed {
 		guarded = guarded || w.guards[p]
@@ -133,7 +133,8 @@ func (w *watcher) restructure(ctx context.Context) error {
 	for _, p := range slices.Sorted(maps.Keys(changed)) {
 		st, err := lstat(p)
 		isDir := err == nil && st.mode.IsDir()
-		if isDir && !renamed[p] && w.isWatched(p, dirID{st.dev, st.ino}) {
+		// One that is built anew may have the number of the one that has gone.
+		if isDir && !left[p] && w.isWatched(p, dirID{st.dev, st.ino}) {
 			continue // its parent was listed after it had come to be
 		}
 		w.forget(p)
