@@ -210,12 +210,12 @@ func (h hearing) Read(b []byte) (int, error) {
 func (c *Conn) explain(err error) error {
 	var bye *websocket.CloseError
 	switch {
+	case c.isClosed(): // first: the peer's answer to our goodbye says nothing of its own
+		return net.ErrClosed
 	case errors.As(err, &bye) && bye.Code == websocket.CloseAbnormalClosure:
 		return io.ErrUnexpectedEOF // gorilla's word for a connection that just ended
 	case errors.As(err, &bye):
 		return &CloseError{Code: bye.Code, Reason: bye.Text}
-	case c.isClosed():
-		return net.ErrClosed
 	case errors.Is(err, websocket.ErrReadLimit):
 		return fmt.Errorf("more than %d bytes", c.o.MaxMessage)
 	case isTimeout(err):
