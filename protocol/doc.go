@@ -159,7 +159,8 @@
 //     clock), hb (seconds of silence after which the connection is dead if
 //     nothing comes; the site says something that often), manifest (its URL);
 //   - ev: after, to, and one change, whose members stand in the message itself;
-//   - batch: from, to, n and ev: the n changes in (from, to], at most 1000;
+//   - batch: from, to, n and ev: the n changes in (from, to], at most 1000, and
+//     no ev where n is 0;
 //   - bundle: from, to, n and body: pages that changed in (from, to], each once,
 //     with n changes in all;
 //   - site: from, to, n and body: an archive of the whole site, of n pages, as it
@@ -180,6 +181,12 @@
 // of the changes. Order is kept, and after a cut a message may come again:
 // what is told is told at least once, and a change has the same value however
 // and whenever it is told.
+//
+// A message may end early, with fewer changes than there are and than were asked
+// for: where it is full, and where it takes long to find what a filter wants, or
+// to make what the form brings, since others wait as well. Then to stands before
+// head, and what is after it comes in the next message: on the stream by itself,
+// from the change list when it is asked for.
 //
 // A change has seq, at (when the site noted it), op, url, from (for a move, the
 // URL that the bytes had before), mod (the modification time), len, type, hash
@@ -281,7 +288,7 @@
 // The batch door, parley/batch, answers many pages at once (C09). GET with
 // after, to (missing: as far as there is) and a filter answers what changed
 // in between; the filter is without agent, and where its expression takes long the
-// answer ends before, as its cursor says. QUERY or POST with application/json
+// answer ends before, as its cursor says. QUERY or POST with application/json ([Question])
 // answers either the same, with what the reader holds already, or what named
 // pages are now:
 //
@@ -333,8 +340,8 @@
 // value of the parameter agent (C14). Package server/agent says what a program
 // is. POST parley/agents/run?agent=DIGEST, with a filter without op and minsig,
 // answers what it makes of all that is offered now, as application/x-ndjson: for
-// each page that it would tell of a line with url, hash and b64 (its output), or
-// failed (why it made nothing of the page); at the end a line with to (the cursor
+// each page that it would tell of a line ([AgentOutput]) with url, hash and b64 (its output), or
+// failed (why it made nothing of the page); at the end a line ([AgentEnd]) with to (the cursor
 // from which to go on), n (the pages that it was asked about) and told. Without
 // the last line the answer is not whole. Empty lines only say that the site lives.
 //

@@ -46,7 +46,7 @@ type Manifest struct {
 // number of items than it says.
 var ErrTruncated = errors.New("manifest does not hold the items it counts")
 
-// ErrLimit is wrapped by errors that say that a manifest went beyond a limit.
+// ErrLimit is wrapped by errors that say that a manifest, or what else is read, went beyond a limit.
 var ErrLimit = xmlpull.ErrLimit
 
 // The namespaces of a manifest.

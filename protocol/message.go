@@ -201,6 +201,9 @@ func (m Message) Encode() []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
+// Told returns how many changes a message tells; of an Archive, how many pages.
+func (m *Message) Told() int { return max(len(m.Changes), m.N) }
+
 // messageFixed is how many bytes a Batch takes beside its changes, at most.
 const messageFixed = 640
 
