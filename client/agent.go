@@ -1,6 +1,9 @@
 package client
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,44 +18,83 @@ import (
 // returns the digest by which Filter.Agent names it. The site may know it already.
 // The error is an *OfferError where the site has no door for programs.
 func SendAgent(ctx context.Context, src *Source, program []byte) (protocol.Digest, error) {
-	d, err := sendAgent(ctx, src, program)
+	digest := protocol.Sum(program)
+	err := askAgents(ctx, src, "", program, func(answer io.Reader) error {
+		b, err := io.ReadAll(io.LimitReader(answer, maxSmall))
+		if err != nil {
+			return err
+		}
+		var kept protocol.AgentKept
+		if err := json.Unmarshal(b, &kept); err != nil {
+			return fmt.Errorf("read answer: %w", err)
+		}
+		if kept.Agent != digest {
+			return errors.New("the site names another program than the one that was sent")
+		}
+		return nil
+	})
 	if err != nil {
 		return protocol.Digest{}, fmt.Errorf("send agent: %w", err)
 	}
-	return d, nil
+	return digest, nil
 }
 
-func sendAgent(ctx context.Context, src *Source, program []byte) (none protocol.Digest, err error) {
+// RunAgent has a program that was sent before look at all pages of the site that src.Filter
+// wants; the program is src.Filter.Agent. Take is called for each page that it would tell of,
+// and ends everything by an error. Whoever has taken in all of it stands at the
+// cursor that is returned: what changes from then on is told after it.
+func RunAgent(ctx context.Context, src *Source, take func(protocol.AgentOutput) error) (at protocol.Cursor, err error) {
+	err = askAgents(ctx, src, "/run?"+src.Filter.Query().Encode(), nil, func(answer io.Reader) error {
+		lines := bufio.NewScanner(answer)
+		lines.Buffer(nil, protocol.MaxAgentLine+2)
+		for lines.Scan() {
+			line := bytes.TrimSpace(lines.Bytes())
+			if len(line) == 0 { // so that a slow program is not taken for a dead site
+				continue
+			}
+			output, end, err := protocol.ParseAgentLine(line)
+			if err != nil {
+				return cmp.Or(lines.Err(), err) // the line may have been cut
+			}
+			if end != nil {
+				at = end.To
+				return nil
+			}
+			if err := take(output); err != nil {
+				return err
+			}
+		}
+		return cmp.Or(lines.Err(), errors.New("the answer ends before its last line"))
+	})
+	if err != nil {
+		return protocol.Cursor{}, fmt.Errorf("run agent: %w", err)
+	}
+	return at, nil
+}
+
+// askAgents asks a site's door for programs, or what is below it, and has the answer read.
+func askAgents(ctx context.Context, src *Source, below string, program []byte, read func(io.Reader) error) error {
 	f, err := newFetcher(src)
 	if err != nil {
-		return none, err
+		return err
 	}
 	defer f.close()
 	d, err := f.wellKnown(ctx)
 	if err != nil {
-		return none, err
+		return err
 	}
 	if d.Agents == "" {
-		return none, &OfferError{Base: f.base, What: "door", Asked: "agents"}
+		return &OfferError{Base: f.base, What: "door", Asked: "agents"}
 	}
 	h := f.header()
-	h.Set("Content-Type", "application/wasm")
-	h.Set("Accept", "application/json")
-	resp, err := f.ask(ctx, http.MethodPost, d.Agents, h, program, bundlePatience)
+	h.Set("Accept", "application/json, application/x-ndjson")
+	if program != nil {
+		h.Set("Content-Type", "application/wasm")
+	}
+	resp, err := f.ask(ctx, http.MethodPost, d.Agents+below, h, program, bundlePatience)
 	if err != nil {
-		return none, err
+		return err
 	}
 	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxSmall))
-	if err != nil {
-		return none, err
-	}
-	var answer struct{ Agent protocol.Digest }
-	if err := json.Unmarshal(b, &answer); err != nil {
-		return none, fmt.Errorf("read answer of %s: %w", d.Agents, err)
-	}
-	if answer.Agent != protocol.Sum(program) {
-		return none, errors.New("the site names another program than the one that was sent")
-	}
-	return answer.Agent, nil
+	return read(resp.Body)
 }

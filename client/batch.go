@@ -17,7 +17,7 @@ const (
 	defaultMaxBundle = 4 << 30
 )
 
-// MaxWants is how many pages one Batch asks for at most.
+// MaxWants is how many pages one Batch asks for at most, fewer than a question may name.
 const MaxWants = 1000
 
 // A Want is a page to ask for, and the digest of what is held of it: the zero
@@ -66,18 +66,8 @@ func Batch(ctx context.Context, src *Source, door string, want []Want) iter.Seq2
 	}
 }
 
-// batchQuery is what the batch door is asked.
-type batchQuery struct {
-	Pages []batchPage `json:"pages"`
-}
-
-type batchPage struct {
-	URL  string           `json:"url"`
-	Hash *protocol.Digest `json:"hash,omitempty"`
-}
-
 func (f *fetcher) batch(ctx context.Context, ref string, want []Want, yield func(Got, error) bool) error {
-	var q batchQuery
+	var q protocol.Question
 	open := make(map[string]Want, len(want))
 	for _, w := range want {
 		if protocol.Origin(w.URL) != f.origin {
@@ -90,11 +80,7 @@ func (f *fetcher) batch(ctx context.Context, ref string, want []Want, yield func
 			continue
 		}
 		open[w.URL] = w
-		p := batchPage{URL: w.URL}
-		if d := w.Held; !d.IsZero() {
-			p.Hash = &d
-		}
-		q.Pages = append(q.Pages, p)
+		q.Pages = append(q.Pages, protocol.AskedPage{URL: w.URL, Hash: w.Held})
 	}
 	if len(open) == 0 {
 		return nil

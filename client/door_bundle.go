@@ -44,7 +44,7 @@ func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Messag
 	if r.Head.From != f.cursor || r.Head.To.Seq < m.To.Seq {
 		return fmt.Errorf("bundle from %v to %v, not from %v to %v", r.Head.From, r.Head.To, m.From, m.To)
 	}
-	p := packing{f: f, s: Step{Door: door, As: protocol.AsBatch}}
+	p := packing{f: f, s: Step{Door: door, As: protocol.AsBatch, Behind: behind(r.Head.To, f.head)}}
 	for page, err := range r.Pages() {
 		if err != nil {
 			return err

@@ -60,6 +60,7 @@ func (f *follower) takeStream(ctx context.Context) error {
 	if m.Kind != protocol.Hello || m.From != at {
 		return fmt.Errorf("stream begins with %.20q at %v, not with hello at %v", m.Kind, m.From, at)
 	}
+	f.heads(&m)
 	beat := m.Heartbeat
 	if beat <= 0 {
 		beat = defaultBeat

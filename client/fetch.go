@@ -33,6 +33,7 @@ type StatusError struct {
 	URL        string
 	Status     int
 	Title      string        // what the site says about it (RFC 9457), or empty
+	Parameter  string        // of the request, which is wrong, if the site says so
 	RetryAfter time.Duration // at most an hour; 0 if the site does not say
 
 	cursor bool            // it answers a cursor
@@ -62,11 +63,11 @@ func statusError(u string, status int, h http.Header, body []byte) *StatusError 
 	e := &StatusError{URL: u, Status: status, RetryAfter: retryAfter(h.Get("Retry-After"))}
 	if t, _, _ := mime.ParseMediaType(h.Get("Content-Type")); t == "application/problem+json" {
 		var problem struct {
-			Title, Detail string
-			Head          protocol.Cursor
+			Title, Detail, Parameter string
+			Head                     protocol.Cursor
 		}
 		if json.Unmarshal(body, &problem) == nil {
-			e.Title, e.head = cmp.Or(problem.Detail, problem.Title), problem.Head
+			e.Title, e.Parameter, e.head = cmp.Or(problem.Detail, problem.Title), problem.Parameter, problem.Head
 		}
 	}
 	return e

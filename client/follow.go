@@ -43,8 +43,8 @@ const (
 //
 // An error is a report, with a zero Step: Follow has lost its door or been
 // refused, backs off by half a second to a minute (up to an hour if the site
-// asks for that), and goes on from its cursor. Only a Base that is no URL
-// ends it. Errors wrap *StatusError where the site has answered so, and
+// asks for that), and goes on from its cursor. Only a Base that is no URL and an
+// *OfferError end it. Errors wrap *StatusError where the site has answered so, and
 // protocol.ErrEpoch, protocol.ErrTooOld or protocol.ErrTruncated where that is the matter.
 //
 // Everything happens in the caller's goroutine, while it is not busy with a
@@ -94,8 +94,9 @@ type follower struct {
 	pieces int // bundles and archives in a row that were not to be had whole
 
 	cursor protocol.Cursor
-	resync bool // a snapshot is needed before anything else
-	tries  int  // failures since something went well
+	head   protocol.Cursor // of the site, as it said last
+	resync bool            // a snapshot is needed before anything else
+	tries  int             // failures since something went well
 
 	pardoned time.Time // when all pardons are to be had again
 	spared   time.Time // until when the manifest is not read again because of a failure
@@ -178,8 +179,7 @@ func (f *follower) run(ctx context.Context) {
 		if err == errStop || ctx.Err() != nil {
 			return
 		}
-		var offer *OfferError
-		if errors.As(err, &offer) {
+		if offer := f.refused(door, err); offer != nil {
 			f.report(fmt.Errorf("follow %w", offer))
 			return
 		}
@@ -388,6 +388,7 @@ func (f *follower) at() protocol.Cursor {
 
 // take takes in a message that brings the caller on.
 func (f *follower) take(ctx context.Context, door Door, as protocol.Form, m *protocol.Message) error {
+	f.heads(m)
 	switch m.Kind {
 	case protocol.Bundle:
 		if as != protocol.AsBatch {
@@ -432,10 +433,17 @@ func (f *follower) advance(door Door, as protocol.Form, m *protocol.Message) err
 		return nil
 	}
 	kept, with, skipped := local(f.base, m.Changes, m.Bodies)
-	s := Step{Changes: kept, Cursor: m.To, Door: door, As: as, Skipped: skipped}
+	s := Step{Changes: kept, Cursor: m.To, Door: door, As: as, Skipped: skipped, Behind: behind(m.To, f.head)}
 	s.Bodies, s.Outputs = f.decode(kept, with)
 	f.cursor = m.To
 	return f.emit(s)
+}
+
+// heads takes note of how far the site is, where a message says it.
+func (f *follower) heads(m *protocol.Message) {
+	if !m.Head.IsZero() {
+		f.head = m.Head
+	}
 }
 
 // continues refuses a watermark that does not continue the caller's cursor.

@@ -17,15 +17,21 @@ import (
 )
 
 // An OfferError is that a site does not offer what was asked of it: a form, or
-// a parameter of a filter. It names what there is.
+// a parameter of a filter, of which it names what there is; or that it refuses one, or a program.
 type OfferError struct {
 	Base   string
-	What   string // "form" or "filter"
+	What   string // "form", "filter", "door" or "program"
 	Asked  string
 	Offers []string
+	Err    error // why it is refused, if it is one of what there is
 }
 
+func (e *OfferError) Unwrap() error { return e.Err }
+
 func (e *OfferError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s refuses the %s %s: %v", e.Base, e.What, e.Asked, e.Err)
+	}
 	has := "none"
 	if len(e.Offers) > 0 {
 		has = strings.Join(e.Offers, ", ")
@@ -53,10 +59,13 @@ func (f *follower) learn(ctx context.Context) error {
 		return err
 	}
 	f.offer = d
-	if f.choose == nil && !Offers(f.offer, f.as) {
+	if f.choose == nil && !f.tells(f.as) {
 		e := &OfferError{Base: f.base, What: "form", Asked: string(f.as)}
+		if Offers(f.offer, f.as) {
+			e.Asked += " for what a program decides about"
+		}
 		for _, as := range protocol.Forms() {
-			if Offers(f.offer, as) {
+			if f.tells(as) {
 				e.Offers = append(e.Offers, string(as))
 			}
 		}
@@ -65,6 +74,37 @@ func (f *follower) learn(ctx context.Context) error {
 	for name := range f.filter.Query() {
 		if !slices.Contains(f.offer.Filters, name) {
 			return &OfferError{Base: f.base, What: "filter", Asked: name, Offers: f.offer.Filters}
+		}
+	}
+	return nil
+}
+
+// tells reports whether the site tells in a form what the filter wants. No program is
+// asked about what comes in one piece.
+func (f *follower) tells(as protocol.Form) bool {
+	return Offers(f.offer, as) && (f.filter.Agent.IsZero() || as != protocol.AsBatch && as != protocol.AsSite)
+}
+
+// refused returns what ends the following: that the site does not offer what is asked for, or
+// refuses a part of the filter, or runs no program for the caller; nil for what may pass.
+func (f *follower) refused(door Door, err error) *OfferError {
+	var offer *OfferError
+	var status *StatusError
+	if errors.As(err, &offer) || !errors.As(err, &status) {
+		return offer
+	}
+	program := &OfferError{Base: f.base, What: "program", Asked: f.filter.Agent.String(), Err: status}
+	switch status.Status {
+	case http.StatusBadRequest:
+		switch value := f.filter.Query().Get(status.Parameter); {
+		case status.Parameter == "agent" && value != "":
+			return program
+		case value != "":
+			return &OfferError{Base: f.base, What: "filter", Asked: status.Parameter + "=" + value, Err: status}
+		}
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		if f.state(door) != nil && !f.filter.Agent.IsZero() {
+			return program
 		}
 	}
 	return nil
@@ -84,7 +124,7 @@ func (f *follower) form() protocol.Form {
 	if f.resync {
 		at = protocol.Cursor{}
 	}
-	if as := f.choose(f.offer, at); Offers(f.offer, as) {
+	if as := f.choose(f.offer, at); f.tells(as) {
 		return as
 	}
 	return protocol.AsMeta

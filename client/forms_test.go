@@ -2,11 +2,14 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -434,6 +437,79 @@ func TestNotOffered(t *testing.T) {
 	m.same(t, s, nil)
 	if len(m.errs) > 0 {
 		t.Errorf("errors %v", m.errs)
+	}
+}
+
+// A program that a site does not run is an error that says so, once, and so is one
+// that was to decide about bundles or archives. Nothing is asked for after it.
+func TestProgramRefused(t *testing.T) {
+	program := protocol.Filter{Agent: protocol.Sum([]byte("program"))}
+	for name, c := range map[string]struct {
+		src   client.Source
+		fault sitetest.Fault // of the doors, which run no programs by themselves
+		says  string
+	}{
+		"not run, by stream":  {src: client.Source{}, says: "refuses the program " + program.Agent.String()},
+		"not run, by changes": {src: client.Source{NoStream: true}, says: "this site runs no programs"},
+		"of nobody":           {src: client.Source{}, fault: sitetest.Status(http.StatusUnauthorized, 0), says: "401"},
+		"of somebody":         {src: client.Source{NoStream: true, As: protocol.AsPage}, fault: sitetest.Status(http.StatusForbidden, 0), says: "403"},
+		"chosen":              {src: client.Source{Choose: func(*protocol.Discovery, protocol.Cursor) protocol.Form { return protocol.AsBatch }}, says: "refuses the program"},
+		"bundles":             {src: client.Source{As: protocol.AsBatch}, says: "the form batch for what a program decides about, but meta, delta, page"},
+		"archives":            {src: client.Source{As: protocol.AsSite}, says: "the form site for what a program decides about, but meta, delta, page"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWholeSite(t, 3)
+			w.Archive()
+			w.Break("/.well-known/parley", func(rw http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+				rec := httptest.NewRecorder()
+				own(rec, r)
+				var d protocol.Discovery
+				if err := json.Unmarshal(rec.Body.Bytes(), &d); err != nil {
+					t.Error(err)
+				}
+				d.Filters = append(d.Filters, "agent")
+				rw.Header().Set("Content-Type", "application/json")
+				json.NewEncoder(rw).Encode(d)
+			})
+			if c.fault != nil {
+				w.Break("/parley/stream", c.fault)
+				w.Break("/parley/changes", c.fault)
+			}
+			c.src.Base, c.src.Filter = w.Base, program
+			var errs []error
+			for _, err := range client.Follow(t.Context(), &c.src, protocol.Cursor{}) {
+				if err != nil {
+					errs = append(errs, err)
+				}
+			}
+			var offer *client.OfferError
+			if len(errs) != 1 || !errors.As(errs[0], &offer) || !strings.Contains(errs[0].Error(), c.says) {
+				t.Errorf("errors %v", errs)
+			}
+		})
+	}
+}
+
+// What the site cannot make out of a filter does not pass by asking again.
+func TestFilterRefused(t *testing.T) {
+	w := newWholeSite(t, 3)
+	w.Break("/parley/stream", func(rw http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+		rw.Header().Set("Content-Type", "application/problem+json")
+		rw.WriteHeader(http.StatusBadRequest)
+		io.WriteString(rw, `{"status":400,"title":"no","parameter":"prefix"}`)
+	})
+	n := 0
+	for _, err := range client.Follow(t.Context(), &client.Source{Base: w.Base, Filter: protocol.Filter{Prefixes: []string{"/d1/"}}}, protocol.Cursor{}) {
+		if err == nil {
+			continue
+		}
+		var offer *client.OfferError
+		if n++; !errors.As(err, &offer) || !strings.Contains(err.Error(), `refuses the filter prefix=/d1/: `+w.Base+`parley/stream`) {
+			t.Error(err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d errors", n)
 	}
 }
 

@@ -42,7 +42,7 @@ func (p *packing) add(c protocol.Change, page []byte) error {
 		if err := p.f.emit(p.s); err != nil {
 			return err
 		}
-		p.s, p.bytes = Step{Door: p.s.Door, As: p.s.As}, 0
+		p.s, p.bytes = Step{Door: p.s.Door, As: p.s.As, Behind: p.s.Behind}, 0
 	}
 	if c = kept[0]; page != nil && (int64(len(page)) > p.f.maxPage || c.Op == protocol.Delete) {
 		page = nil

@@ -39,7 +39,8 @@ type Source struct {
 	Allow func(url string) error
 
 	// As is the form in which changes are asked for; empty means AsMeta. A form
-	// that the site does not offer is an *OfferError, which ends Follow.
+	// that the site does not offer is an *OfferError, which ends Follow; with a program
+	// in Filter, AsBatch and AsSite are of none.
 	// Bundles or archives that fail three times in a row are not asked for again for five
 	// minutes to six hours: until then changes come as AsMeta, and so with Choose.
 	As protocol.Form

@@ -48,6 +48,10 @@ type Step struct {
 	// and what is no URL.
 	Skipped int
 
+	// Behind is that the site has more to tell already: where a page changes again
+	// in that, what it was in between is told without a body.
+	Behind bool
+
 	// Reset begins a snapshot: everything offered is about to be named. It
 	// replaces a snapshot that has begun and not ended.
 	Reset bool
