@@ -61,6 +61,8 @@ func measure(ctx context.Context, dir string, y way, w *workload, o options) (r 
 	serving := []int{server.PID()}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	waiting, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	defer cancel()
 	var crawler *program.Program
 	if y.poll != nil {
 		if crawler, err = w.poller(ctx, base, into, y.poll); err != nil {
@@ -80,12 +82,12 @@ func measure(ctx context.Context, dir string, y way, w *workload, o options) (r 
 		defer notifier.End()
 		defer sayTail(o, notifier)
 		serving = append(serving, notifier.PID())
-		if err := until(ctx, notifier, func() bool { return program.Get(base+"robots.rdf") == nil }); err != nil {
+		if err := program.Until(waiting, "the manifest", func() bool { return program.Get(base+"robots.rdf") == nil }, notifier); err != nil {
 			return r, err
 		}
 		args = append([]string{"follow", base, "--into", into}, y.follow...)
 		if y.agent {
-			args = append(args, "--token", token, "--agent", filepath.Join(filepath.Dir(dir), agentFile))
+			args = append(args, "--token", token, "--program", filepath.Join(filepath.Dir(dir), agentFile))
 		}
 		if y.nobody {
 			crawler = notifier // it is not asked what it does
@@ -100,7 +102,7 @@ func measure(ctx context.Context, dir string, y way, w *workload, o options) (r 
 	}
 	defer crawler.End()
 	defer sayTail(o, crawler)
-	if err := until(ctx, crawler, func() bool { c.look(time.Now()); return c.stale() == 0 }); err != nil {
+	if err := program.Until(waiting, "the copy", func() bool { c.look(time.Now()); return c.stale() == 0 }, crawler); err != nil {
 		return r, err
 	}
 	settle(ctx, o) // what follows a first copy, such as a connection to be told by
@@ -174,21 +176,6 @@ func free() (string, error) {
 		return "", err
 	}
 	return ln.Addr().String(), ln.Close()
-}
-
-// until waits for something that a program is to bring about.
-func until(ctx context.Context, p *program.Program, done func() bool) error {
-	for began := time.Now(); !done(); time.Sleep(5 * time.Millisecond) {
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case p.Ended():
-			return fmt.Errorf("%s has ended: %w\n%s", p.Name, p.Err(), p.Tail())
-		case time.Since(began) > 2*time.Minute:
-			return fmt.Errorf("%s did not bring it about within two minutes:\n%s", p.Name, p.Tail())
-		}
-	}
-	return nil
 }
 
 // cpu is what processes, and those that they have started, have taken of the

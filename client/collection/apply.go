@@ -25,9 +25,11 @@ type ApplyOptions struct {
 	// Unsure: that the date of a page has not moved does not mean that the page is what we hold.
 	Unsure bool
 
-	// Listed, if not nil, is told of each page that was visited before and is
-	// listed with a digest, as it was before this: whether it is the one that we hold.
-	Listed func(p *Page, same bool)
+	// Listed, if not nil, is told of each page that is held and listed, as it was before this, and how.
+	Listed func(p *Page, item *protocol.Item)
+
+	// Read is when the manifest was read before: what it names now it may know since then.
+	Read time.Time
 }
 
 // Apply takes in a step that a source told, and stores the step's cursor in the
@@ -52,7 +54,7 @@ func (c *Collection) Apply(source uint64, step client.Step, by Signal, o ApplyOp
 		c.naming[source] = &snapshot{}
 	}
 	err := c.update(func(u *update) error {
-		s := &applying{update: u, by: by, admit: o.Admit, take: o.Take, unsure: o.Unsure, listed: o.Listed, a: &a, step: &step}
+		s := &applying{update: u, by: by, admit: o.Admit, take: o.Take, unsure: o.Unsure, listed: o.Listed, read: o.Read, a: &a, step: &step}
 		return s.apply(source)
 	})
 	if err == nil && step.Whole && source != 0 {
@@ -74,7 +76,8 @@ type applying struct {
 	admit  func(url string) Find
 	take   func(p *Page, item *protocol.Item) bool
 	unsure bool
-	listed func(p *Page, same bool)
+	listed func(p *Page, item *protocol.Item)
+	read   time.Time
 	a      *Applied
 	step   *client.Step
 	source *Source   // nil for source 0
@@ -283,8 +286,8 @@ func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 			s.place(w)
 		}
 	}
-	if s.listed != nil && s.listing() && !isNew && w.has() && !item.Digest.IsZero() {
-		s.listed(&w.Page, item.Digest == w.Digest)
+	if s.listed != nil && s.listing() && !isNew && w.has() {
+		s.listed(&w.Page, item)
 	}
 	told := w.Told && !isNew
 	switch s.judge(w, isNew, item) {
@@ -316,7 +319,8 @@ func (s *applying) confirmed(w *work, item *protocol.Item) {
 		w.settle()
 		w.planned, replan = false, true
 	}
-	if since := s.now.Sub(later(w.Confirmed, w.Last)); since >= max(leastWait, s.now.Sub(w.Last)/confirmShare) && !w.Told {
+	since := s.now.Sub(later(w.Confirmed, w.Last))
+	if !s.heeded(w) && since >= max(leastWait, s.now.Sub(w.Last)/confirmShare) && !w.Told {
 		w.History.Told = false
 		w.History = w.History.Confirm(s.now)
 		replan = true
@@ -324,6 +328,13 @@ func (s *applying) confirmed(w *work, item *protocol.Item) {
 	if replan {
 		s.plan(w)
 	}
+}
+
+// heeded reports whether it is the site's manifest that speaks, and what it does not say is reckoned with
+// anyhow, for as much as that is worth.
+func (s *applying) heeded(w *work) bool {
+	b := s.siteAt(w.Site).Belief
+	return s.by == ByManifest && w.Listed && b != nil && b.Manifest.Recall > 0
 }
 
 func later(a, b time.Time) time.Time {
@@ -405,6 +416,9 @@ func (u *update) said(w *work, item *protocol.Item) {
 // owe makes a page owe what was told.
 func (s *applying) owe(w *work, item *protocol.Item) {
 	if w.Visits > 0 && (!w.Told || item.Digest != w.claim) {
+		if s.heeded(w) {
+			w.History = w.History.Silence(s.read, s.siteAt(w.Site).Belief.Manifest.Recall)
+		}
 		precision, recall := s.worth(w)
 		m, ok := protocol.SaneModified(item.Modified, s.now)
 		if !ok {

@@ -222,9 +222,11 @@ func (c *Collection) Aging(p *Page) bool {
 		!(p.Told && p.Signal == ByPerson) && !(c.Stores() && p.Stored.File == "")
 }
 
-// Believed is a page as a policy is told of it.
+// Believed is a page as a policy is told of it, with what its site's manifest has not said of it.
 func (c *Collection) Believed(p *Page, s *Site) fresh.Page {
-	return fresh.Page{History: p.History, Importance: c.opts.Quality(p, s), Length: p.Length, Site: s.Belief}
+	b := fresh.Page{History: p.History, Importance: c.opts.Quality(p, s), Length: p.Length, Site: s.Belief, Listed: p.Listed}
+	b.Listen()
+	return b
 }
 
 // Policy is what decides about revisits now.

@@ -128,8 +128,11 @@ func TestDamagedState(t *testing.T) {
 	for used > 0 && whole[used-1] == 0 {
 		used--
 	}
-	noticed := 0
-	for round := range 40 {
+	noticed, rounds := 0, 40
+	if testing.Short() {
+		rounds = 10
+	}
+	for round := range rounds {
 		rnd := rand.New(rand.NewPCG(1, uint64(round))) // so that one round can be run again
 		b := slices.Clone(whole[:min(used+4096, len(whole))])
 		if round%10 == 9 {

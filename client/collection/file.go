@@ -120,6 +120,9 @@ func (c *Collection) open(path string) error {
 		if err == nil && c.opts.Site != "" {
 			err = c.verifyCopy()
 		}
+		if err == nil {
+			err = c.waitAnew()
+		}
 		if err != nil {
 			return errors.Join(err, c.closeContents(), c.closeFile())
 		}

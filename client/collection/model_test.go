@@ -383,7 +383,11 @@ func (m *model) compare(t *testing.T, c *collection.Collection, what string) {
 // Whatever happens to a collection, it is what a few maps make of the same,
 // and its parts agree; also after it was closed at any point.
 func TestRandomTurns(t *testing.T) {
-	for seed := range uint64(4) {
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)

@@ -43,6 +43,7 @@ const (
 	pageBelief   // Belief of the history
 	pageNotices  // Notices, Noticed, Heard
 	pageAsk      // Ask
+	pageListed   //
 )
 
 // What is kept of strings that a site chooses, in bytes.
@@ -75,8 +76,8 @@ func appendPage(b []byte, p *Page) []byte {
 		flag(p.Status != 0 || p.Latency != 0 || p.Took != 0, pageAnswer) | flag(p.Missed > 0, pageMissed) |
 		flag(!p.missing.IsZero(), pageMissing) | flag(!h.Modified.IsZero(), pageFresh) | flag(!p.said.IsZero(), pageSaid) |
 		flag(p.Value != 0, pageValue) | flag(!h.Confirmed.IsZero(), pageSure) |
-		flag(!h.Belief.None(), pageBelief) | flag(h.Notices > 0, pageNotices) |
-		flag(p.Ask != "", pageAsk)
+		flag(!h.Belief.None(), pageBelief) | flag(h.Notices > 0 || !h.Heard.IsZero(), pageNotices) |
+		flag(p.Ask != "", pageAsk) | flag(p.Listed, pageListed)
 	b = append(b, byte(p.State), p.Signal.code())
 	b = binary.AppendUvarint(b, f)
 	b = binary.AppendUvarint(b, uint64(max(0, p.Depth)))
@@ -196,7 +197,7 @@ func parsePage(raw []byte, p *Page) bool {
 	f := d.uint()
 	p.Depth = d.count()
 	p.At, p.rank = d.time(), d.float()
-	p.Told, p.NoIndex = f&pageTold != 0, f&pageNoIndex != 0
+	p.Told, p.NoIndex, p.Listed = f&pageTold != 0, f&pageNoIndex != 0, f&pageListed != 0
 	h := &p.History
 	h.Told = p.Told
 	p.Value = 0

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
@@ -311,6 +313,78 @@ func (q *queue) Next() (at int64, err error) {
 		return 0, fmt.Errorf("read queue: %w", err)
 	}
 	return at, nil
+}
+
+// farthest is the longest that anything waits that is planned now.
+func (c *Collection) farthest() time.Duration {
+	a := &c.opts.Again
+	most := max(longestAgain, a.Lost, a.Missing, a.Refused, a.Gone, a.Moved, slices.Max(a.Failing))
+	switch p := c.Policy().(type) { // what waits by age is let alone below, but would have to be looked through
+	case fresh.Priced:
+		most = max(most, p.Longest, 90*24*time.Hour)
+	case fresh.Thesis:
+		most = max(most, p.MaxPeriod, 90*24*time.Hour)
+	}
+	return most
+}
+
+// waitAnew lets nothing wait for a time that was reckoned while the clock was
+// ahead: what gave no answer, or none that counts, and would wait for longer than anything does,
+// is asked for now. In a copy, where little waits, that is also what began to fail after now.
+func (c *Collection) waitAnew() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, farthest := c.opts.Now(), c.farthest()
+	ahead := func(p *Page) bool {
+		return !c.Aging(p) && (p.Failed.After(now) || p.At.After(now.Add(farthest)))
+	}
+	from := now.Add(farthest)
+	if c.opts.Site != "" {
+		from = now
+	}
+	var list []frontier.PageID
+	err := c.reading(func(tx *bbolt.Tx) error {
+		pages := c.view(tx)
+		cur := tx.Bucket(waitingBucket).Cursor()
+		for k, v := cur.Last(); k != nil; k, v = cur.Prev() {
+			e, ok := parseWaiting(k, v)
+			if !ok {
+				return damaged(waitingBucket, k)
+			}
+			if e.At <= toMilli(from) {
+				break
+			}
+			var p Page
+			if ok, err := pages.page(e.Page, &p); err != nil {
+				return err
+			} else if ok && ahead(&p) {
+				list = append(list, p.ID)
+			}
+		}
+		return nil
+	})
+	for turn := range slices.Chunk(list, 10_000) {
+		if err != nil {
+			break
+		}
+		err = c.update(func(u *update) error {
+			for _, id := range turn {
+				w, err := u.get(id)
+				if err != nil {
+					return err
+				}
+				if w.At, w.planned = u.now, true; w.Failed.After(u.now) {
+					w.Failed = u.now
+				}
+				u.place(w)
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("reckon queue anew: %w", err)
+	}
+	return nil
 }
 
 func (q *queue) Rerank(old, new []frontier.Entry) error {

@@ -64,6 +64,7 @@ type Page struct {
 	Ask string
 
 	Dynamic, NoIndex bool
+	Listed           bool // a manifest of its site names it
 
 	// Told: somebody says that the page has changed, or is new. Debt is the
 	// digest that it owes, zero if that was not said; Signal by what.
@@ -172,6 +173,8 @@ type Source struct {
 
 	Cursor             protocol.Cursor // ManifestRDF
 	Door               string          // that told last
+	As                 protocol.Form   // in which it was asked to tell last, empty if it is not asked so
+	Why                string          // it was
 	ETag, LastModified string
 	Digest             protocol.Digest // of the body that was taken in last
 	Body               []byte          // Robots: what is in force, at most 500 KiB

@@ -58,6 +58,9 @@ func (s *applying) name(w *work) error {
 	if s.names != nil {
 		s.names.add(w.ID)
 	}
+	if !w.Listed {
+		w.Listed, w.dirty = true, true
+	}
 	b := s.tx.Bucket(namedBucket)
 	key := namedKey(s.source.ID, w.ID)
 	if bytes.Equal(b.Get(key), isNamed) {
@@ -192,7 +195,11 @@ func (c *Collection) drop(source uint64, gone []frontier.PageID, step *client.St
 			if err != nil {
 				return err
 			}
-			if w == nil || w.State == Gone {
+			if w == nil {
+				continue
+			}
+			w.Listed, w.dirty = false, true
+			if w.State == Gone {
 				continue
 			}
 			if err := u.dropped1(w, ""); err != nil {
@@ -260,13 +267,4 @@ func (c *Collection) Release(source uint64) (Applied, error) {
 		return Applied{}, fmt.Errorf("release deletions of source %d: %w", source, err)
 	}
 	return a, nil
-}
-
-// Named reports whether a manifest names a page now, or did when it was read last.
-func (c *Collection) Named(source uint64, page frontier.PageID) (named bool, err error) {
-	err = c.reading(func(tx *bbolt.Tx) error {
-		named = tx.Bucket(namedBucket).Get(namedKey(source, page)) != nil
-		return nil
-	})
-	return named, err
 }

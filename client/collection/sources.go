@@ -34,6 +34,9 @@ func appendSource(b []byte, s *Source) []byte {
 	b = binary.AppendUvarint(b, uint64(max(0, s.Pages)))
 	b = binary.AppendUvarint(appendTime(b, s.Held), uint64(max(0, s.Doomed)))
 	b = appendString(appendTime(b, s.Since), string(s.Rhythm))
+	if s.As != "" { // which states of earlier programs have not
+		b = appendString(appendString(b, string(s.As)), clip(s.Why, maxFault))
+	}
 	return seal(b, sourceKey(s.ID), from)
 }
 
@@ -54,6 +57,10 @@ func parseSource(key, raw []byte, s *Source) bool {
 	s.Fails, s.Fault, s.Pages = d.count(), d.string(), d.count()
 	s.Held, s.Doomed = d.time(), d.count()
 	s.Since, s.Rhythm = d.time(), clone(d.bytes())
+	if len(d.b) > 0 {
+		s.As, s.Why = protocol.Form(d.string()), d.string()
+		d.bad = d.bad || s.As == ""
+	}
 	return !d.bad && len(d.b) == 0
 }
 

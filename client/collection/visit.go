@@ -36,6 +36,7 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 		out.Gone = true // the site has said so since we asked
 		return w, nil
 	}
+	w.History = u.believed(w).History
 	before := w.Page
 	w.dirty, w.planned = true, false
 	w.Status, w.Latency, w.Took = v.Status, v.Latency, v.Took

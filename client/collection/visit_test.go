@@ -2,14 +2,12 @@ package collection_test
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/frontier"
-	"github.com/parleyweb/parley/protocol"
 )
 
 func TestSilentPageIsGoneBy410(t *testing.T) {
@@ -128,110 +126,6 @@ func TestHistoryOfVisits(t *testing.T) {
 	want(t, "due", r.due("/a"), 24*time.Hour)
 }
 
-func TestLinksOfADuplicateAreIgnored(t *testing.T) {
-	r := newRig(t)
-	r.find("/a", "/b", "/c")
-	r.visit("/a", 200, "Same", "/x", "/a", "/x")
-	out := r.visit("/b", 200, "SAME", "/trap") // the same but for format
-	if !out.Duplicate || out.Page.Original != r.page("/a").ID {
-		t.Errorf("visited %+v", out)
-	}
-	if _, ok := r.c.Known(home + "/trap"); ok {
-		t.Error("the link of a duplicate was followed")
-	}
-	links := func(path string) []frontier.PageID {
-		l, err := r.c.Links(r.page(path).ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	if l := links("/a"); len(l) != 2 || l[0] != r.page("/a").ID || l[1] != r.page("/x").ID {
-		t.Errorf("links %v", l)
-	}
-	want(t, "links of the duplicate", len(links("/b")), 0)
-	site, _ := r.c.Site(home)
-	want(t, "duplicates", site.Duplicates, 1)
-	// The original becomes another page; the duplicate is none any more, and the next one is its.
-	r.visit("/a", 200, "Other")
-	want(t, "duplicate of what is no more", r.visit("/b", 200, "SAME", "/free").Duplicate, false)
-	r.page("/free")
-	want(t, "duplicate of the new original", r.visit("/c", 200, "same").Page.Original, r.page("/b").ID)
-	check(t, r.c)
-	r.reopen()
-	check(t, r.c)
-	want(t, "duplicate after a restart", r.visit("/x", 200, "sAME").Page.Original, r.page("/b").ID)
-}
-
-// When its original goes, a page is no duplicate any more: its links are read
-// with the next body.
-func TestOriginalGoes(t *testing.T) {
-	goes := map[string]func(r *rig){
-		"gone":  func(r *rig) { r.visit("/a", 410, "") },
-		"other": func(r *rig) { r.visit("/a", 200, "Other") },
-		"moved": func(r *rig) {
-			v := r.answer("/a", 301, "")
-			v.Target = &collection.Find{URL: home + "/b", Depth: 1}
-			r.commit(collection.Turn{Visits: []collection.Visit{v}})
-		},
-		"told to be gone": func(r *rig) {
-			s := r.source(collection.ManifestRDF)
-			r.apply(s, whole(1, create("/a", "Same"), create("/b", "Same")), collection.ByManifest)
-			r.apply(s, told(2, remove("/a")), collection.ByStream)
-		},
-		"told to have moved": func(r *rig) {
-			s := r.source(collection.ManifestRDF)
-			r.apply(s, whole(1, create("/a", "Same"), create("/b", "Same")), collection.ByManifest)
-			r.apply(s, told(2, move("/a", "/b", "Same")), collection.ByStream)
-		},
-	}
-	for name, gone := range goes {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			r.find("/a", "/b")
-			r.visit("/a", 200, "Same", "/x")
-			r.visit("/b", 200, "Same", "/x", "/y")
-			original := func() string {
-				p := r.page("/b")
-				o, ok, err := r.c.Original(&p)
-				if err != nil || ok != (o.ID != 0) {
-					t.Errorf("original %+v, %v, %v", o, ok, err)
-				}
-				return strings.TrimPrefix(o.URL, home)
-			}
-			want(t, "original", original(), "/a")
-			gone(r)
-			want(t, "original that is none", original(), "")
-			if out := r.visit("/b", 200, "Same", "/x", "/y"); out.Duplicate || out.Page.Original != 0 || out.Changed {
-				t.Errorf("visited %+v", out)
-			}
-			if l, err := r.c.Links(r.page("/b").ID); err != nil || len(l) != 2 {
-				t.Errorf("links %v, %v", l, err)
-			}
-			check(t, r.c)
-		})
-	}
-}
-
-// What is alike on two sites leads to pages of its own on each.
-func TestAlikeOnTwoSites(t *testing.T) {
-	r := newRig(t)
-	const other = "http://other.test/"
-	r.find("/")
-	r.visit("/", 200, "Welcome", "/a")
-	p := r.commit(collection.Turn{Finds: []collection.Find{{URL: other}}}).New[0]
-	v := r.answer("/", 200, "Welcome")
-	v.Page, v.Links = p.ID, []collection.Find{{URL: other + "a", Depth: 1}}
-	out := r.commit(collection.Turn{Visits: []collection.Visit{v}})
-	if d := out.Visited[0]; d.Duplicate || d.Page.Original != r.page("/").ID {
-		t.Errorf("visited %+v", d)
-	}
-	if _, ok := r.c.Known(other + "a"); !ok {
-		t.Error("the link on the other site was not followed")
-	}
-	check(t, r.c)
-}
-
 func TestRedirect(t *testing.T) {
 	r := newRig(t)
 	r.find("/old")
@@ -279,17 +173,6 @@ func TestExcludedPages(t *testing.T) {
 	check(t, r.c)
 }
 
-func TestShorterWayRaisesARank(t *testing.T) {
-	r := newRig(t)
-	r.commit(collection.Turn{Finds: append(finds(5, "/far"), finds(3, "/near")...)})
-	wantAll(t, "queue", r.queue(), "/near", "/far")
-	r.commit(collection.Turn{Finds: finds(2, "/far", "/far")})
-	r.commit(collection.Turn{Finds: finds(4, "/far")})
-	wantAll(t, "queue", r.queue(), "/far", "/near")
-	want(t, "depth", r.page("/far").Depth, 2)
-	check(t, r.c)
-}
-
 func TestPersonComesAtOnce(t *testing.T) {
 	r := newRig(t)
 	r.find("/a")
@@ -315,29 +198,6 @@ func TestLimits(t *testing.T) {
 	}})
 	want(t, "new", len(out.New), 3)
 	want(t, "refused", out.Refused, 8)
-	check(t, r.c)
-}
-
-func TestPromote(t *testing.T) {
-	r := newRig(t)
-	r.find("/a", "/b", "/c")
-	r.visit("/b", 200, "B")
-	r.wait(time.Hour)
-	r.visit("/a", 200, "A")
-	wantAll(t, "queue", r.queue(), "/c")
-	next, err := r.c.Queue().Next()
-	if err != nil || time.UnixMilli(next).Sub(r.now) != 23*time.Hour {
-		t.Errorf("next at %d %v", next, err)
-	}
-	r.wait(23 * time.Hour)
-	r.promote()
-	wantAll(t, "queue", r.queue(), "/b", "/c")
-	r.wait(time.Hour)
-	r.promote()
-	wantAll(t, "queue", r.queue(), "/a", "/b", "/c")
-	check(t, r.c)
-	r.visit("/a", 304, "")
-	wantAll(t, "queue", r.queue(), "/b", "/c")
 	check(t, r.c)
 }
 
@@ -384,35 +244,6 @@ func TestConfirmed(t *testing.T) {
 	check(t, r.c)
 }
 
-func TestRerank(t *testing.T) {
-	r := newRig(t)
-	r.find("/a", "/b", "/c")
-	list, err := r.c.Queue().Head(1, frontier.Entry{}, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	anew := append([]frontier.Entry(nil), list...)
-	anew[2].Rank = 7
-	anew[1].Rank = -7
-	stale := list[0]
-	stale.Rank = 99
-	if err := r.c.Queue().Rerank(append(list, stale), append(anew, frontier.Entry{Page: 1, Site: 1, Rank: 100})); err != nil {
-		t.Fatal(err)
-	}
-	wantAll(t, "queue", r.queue(), "/c", "/a", "/b")
-	r.reopen()
-	wantAll(t, "queue", r.queue(), "/c", "/a", "/b")
-	check(t, r.c)
-	// Another strategy makes another order of what there is.
-	r.o.Strategy = frontier.BreadthFirst{}
-	r.reopen()
-	wantAll(t, "queue", r.queue(), "/c", "/a", "/b")
-	r.o.Strategy = frontier.LargerSites{}
-	r.reopen()
-	wantAll(t, "queue", r.queue(), "/a", "/b", "/c")
-	check(t, r.c)
-}
-
 func TestSitesAndSources(t *testing.T) {
 	r := newRig(t)
 	r.find("/a")
@@ -449,38 +280,6 @@ func TestSitesAndSources(t *testing.T) {
 	if _, ok := r.c.Known(home + "/not"); ok {
 		t.Error("half of a turn was taken in")
 	}
-}
-
-func TestGraphAndRanks(t *testing.T) {
-	r := newRig(t)
-	r.find("/a", "/b")
-	r.visit("/a", 200, "A", "/b", "/c", "/a")
-	r.visit("/c", 200, "C", "/a")
-	var edges []string
-	for range 2 {
-		edges = edges[:0]
-		for from, to := range r.c.Graph() {
-			edges = append(edges, fmt.Sprint(from, to))
-			if _, err := r.c.Commit(&collection.Turn{}); err != nil { // the loop may write
-				t.Fatal(err)
-			}
-		}
-	}
-	wantAll(t, "links", edges, "1 [1 2 3]", "3 [1]")
-	r.o.Strategy = frontier.Profit{}
-	r.o.Quality = func(p *collection.Page, _ *collection.Site) float64 { return float64(p.Rank) }
-	r.o.Policy = nil
-	r.reopen()
-	queue, err := r.c.SetRanks(func(yield func(frontier.PageID, float32) bool) {
-		_ = yield(2, 0.25) && yield(77, 1) && yield(1, 0.5)
-	})
-	if err != nil || len(queue) != 1 || queue[0] != (frontier.Entry{Page: 2, Site: 1, Rank: 0.25}) {
-		t.Errorf("queue %+v %v", queue, err)
-	}
-	if p := r.page("/b"); p.Rank != 0.25 || p.Value != 0.25 {
-		t.Errorf("page %+v", p)
-	}
-	check(t, r.c)
 }
 
 // Readers see whole turns while others write.
@@ -558,38 +357,4 @@ func TestPerSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "new pages in the next turn", len(done.New), 0)
-}
-
-// Whoever wants news of the text alone is not kept running by a clock in the footer.
-func TestTextOnly(t *testing.T) {
-	for _, only := range []bool{false, true} {
-		r := newRig(t)
-		r.c.Close()
-		r.o.TextOnly = only
-		r.reopen()
-		r.find("/a")
-		body := func(clock, text string, changed, differs bool) {
-			v := r.answer("/a", 200, clock+text)
-			v.Parsed, v.Text = protocol.Sum([]byte(clock+text)), protocol.Sum([]byte(text))
-			out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]
-			if out.Changed != changed || out.Differs != differs {
-				t.Errorf("text only %v: %s%s changed %v, differs %v", only, clock, text, out.Changed, out.Differs)
-			}
-			r.wait(24 * time.Hour)
-		}
-		body("1", "text", true, false)
-		body("2", "text", true, !only)
-		body("3", "text", true, !only)
-		body("4", "other", true, true)
-		body("4", "other", false, false)
-		r.visit("/a", 410, "")
-		body("4", "other", true, false) // it is back as it was
-		want := 3
-		if only {
-			want = 1
-		}
-		if p := r.page("/a"); p.Changes != want || p.Digest != protocol.Sum([]byte("4other")) {
-			t.Errorf("text only %v: %d changes, want %d; holds %v", only, p.Changes, want, p.Digest)
-		}
-	}
 }

@@ -52,7 +52,8 @@ func (r *run) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.Form, 
 	case at.IsZero() && d.Site != "" && offers(protocol.AsSite) && r.Filter.IsZero():
 		return protocol.AsSite, "nothing is held, and the whole site comes in one piece"
 	case at.IsZero():
-		return protocol.AsMeta, "nothing is held: the manifest says what there is"
+		then, _ := r.choose(d, protocol.Cursor{Epoch: "then", Seq: 1})
+		return protocol.AsMeta, fmt.Sprintf("nothing is held: the manifest says what there is; after it comes %s", then)
 	case offers(protocol.AsDelta) && r.Collection.Stores():
 		return protocol.AsDelta, "what is held is the base of differences"
 	case offers(protocol.AsPage):
@@ -88,23 +89,27 @@ func (r *run) listen(from *client.Source, src *source) {
 	}
 	from.ManifestFirst = r.Only == "" // nearly all sites have none
 	if r.Once {                       // it reads the manifest, once
-		r.chose(src, protocol.AsMeta, "")
+		r.chose(src, protocol.AsMeta, "the manifest is read, once")
 		return
 	}
 	from.Choose = func(d *protocol.Discovery, at protocol.Cursor) protocol.Form {
 		as, why := r.choose(d, at)
 		r.mu.Lock()
-		defer r.mu.Unlock()
 		src.site.offer = &offer{d: d, at: time.Now()}
-		src.choice.As, src.choice.Why = as, why
+		r.mu.Unlock()
+		r.chose(src, as, why)
 		return as
 	}
 }
 
+// chose takes note of a choice, which is stored with the source.
 func (r *run) chose(src *source, as protocol.Form, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	src.choice = Choice{As: as, Why: why}
+	if c := (Choice{As: as, Why: why}); c != src.choice {
+		src.choice = c
+		r.dirtySources[src] = struct{}{}
+	}
 }
 
 // An offer is what a site has said that it offers.

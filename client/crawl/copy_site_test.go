@@ -32,6 +32,7 @@ type speaker struct {
 	more    chan struct{} // closed when the journal grows
 	lie     bool          // digests are wrong
 	bare    bool          // no journal, no digests
+	ahead   uint64        // changes that are said to come, and do not
 	robots  string
 	asked   []string               // requests for anything but the doors: "path", in order
 	times   map[string][]time.Time // when
@@ -216,6 +217,7 @@ func (s *speaker) changes(w http.ResponseWriter, r *http.Request) {
 	list := s.journal[after.Seq:]
 	list = slices.Clone(list[:min(len(list), 100)])
 	head := s.cursor()
+	head.Seq += s.ahead
 	s.mu.Unlock()
 	to := after
 	if len(list) > 0 {

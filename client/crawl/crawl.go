@@ -169,7 +169,7 @@ type run struct {
 	origins      map[string]*site
 	due          sourceHeap
 	telling      map[frontier.SiteID]bool  // sites that tell of their changes by themselves
-	resting      map[*site]struct{}        // sites that may want to be left alone, by Quiet
+	resting      map[*site]struct{}        // sites whose pages may have to wait, see rests
 	judging      sync.Mutex                // guards claims and what sites are trusted with; nothing else is locked under it
 	dirty        map[*site]struct{}        // sites whose record is to be stored
 	dirtySources map[*source]struct{}      // followed ones whose record is to be stored

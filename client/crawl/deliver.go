@@ -24,19 +24,30 @@ type delivery struct {
 // no answer that had a header.
 const formHeader = "X-Parley-Form"
 
+// longestBehind is how long the pages of a site wait at most while it is being caught up with.
+const longestBehind = time.Minute
+
 // awaits says that pages of a site are about to be delivered: until it is known
 // which, none of them is asked for. The function that it returns says that they are known.
+// Where the site has more to tell, none is asked for until that has come, or for a minute:
+// it may bring what was told now without a body, or tell of it again.
 func (r *run) awaits(st *site, step *client.Step) func() {
-	if step.Bodies == nil {
+	if step.Door == "" { // a list, or a notice, which brings nothing
 		return func() {}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st.delivering++
+	if step.Behind && st.behind.IsZero() {
+		st.behind = time.Now().Add(longestBehind)
+		r.resting[st] = struct{}{}
+	}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		st.delivering--
+		if st.delivering--; !step.Behind {
+			st.behind = time.Time{}
+		}
 	}
 }
 

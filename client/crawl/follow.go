@@ -127,9 +127,10 @@ func (r *run) followed(src *source) collection.Source {
 			return s
 		case errors.As(err, &offer):
 			if r.Only != "" {
-				r.fail(err)
+				r.fail(err) // which says it
+			} else {
+				r.log.Warn("site is not followed", "site", st.Origin, "err", err)
 			}
-			r.log.Warn("site is not followed", "site", st.Origin, "err", err)
 			s.Polled, s.Fault, s.At = now, err.Error(), now.Add(orElse(r.SourceAgain, sourceAgain))
 			s.Fails++
 			return s

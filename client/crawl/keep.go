@@ -256,7 +256,11 @@ func (r *run) share(t *collection.Turn, done *collection.Committed) error {
 func (r *run) changedSources() (list []collection.Source) {
 	for src := range r.dirtySources {
 		if src.ID != 0 {
-			list = append(list, src.Source)
+			s := src.Source
+			if c := src.choice; c.As != "" {
+				s.As, s.Why = c.As, c.Why
+			}
+			list = append(list, s)
 		}
 	}
 	clear(r.dirtySources)

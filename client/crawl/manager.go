@@ -135,14 +135,15 @@ func (r *run) wake(now time.Time) time.Time {
 	return next
 }
 
-// quiet returns until when sites want to be left alone that have pages ready.
+// quiet returns until when sites rest that may have pages ready.
 func (r *run) quiet(now time.Time) (until []time.Time) {
 	for st := range r.resting {
-		if !now.Before(st.Quiet) {
+		rests := st.rests()
+		if !now.Before(rests) {
 			delete(r.resting, st)
 			continue
 		}
-		until = append(until, st.Quiet)
+		until = append(until, rests)
 	}
 	return until
 }
@@ -279,8 +280,8 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 	var aside read // what is not asked for after all
 	for _, s := range list {
 		st := r.siteOf(s.Site)
-		tells := uint64(0)
-		if r.Revisit == nil || st.listens() && !st.deaf { // else the price says what silence is worth
+		tells := false
+		if r.Revisit == nil { // else the price says what silence is worth
 			tells = r.tells(st)
 		}
 		ids := make([]frontier.PageID, len(s.Entries))
@@ -332,15 +333,9 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				aside.replanned = append(aside.replanned, p.ID)
 				continue
 			}
-			if tells != 0 && !p.Told && p.State == collection.Held && rand.IntN(spotCheck) != 0 {
-				named, err := r.Collection.Named(tells, p.ID)
-				if err != nil {
-					return 0, err
-				}
-				if named {
-					aside.confirmed = append(aside.confirmed, p.ID)
-					continue
-				}
+			if tells && p.Listed && !p.Told && p.State == collection.Held && rand.IntN(spotCheck) != 0 {
+				aside.confirmed = append(aside.confirmed, p.ID)
+				continue
 			}
 			switch r.believe(st, p) {
 			case wait:
@@ -373,22 +368,21 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 // sites lie by silence, too.
 const spotCheck = 20
 
-// tells returns the manifest by which a site tells of its changes by itself, if
-// it does now and is believed; else 0.
-func (r *run) tells(st *site) uint64 {
+// tells reports whether a site tells of its changes by itself now, and is believed.
+func (r *run) tells(st *site) bool {
 	if st.tells == nil {
-		return 0
+		return false
 	}
 	r.judging.Lock()
 	defer r.judging.Unlock()
 	for i := range st.trust.Voices {
 		if v := &st.trust.Voices[i]; v.Name != string(collection.BySitemap) && v.Name != string(collection.ByFeed) {
 			if _, mute := v.Muted(); mute || v.Thin {
-				return 0
+				return false
 			}
 		}
 	}
-	return st.tells.ID
+	return true
 }
 
 // stands reports whether what is held of a page is there: else the word that it has

@@ -3,7 +3,6 @@ package crawl
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -60,7 +59,8 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 			last = st.before
 		}
 		r.mu.Unlock()
-		o.Listed = func(p *collection.Page, same bool) { r.listed(p, same, last, now, belief) }
+		o.Read = last
+		o.Listed = func(p *collection.Page, item *protocol.Item) { r.listed(st, p, item, last, now, belief) }
 	}
 	if r.Only != "" {
 		o = r.onlyOptions(by)
@@ -91,6 +91,9 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	} else if heard := st.believed(); by == collection.ByManifest && heard.Signal.Sure && !st.listens() && done.Owed > 0 { // numbers were missing: what they were for it names now
 		heard.Signal.Gap(done.Owed)
 		r.believes(st, heard)
+	}
+	if by == collection.ByManifest && lastOf(&step) {
+		r.leftOut(st, st.before)
 	}
 	r.counted(done.New)
 	r.front.Drop(done.Dropped)
@@ -170,25 +173,23 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		(st.listens() || !r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief})) { // a manifest's claims are planned
 		r.spend(r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body)))))
 	}
-	heard := st.believed()
+	heard, unsure := st.believed(), false
 	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held {
-		p := fresh.Page{History: d.Before, Site: st.Belief}
-		post, h := p.Posterior(), p.Hearing(v.Asked)
-		until, known := r.spokeUntil(st, v, d)
-		if known {
-			h.Age = max(0, until.Sub(d.Before.Last).Hours()/24)
-		}
-		if h.Notices > 0 || known || heard.Tells {
-			s := heard.Signal
+		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}
+		if st.listens() {
+			unsure = r.revisiting.manifests.Visited(&heard, &p, v.Asked, d.Differs)
+			r.believes(st, heard)
+		} else if h := p.Hearing(v.Asked); h.Notices > 0 || heard.Tells {
+			post := p.Posterior()
 			heard.Signal.Visited(&post, h, d.Differs)
-			if st.listens() && !known { // it shows what its word is worth, and not what it leaves out
-				heard.Signal.Heard, heard.Signal.Missed, heard.Signal.Due, heard.Signal.Silent = s.Heard, s.Missed, s.Due, s.Silent
-			}
 			r.believes(st, heard)
 		}
 	}
 	r.judging.Lock()
 	defer r.judging.Unlock()
+	if unsure && len(st.unsure) < mostUnsure {
+		st.unsure[d.Page.ID] = finding{at: v.Asked, before: d.Before.Last}
+	}
 	r.seenDates(st, v, d)
 	c, ok := r.claims[d.Page.ID]
 	if !ok {
@@ -221,27 +222,6 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		st.muted[c.by] = v.Asked
 	}
 	r.touch(st)
-}
-
-// spokeUntil returns until when a site that is listened to by its manifest has told of a page, if the
-// visit shows whether it changed before that: what has changed since then the manifest
-// may tell at the next look. That takes a credible date, of a copy that is as it was too: to count
-// without one only what needs none would flatter the site. The run's lock is held.
-func (r *run) spokeUntil(st *site, v *collection.Visit, d *collection.Visited) (until time.Time, known bool) {
-	if !st.listens() || !st.looked.After(d.Before.Last) {
-		return time.Time{}, false
-	}
-	modified := v.Modified
-	if modified.IsZero() && v.Status == http.StatusNotModified { // which need not say since when
-		modified, _ = http.ParseTime(d.Stated)
-	}
-	if modified.IsZero() || modified.After(st.looked) || d.Differs && !modified.After(d.Before.Last) { // made before our last visit, and shown after it
-		return time.Time{}, false
-	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	worth := st.trust.Date(headerDates).Worth()
-	return st.looked, worth == trust.Good || worth == trust.Unproved
 }
 
 // A standing is what becomes of a page that was told of, when its turn has come.

@@ -47,7 +47,9 @@ type revisiting struct {
 	bucket fresh.Bucket
 	filled time.Time // the bucket, last
 
-	every map[frontier.SiteID]time.Duration
+	looks     map[frontier.SiteID]*fresh.SitePlanning // of the sites whose manifest is asked for
+	manifests fresh.Manifests                         // of all sites that are listened to by theirs
+
 	fresh float64 // share of the copies that are thought to be right, by importance, when it was made
 }
 
@@ -176,7 +178,7 @@ func (r *run) replan(ctx context.Context) error {
 
 	r.mu.Lock()
 	v := &r.revisiting
-	v.every = map[frontier.SiteID]time.Duration{}
+	v.looks = map[frontier.SiteID]*fresh.SitePlanning{}
 	for id, of := range sites {
 		st := r.siteOf(id)
 		if st == nil || of.pages == 0 {
@@ -187,10 +189,19 @@ func (r *run) replan(ctx context.Context) error {
 		if prior := of.Prior(); !alike(&prior, &b.Prior) {
 			b.Prior = prior
 		}
-		if every := of.Every(); of.listens {
-			if st.deaf = math.IsInf(every, 1); !st.deaf {
-				v.every[id] = time.Duration(every * float64(24*time.Hour))
+		if of.listens {
+			if st.deaf = math.IsInf(of.Every(plan.Price), 1); !st.deaf {
+				v.looks[id] = of.SitePlanning
 			}
+		}
+		switch planned := of.listens && !st.deaf; {
+		case st.listens() && r.tells(st):
+			b.Manifest.Recall, b.Manifest.Planned = v.manifests.Recall(&b.Signal), planned
+			if st.looked.After(b.Manifest.Read) { // else the run before has read it
+				b.Manifest.Read = st.looked
+			}
+		case st.tells != nil: // else it may not be known yet whether it does, so soon after the start
+			b.Manifest = fresh.Manifest{}
 		}
 		if st.Belief == nil || b != *st.Belief { // else its record need not be written
 			r.believes(st, b)
@@ -234,8 +245,9 @@ func (r *run) demands(pass *fresh.Planning) demanders {
 		terms fresh.SiteTerms
 	}
 	var list []special
-	var manifests fresh.Manifests
 	r.mu.Lock()
+	manifests := &r.revisiting.manifests
+	*manifests = fresh.Manifests{}
 	for _, st := range r.sites {
 		if st.listens() && st.Belief != nil {
 			manifests.Add(&st.Belief.Signal)
@@ -245,8 +257,8 @@ func (r *run) demands(pass *fresh.Planning) demanders {
 		site, _ := r.Collection.SiteByID(id)
 		terms := fresh.SiteTerms{Most: r.takes(st), Manifest: st.listens()}
 		if terms.Manifest {
-			heard := st.believed() // all of its changes: a page that it names as it was is taken for what it was
-			terms.Precision = manifests.Precision(&heard.Signal)
+			heard := st.believed()
+			terms.Precision, terms.Recall = manifests.Precision(&heard.Signal), manifests.Recall(&heard.Signal)
 		}
 		if terms.Manifest || terms.Most > 0 && float64(site.Held) > terms.Most/2 {
 			list = append(list, special{site, terms})
@@ -339,14 +351,25 @@ func (r *run) nextLook(st *site) time.Duration {
 	fixed := orElse(r.ManifestEvery, manifestEvery)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st.before, st.looked = st.looked, time.Now()
+	now := time.Now()
+	until := now.Add(-longestLook) // though it may have said nothing new since
+	if st.before.Before(until) {
+		until = st.before
+	}
+	r.leftOut(st, until)
+	st.before, st.looked = st.looked, now
+	if b := st.believed(); b.Manifest.Recall > 0 {
+		b.Manifest.Read = now
+		r.believes(st, b)
+	}
 	if r.Revisit == nil || r.revisiting.at.IsZero() {
 		return fixed
 	}
-	every, planned := r.revisiting.every[st.ID]
+	looks := r.revisiting.looks[st.ID]
 	switch {
-	case planned: // what is not is beside the budget, as sitemaps are
+	case looks != nil: // what is not planned is beside the budget, as sitemaps are
 		r.spend(r.Revisit.Policy.Costs.Look(st.Pages))
+		every := time.Duration(min(looks.Every(r.price), 1) * float64(longestLook))
 		return min(max(every, min(fixed, manifestEvery)), longestLook)
 	case !st.deaf: // not planned yet, or a manifest that nothing can be planned by
 		return fixed

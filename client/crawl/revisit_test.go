@@ -3,7 +3,10 @@ package crawl_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -329,6 +332,104 @@ func TestRevisitsDoNotKeepACrawl(t *testing.T) {
 		at, all := visits(w, s, began)
 		if len(at) < 31 || all != len(at) {
 			t.Errorf("%d visits to %d pages, want one to each of 31 and more", all, len(at))
+		}
+	})
+}
+
+// forgetful has a site tell of its changes by a manifest with digests alone, which never has a share of them. What it returns
+// changes a page.
+func forgetful(s *fakeweb.Site, share float64, rng *rand.Rand) (edit func(path string)) {
+	var mu sync.Mutex
+	items, seq := map[string]protocol.Item{}, uint64(1)
+	now := func(path string) protocol.Item {
+		body, _ := s.Body(path)
+		return protocol.Item{URL: s.Origin + path, Modified: time.Now().UTC().Truncate(time.Second), Digest: protocol.Sum([]byte(body)), Length: int64(len(body))}
+	}
+	for _, path := range s.Paths() {
+		items[path] = now(path)
+	}
+	s.Handler = func(rw http.ResponseWriter, req *http.Request) bool {
+		if req.URL.Path != "/robots.rdf" {
+			return false
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		m := protocol.Manifest{URL: s.Origin + "/robots.rdf", Base: s.Origin + "/", Complete: true, Items: len(items), Cursor: protocol.Cursor{Epoch: "forgetful", Seq: seq}}
+		rw.Header().Set("Content-Type", protocol.ManifestType)
+		protocol.WriteManifest(rw, m, func(yield func(protocol.Item, error) bool) {
+			for _, path := range slices.Sorted(maps.Keys(items)) {
+				if !yield(items[path], nil) {
+					return
+				}
+			}
+		}, nil)
+		return true
+	}
+	return func(path string) {
+		s.Edit(path)
+		mu.Lock()
+		defer mu.Unlock()
+		if rng.Float64() >= share {
+			items[path] = now(path)
+			seq++
+		}
+	}
+}
+
+// A manifest that forgets 40 % of the changes is found out by the visits that are made beside it, and from then on has
+// its pages visited for those; one that tells of all has hardly any such visits.
+func TestRevisitsBesideAManifest(t *testing.T) {
+	noRace(t)
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 10, Pages: 1})
+		defer w.Close()
+		const pages, moving, days = 30, 12, 30
+		sites := []*fakeweb.Site{numbered(w, pages), numbered(w, pages)}
+		rng := rand.New(rand.NewPCG(1, 2))
+		edits := []func(string){forgetful(sites[0], .4, rng), forgetful(sites[1], 0, rng)}
+		c, col := paid(t, dir, w, crawl.Revisit{PerPage: 1})
+		defer col.Close()
+		began := time.Now()
+		var right, held [2]int // of the pages that move, in the second half
+		runFor(t, c, days*aDay, func(ctx context.Context) {
+			for i := 0; pause(ctx, time.Hour); i++ {
+				for n, s := range sites {
+					if rng.IntN(2) == 0 {
+						edits[n](nth(rng.IntN(moving)))
+					}
+					for k := range moving {
+						if p, ok, err := col.Page(s.Origin + nth(k)); err == nil && ok && time.Since(began) > days/2*aDay {
+							body, _ := s.Body(nth(k))
+							if held[n]++; p.Digest == protocol.Sum([]byte(body)) {
+								right[n]++
+							}
+						}
+					}
+				}
+			}
+		})
+		var all, still [2]int
+		for n, s := range sites {
+			at, sum := visits(w, s, began.Add(days/2*aDay))
+			for i := moving; i < pages; i++ {
+				still[n] += len(at[nth(i)])
+			}
+			all[n] = sum
+			st, _ := col.Site(s.Origin)
+			recall, share := st.Belief.Manifest.Recall, float64(right[n])/float64(held[n])
+			why, err := crawl.Explain(col, c.Seeder, s.Origin+nth(0), time.Now())
+			says := fmt.Sprintf("its manifest tells %.1f in 10 of the changes that visits find", 10*recall)
+			if text := strings.Join(why.Signals, "; "); err != nil || !strings.Contains(text, says) {
+				t.Errorf("%s, %v: want %q", text, err, says)
+			}
+			if low, high, least := []float64{.5, .93}[n], []float64{.85, 1}[n], []float64{.8, .9}[n]; recall < low || recall > high || share < least {
+				t.Errorf("site %d: recall %.3f, %.3f of what is held of the pages that move is right", n, recall, share)
+			}
+			t.Logf("site %d: recall %.3f, %.3f right, %d visits, %d of them to pages that do not move", n, recall, share, sum, still[n])
+		}
+		if all[0] < 3*all[1]/2 || still[1] > still[0]/2 {
+			t.Errorf("%d and %d visits, %d and %d to pages that do not move", all[0], all[1], still[0], still[1])
 		}
 	})
 }

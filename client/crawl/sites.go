@@ -26,6 +26,7 @@ type site struct {
 	weight     float64                         // mean importance of its pages; 0: not known yet
 	looked     time.Time                       // when its manifest was last looked at, and
 	before     time.Time                       // the time before
+	unsure     map[frontier.PageID]finding     // that it may show yet; guarded by run.judging
 	dates      []protocol.Date                 // of the manifest that is being read, see census; guarded by run.judging
 	tells      *source                         // by which it tells of its changes by itself now; nil: by none
 	soft       softProbe
@@ -38,7 +39,8 @@ type site struct {
 	differs    bool      // it makes differences of its pages for whoever has them (RFC 9842)
 	bulking    bool      // it is being asked for many pages at once
 	bulkFrom   time.Time // it is not to be asked so before
-	delivering int       // steps with pages that are being taken in
+	delivering int       // steps that are being taken in, with pages perhaps
+	behind     time.Time // it has more to tell: until then its pages wait for that; zero if it has not
 	first      bool      // its manifest is being read for the first time: pages wait for that
 }
 
@@ -51,7 +53,7 @@ type source struct {
 	heard bool // followed, and not to be waited for
 
 	told   collection.Reception // since the run began
-	choice Choice               // by which door and in which form it tells, if it is followed
+	choice Choice               // in which form it is asked to tell, empty until it is
 }
 
 // A sourceHeap orders sources by when they are due.
@@ -100,9 +102,12 @@ func (r *run) load() error {
 
 // know makes a site of a record. A site that is new begins with its robots.txt.
 func (r *run) know(s collection.Site) *site {
-	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{}, underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}}
+	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{}, underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}, unsure: map[frontier.PageID]finding{}}
 	r.sites[s.ID], r.origins[s.Origin] = st, st
-	if !s.Quiet.IsZero() {
+	if s.Quiet.After(time.Now().Add(orElse(r.Quiet, lastQuiet))) {
+		st.Quiet = time.Time{} // the clock was ahead
+	}
+	if !st.Quiet.IsZero() {
 		r.resting[st] = struct{}{}
 	}
 	r.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
@@ -117,6 +122,9 @@ func (r *run) adopt(st *site, s collection.Source) *source {
 	if src := st.sources[s.URL]; src != nil {
 		src.ID = max(src.ID, s.ID)
 		return src
+	}
+	if s.Polled.After(time.Now()) {
+		s.At = time.Time{} // the clock was ahead
 	}
 	src := &source{Source: s, site: st, index: -1}
 	st.sources[s.URL] = src
@@ -195,8 +203,11 @@ func (r *run) spoke(src *source) {
 	} else {
 		delete(r.telling, st.ID)
 	}
-	if b := st.believed(); b.Tells != st.pushes() {
-		b.Tells = st.pushes()
+	b := st.believed()
+	if b.Tells = st.pushes(); !st.listens() && r.ctx.Err() == nil { // the next run begins with what this one ends with
+		b.Manifest = fresh.Manifest{}
+	}
+	if b != st.believed() {
 		r.believes(st, b)
 	}
 }
@@ -237,7 +248,15 @@ func (st *site) untold(now time.Time) time.Duration {
 // waits reports whether the pages of a site are to wait: its robots.txt is not
 // known yet, or its sources are being asked (App. W), or it wants to be left alone.
 func (st *site) waits(now time.Time) bool {
-	return st.delivering > 0 || st.bulking || !st.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.first || now.Before(st.Quiet)
+	return st.delivering > 0 || st.bulking || !st.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.first || now.Before(st.rests())
+}
+
+// rests returns until when the pages of a site are to wait, whatever else is known.
+func (st *site) rests() time.Time {
+	if st.behind.After(st.Quiet) {
+		return st.behind
+	}
+	return st.Quiet
 }
 
 // siteOf returns the site of an ID, which a commit may just have made.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A Decile has the pages whose copies were thought right with a probability in
@@ -61,15 +62,57 @@ func (r *run) seen(v *collection.Visit, d *collection.Visited, site *fresh.Site)
 	}
 }
 
-// listed takes in what a manifest has shown of a page that it also named when it
-// was looked at last.
-func (r *run) listed(p *collection.Page, same bool, last, now time.Time, site *fresh.Site) {
-	if p.Visits == 0 || p.Told || last.IsZero() {
+// listed takes in what a manifest shows of a page that it names.
+func (r *run) listed(st *site, p *collection.Page, item *protocol.Item, last, now time.Time, site *fresh.Site) {
+	r.caughtUp(st, p, item)
+	if p.Visits == 0 || p.Told || last.IsZero() || item.Digest.IsZero() {
 		return
 	}
-	q := fresh.Page{History: p.History, Site: site}
-	if last.After(q.Confirmed) {
-		q.Confirmed = last
+	share := 1.
+	if site != nil && site.Manifest.Recall > 0 {
+		share = site.Manifest.Recall
 	}
-	r.truths.add(q.Fresh(now), same)
+	q := fresh.Page{History: p.History.Silence(last, share), Site: site}
+	r.truths.add(q.Fresh(now), item.Digest == p.Digest)
+}
+
+// A finding is a change that a visit has found by itself, and that the manifest may know by the time when it is read.
+type finding struct{ at, before time.Time } // of the visit, and of the one before
+
+const mostUnsure = 1000 // findings of a site
+
+// caughtUp takes in that a manifest has a change that a visit has found before.
+func (r *run) caughtUp(st *site, p *collection.Page, item *protocol.Item) {
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	f, ok := st.unsure[p.ID]
+	if !ok {
+		return
+	}
+	modified, sane := protocol.SaneModified(item.Modified, time.Now())
+	dated := sane && modified.After(f.before) && !modified.After(f.at) && st.trust.Date(string(collection.ByManifest)).Worth().Signal()
+	if dated || !item.Digest.IsZero() && item.Digest == p.Digest {
+		delete(st.unsure, p.ID)
+	}
+}
+
+// leftOut takes in that the manifest of a site has been read, and does not have what visits found until a time. The run's lock is held.
+func (r *run) leftOut(st *site, until time.Time) {
+	r.judging.Lock()
+	missed := 0
+	for id, f := range st.unsure {
+		if f.at.Before(until) {
+			delete(st.unsure, id)
+			missed++
+		}
+	}
+	r.judging.Unlock()
+	if missed == 0 {
+		return
+	}
+	heard := st.believed()
+	for range missed {
+		r.revisiting.manifests.Missed(&heard)
+	}
+	r.believes(st, heard)
 }

@@ -111,6 +111,9 @@ func beliefs(p *collection.Page, site *collection.Site, col *collection.Collecti
 	if b.Site != nil && b.Site.Extra > 0 {
 		say("a request to its site costs %.3g more, since it takes only so many", b.Site.Extra)
 	}
+	if b.Listed && !p.Told && b.Site != nil && b.Site.Manifest.Planned {
+		say("which is for what the manifest of its site leaves out: it was read %s", day(b.Site.Manifest.Read))
+	}
 	if next := priced.Next(&b, now); next.After(now) {
 		say("worth it from %s on", day(next))
 	} else {
@@ -142,12 +145,17 @@ func signals(col *collection.Collection, p *collection.Page, site *collection.Si
 		list = append(list, "changed "+day(p.Modified)+", as its site says")
 	}
 	if b := site.Belief; b != nil && b.Signal != (fresh.Signal{}) {
-		tells := "does not tell of its changes now"
-		if b.Tells {
-			tells = "tells of its changes"
+		right := 100 * b.Signal.Precision()
+		switch {
+		case b.Manifest.Recall > 0:
+			list = append(list, fmt.Sprintf("its manifest tells %.1f in 10 of the changes that visits find; what it says is right in %.0f of 100 cases", 10*b.Manifest.Recall, right))
+		default:
+			tells := "does not tell of its changes now"
+			if b.Tells {
+				tells = "tells of its changes"
+			}
+			list = append(list, fmt.Sprintf("its site %s; what it says is right in %.0f of 100 cases, and of 100 changes it tells %.0f", tells, right, 100*b.Signal.Recall()))
 		}
-		list = append(list, fmt.Sprintf("its site %s; what it says is right in %.0f of 100 cases, and of 100 changes it tells %.0f",
-			tells, 100*b.Signal.Precision(), 100*b.Signal.Recall()))
 	}
 	if rec, err := trust.Parse(site.Trust); err == nil {
 		for i := range rec.Voices {
@@ -170,6 +178,9 @@ func signals(col *collection.Collection, p *collection.Page, site *collection.Si
 			what += ": " + s.Fault
 		case s.Door != "":
 			what += ", told by " + s.Door
+		}
+		if s.As != "" {
+			what += fmt.Sprintf("; last asked to tell as %s: %s", s.As, s.Why)
 		}
 		if !s.Held.IsZero() {
 			what += fmt.Sprintf("; %d deletions are held back since %s", s.Doomed, day(s.Held))

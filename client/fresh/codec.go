@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"time"
 )
 
 // Append writes a belief, in 9 bytes and 5 for each length of interval that
@@ -51,7 +52,10 @@ func readAmount(p []byte) float32 {
 	return 0
 }
 
-const siteVersion = 2
+const (
+	siteVersion   = 2
+	farthestMilli = 253_402_300_800_000 // the year 10,000
+)
 
 // amounts are the fields of a signal that are 0 or more.
 func (s *Signal) amounts() [14]*float32 {
@@ -77,13 +81,24 @@ func (s *Site) Append(b []byte) []byte {
 	if s.Tells {
 		flags |= 2
 	}
-	return append(b, flags)
+	if s.Manifest.Planned {
+		flags |= 4
+	}
+	b = append(b, flags)
+	if s.Manifest == (Manifest{}) {
+		return b
+	}
+	var read int64
+	if !s.Manifest.Read.IsZero() {
+		read = s.Manifest.Read.UnixMilli()
+	}
+	return binary.BigEndian.AppendUint64(appendFloat(b, float32(s.Manifest.Recall)), uint64(read))
 }
 
 // ParseSite reads what Append wrote.
 func ParseSite(b []byte) (s Site, err error) {
-	const size = 1 + 4*Points + 4*16 + 1
-	if len(b) != size || b[0] != siteVersion {
+	const size, manifest = 1 + 4*Points + 4*16 + 1, 4 + 8
+	if len(b) != size && len(b) != size+manifest || b[0] != siteVersion {
 		return Site{}, errors.New("read beliefs of site: malformed")
 	}
 	b = b[1:]
@@ -100,7 +115,13 @@ func ParseSite(b []byte) (s Site, err error) {
 	}
 	s.Signal.Flood = between(math.Float32frombits(binary.BigEndian.Uint32(next())), -mostFlood, mostFlood)
 	s.Extra = float64(readAmount(next()))
-	s.Signal.Sure, s.Tells = b[0]&1 != 0, b[0]&2 != 0
+	s.Signal.Sure, s.Tells, s.Manifest.Planned = b[0]&1 != 0, b[0]&2 != 0, b[0]&4 != 0
+	if b = b[1:]; len(b) == manifest {
+		s.Manifest.Recall = bounded(float64(readAmount(next())), mostFew)
+		if read := int64(binary.BigEndian.Uint64(b)); read > 0 && read < farthestMilli {
+			s.Manifest.Read = time.UnixMilli(read).UTC()
+		}
+	}
 	return s, nil
 }
 

@@ -113,13 +113,32 @@ func (h History) Unsaid() History {
 // Confirm returns the history after somebody credible, such as a manifest made at
 // a time, says that the page is what it was at the last visit: an observation
 // without a change, which costs no visit (F16, E14).
-func (h History) Confirm(at time.Time) History {
-	if from := h.confirmed(); h.Visits > 0 && !h.Told && at.After(from) {
-		h.Unchanged += at.Sub(from)
-		h.Belief.Unchanged(days(at.Sub(from)))
-		h.Confirmed = at
+func (h History) Confirm(at time.Time) History { return h.Silence(at, 1) }
+
+// Silence returns the history after somebody who tells of a share of all changes has told of none until a time: of the
+// time since he was heard last, that share counts as if the page had been looked at, and nobody knows of the rest.
+func (h History) Silence(until time.Time, share float64) History {
+	from := h.heard()
+	if h.Visits <= 0 || h.Told || h.Notices > 0 || !until.After(from) {
+		return h
 	}
+	quiet := until.Sub(from)
+	if share = bounded(share, 1); share < 1 {
+		quiet = time.Duration(share * float64(quiet))
+		h.Heard = until
+	}
+	h.Unchanged += quiet
+	h.Belief.Unchanged(days(quiet))
+	h.Confirmed = h.confirmed().Add(quiet)
 	return h
+}
+
+// heard is until when it is known what others say of the page.
+func (h History) heard() time.Time {
+	if from := h.confirmed(); from.After(h.Heard) {
+		return from
+	}
+	return h.Heard
 }
 
 // Notice returns the history after somebody said that the page has changed, at
@@ -133,10 +152,7 @@ func (h History) Notice(at, modified time.Time, precision, recall float64) Histo
 	if h.Visits <= 0 {
 		return h
 	}
-	from := h.confirmed()
-	if h.Heard.After(from) {
-		from = h.Heard
-	}
+	from := h.heard()
 	if h.Notices <= 0 {
 		h.Said, h.SaidQuiet, h.SaidSeen = 0, 0, 0
 	}

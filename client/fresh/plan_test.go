@@ -13,7 +13,7 @@ import (
 func visitedPages(n int, rng *rand.Rand) []*fresh.Page {
 	pages := make([]*fresh.Page, n)
 	for i := range pages {
-		p := &fresh.Page{Importance: 1 / float64(i+1) / math.Log(float64(n))}
+		p := &fresh.Page{Importance: 1 / float64(i+1) / math.Log(float64(n)), Listed: true}
 		z := rng.NormFloat64()
 		rate := z * z / 10
 		p.Visits, p.First, p.Last = 1, epoch, epoch
@@ -138,7 +138,7 @@ func oneOfTwo(importance float64, first, second int) *fresh.Page {
 	var site fresh.Site
 	site.Prior[first] += 0.5
 	site.Prior[second] += 0.5
-	return &fresh.Page{History: fresh.History{Visits: 1, First: epoch, Last: epoch}, Importance: importance, Site: &site}
+	return &fresh.Page{History: fresh.History{Visits: 1, First: epoch, Last: epoch}, Importance: importance, Site: &site, Listed: true}
 }
 
 // Whether a site's manifest is polled, and how often, is as good as the best of all that
@@ -354,7 +354,7 @@ func TestPlanOfAnything(t *testing.T) {
 			site := pl.Site(terms)
 			sites = append(sites, pass.Site(terms))
 			for range rng.IntN(6) {
-				p := &fresh.Page{History: randomHistory(rng), Importance: any(), Length: rng.Int64() - rng.Int64()}
+				p := &fresh.Page{History: randomHistory(rng), Importance: any(), Length: rng.Int64() - rng.Int64(), Listed: rng.IntN(2) == 0}
 				p.Belief = hostileBelief(rng)
 				if rng.IntN(2) == 0 {
 					p.Site = &fresh.Site{Extra: any(), Tells: rng.IntN(2) == 0, Signal: fresh.Signal{Right: float32(any()), Heard: float32(any())}}
@@ -388,7 +388,7 @@ func TestPlanOfAnything(t *testing.T) {
 			}
 		}
 		for _, s := range sites {
-			if extra, every := s.Extra(), s.Every(); !number(extra) || !(every > 0) {
+			if extra, every := s.Extra(), s.Every(any()); !number(extra) || !(every > 0) {
 				t.Fatalf("%v more, every %v", extra, every)
 			}
 			prior := s.Prior()

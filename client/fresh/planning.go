@@ -13,7 +13,7 @@ import (
 //	p := fresh.Planning{Priced: policy, Budget: 5000, Pages: 60_000}
 //	s := p.Site(fresh.SiteTerms{})
 //	s.Add(&page)
-//	plan := p.Plan() // and then s.Prior(), s.Every(), s.Extra()
+//	plan := p.Plan() // and then s.Prior(), s.Every(plan.Price), s.Extra()
 //
 // The next one begins with what this one has learned: the prior of a site is to be
 // that of its pages then, so that each pass brings it nearer to what they are like (see [Pool]).
@@ -120,6 +120,7 @@ func (p *Planning) Plan() Plan {
 	web := all.Prior(Prior{}, priorOf)
 	for _, s := range p.sites {
 		s.prior, s.price = s.pool.Prior(web, priorOf), plan.Price
+		s.planning = nil // what is kept of a site does not keep all others
 	}
 	if p.importance > 0 { // what is fetched as it changes is right
 		rest := 1 - p.told/p.importance
@@ -132,8 +133,15 @@ func (p *Planning) Plan() Plan {
 // Prior is what is believed of a page of the site before anything is observed of it, after Plan.
 func (s *SitePlanning) Prior() Prior { return s.prior }
 
-// Every is how many days pass between two looks at its manifest, as in [SiteCurve.Every], after Plan.
-func (s *SitePlanning) Every() float64 { return s.curve.Every(s.price) }
+// Every is how many days pass between two looks at its manifest, as in [SiteCurve.Every], after Plan: at the
+// price as it is trimmed by now, so that what is left over goes to manifests, too. Whether it is looked at is for the plan to say.
+func (s *SitePlanning) Every(price float64) float64 {
+	planned, every := s.curve.Every(s.price), s.curve.Every(price)
+	if math.IsInf(planned, 1) || math.IsInf(every, 1) {
+		return planned
+	}
+	return every
+}
 
 // Extra is what a request to the site costs above the price, for [Site.Extra], after Plan.
 func (s *SitePlanning) Extra() float64 { return s.curve.Extra(s.price) }

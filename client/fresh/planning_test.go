@@ -34,10 +34,13 @@ func TestPlanningIsAPlan(t *testing.T) {
 	if got != want {
 		t.Errorf("%+v, and step by step %+v", got, want)
 	}
-	if every := alone[1].Every(); every != curve.Every(want.Price) || every > 100 {
+	if every := alone[1].Every(got.Price); every != curve.Every(want.Price) || every > 100 {
 		t.Errorf("the manifest every %v days", every)
 	}
-	if every := alone[0].Every(); !math.IsInf(every, 1) {
+	if often, seldom := alone[1].Every(want.Price/4), alone[1].Every(want.Price*4); !(often < curve.Every(want.Price)) || !(seldom > curve.Every(want.Price)) {
+		t.Errorf("the manifest every %v days at a quarter of the price, and every %v at four times as much", often, seldom)
+	}
+	if every := alone[0].Every(got.Price); !math.IsInf(every, 1) {
 		t.Errorf("the manifest of a site that has none every %v days", every)
 	}
 	var all fresh.Pool
@@ -111,7 +114,8 @@ func TestManifestThatLeavesOut(t *testing.T) {
 		for _, p := range pages {
 			site.Add(p)
 		}
-		return pass.Plan(), site.Every()
+		plan := pass.Plan()
+		return plan, site.Every(plan.Price)
 	}
 	for _, budget := range []float64{3, 15, 60, 1e6} {
 		polls, _ := plan(fresh.SiteTerms{}, budget)
@@ -150,5 +154,57 @@ func TestManifests(t *testing.T) {
 	}
 	if r := none.Recall(&fresh.Signal{Heard: 1e9}); r > .999 {
 		t.Errorf("recall %v", r)
+	}
+}
+
+// What is learned of a manifest that tells of a share of the changes: its silence is worth that much, and what it leaves out
+// is what a visit is made for.
+func TestManifestsAreLearned(t *testing.T) {
+	for _, tells := range []float64{.6, 1} {
+		rng := rand.New(rand.NewPCG(71, 72))
+		const perDay = .5
+		var manifests fresh.Manifests
+		site := fresh.Site{Manifest: fresh.Manifest{Read: epoch, Recall: .95, Planned: true}}
+		pages, wrong := make([]fresh.Page, 40), make([]bool, 40)
+		for i := range pages {
+			pages[i] = fresh.Page{History: fresh.History{}.Visit(epoch, false, time.Time{}), Importance: 1, Site: &site, Listed: true}
+		}
+		var mean float64
+		for today := 1; today <= 120; today++ {
+			now := epoch.Add(time.Duration(today) * day)
+			for i := range pages {
+				p, changed, told := &pages[i], rng.Float64() < -math.Expm1(-perDay), false
+				if wrong[i] = wrong[i] || changed; changed {
+					told = rng.Float64() < tells
+				}
+				if p.Listen(); told {
+					p.History = p.Notice(now, now.Add(-day/2), .95, 0)
+				} else if (today+i)%3 != 0 { // others are visited every three days
+					continue
+				}
+				site.Manifest.Read = now
+				p.Listen()
+				if manifests.Visited(&site, p, now, wrong[i]) {
+					manifests.Missed(&site) // the next one has it no more than this one
+				}
+				p.History = p.Visit(now, wrong[i], time.Time{})
+				wrong[i], site.Manifest.Read = false, now.Add(-day)
+			}
+			site.Manifest.Read = now
+		}
+		for i := range pages {
+			post := pages[i].Posterior()
+			mean += post.Mean() / float64(len(pages))
+		}
+		// Of several changes that are found at once all but one are taken for none.
+		if recall := site.Manifest.Recall; math.Abs(recall-tells) > .1 || !about(mean, perDay, .2) {
+			t.Errorf("a manifest with %v of the changes is taken for one with %v, and pages that change %v times a day for %v", tells, recall, perDay, mean)
+		}
+		alone, p := fresh.Priced{Price: .1}, pages[0]
+		own := p
+		own.Listed = false
+		if with, without := alone.Next(&p, p.Last).Sub(p.Last), alone.Next(&own, p.Last).Sub(p.Last); with < without*5/4 || tells == 1 && with < 5*without {
+			t.Errorf("with %v of the changes told a page is visited after %v, and after %v if none is", tells, with, without)
+		}
 	}
 }

@@ -55,7 +55,8 @@ func (c Costs) body(p *Page) float64 {
 // budget; [Planner] finds it.
 //
 // What a site says of its pages counts as much as the site has been right: see
-// [Objective.Notified]. A page that is told to have changed and is not worth the price waits.
+// [Objective.Notified]. A page that is told to have changed and is not worth the price waits. One of which a
+// [Manifest] tells is visited beside that for what it leaves out.
 type Priced struct {
 	Objective
 	Costs
@@ -80,6 +81,8 @@ func (Priced) Name() string { return "priced" }
 // Price when the visit pays, but for Shortest and Longest. A page that was never visited
 // gains the days that its first copy is expected to stay right, up to Longest.
 func (pr Priced) Profit(p *Page, now time.Time) float64 {
+	own, _ := p.beside()
+	p = &own
 	d := pr.deal(p)
 	var gain, changed float64
 	if p.Visits <= 0 {
@@ -98,17 +101,21 @@ func (pr Priced) Profit(p *Page, now time.Time) float64 {
 }
 
 // Next is when a visit is worth its price, no sooner than Shortest and no later than Longest
-// after the last one; at once for a page that was never visited, whose Profit ranks it.
+// after the last one; at once for a page that was never visited, whose Profit ranks it. Where a manifest tells most changes,
+// Shortest is as much longer: however much there is to spend, nobody is asked what he has said.
 func (pr Priced) Next(p *Page, now time.Time) time.Time {
 	if p.Visits <= 0 || pr.Owes(p) {
 		return time.Time{}
 	}
+	own, untold := p.beside()
+	p = &own
 	wait := pr.longest()
+	least := min(duration(days(pr.shortest())/untold), wait)
 	d := pr.deal(p)
 	if age := d.due(p.Hearing(now)); age < days(wait) {
 		wait = min(wait, span(p.Last, p.confirmed().Add(duration(age))))
 	}
-	return p.Last.Add(max(wait, pr.shortest()))
+	return p.Last.Add(max(wait, least))
 }
 
 // Owes reports whether a page is to be visited whatever it costs: its site says that it has

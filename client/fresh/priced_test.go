@@ -141,6 +141,8 @@ func TestPricedOfAnything(t *testing.T) {
 			for k := range p.Site.Prior {
 				p.Site.Prior[k] = float32(any())
 			}
+			p.Listed, p.Site.Manifest = true, fresh.Manifest{Read: epoch.Add(time.Duration(rng.Int64N(int64(500 * day)))), Recall: any(), Planned: rng.IntN(2) == 0}
+			p.Listen()
 		}
 		now := epoch.Add(time.Duration(rng.Int64N(int64(500 * day))))
 		if v := pr.Profit(p, now); !(v >= 0) || math.IsInf(v, 0) {

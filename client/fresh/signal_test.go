@@ -273,12 +273,16 @@ func TestSignalIsKept(t *testing.T) {
 	if err != nil || got != site {
 		t.Errorf("%+v, want %+v: %v", got, site, err)
 	}
+	site.Manifest = fresh.Manifest{Read: epoch.Add(7 * time.Millisecond), Recall: .625, Planned: true}
+	if got, err = fresh.ParseSite(site.Append(nil)); err != nil || got != site {
+		t.Errorf("%+v, want %+v: %v", got, site, err)
+	}
 	bad := site.Append(nil)
 	for i := range bad[1:] {
 		bad[1+i] = 0xff
 	}
 	got, err = fresh.ParseSite(bad)
-	if err != nil || got.Signal.Flood != 0 || got.Signal.Right != 0 {
+	if err != nil || got.Signal.Flood != 0 || got.Signal.Right != 0 || got.Manifest.Recall != 0 || !got.Manifest.Read.IsZero() {
 		t.Errorf("%+v: %v", got, err)
 	}
 }

@@ -28,7 +28,7 @@ type SiteDemand struct {
 	planner *Planner
 	terms   SiteTerms
 	polls   *demand // of visited pages, one by one
-	unseen  *demand
+	others  *demand // of those that never were, and of those that the manifest does not name
 	pages   float64
 	classes []*class
 }
@@ -52,7 +52,7 @@ func (p *Planner) Site(t SiteTerms) *SiteDemand {
 			*share = 1
 		}
 	}
-	return &SiteDemand{planner: p, terms: t, polls: p.take(), unseen: p.take()}
+	return &SiteDemand{planner: p, terms: t, polls: p.take(), others: p.take()}
 }
 
 func (p *Planner) take() *demand {
@@ -83,7 +83,11 @@ func (s *SiteDemand) add(page *Page, post *Posterior) {
 	p.count(page)
 	s.pages++
 	if page.Visits <= 0 {
-		p.terms.add(page, post, p.floor, s.unseen, false)
+		p.terms.add(page, post, p.floor, s.others, false)
+		return
+	}
+	if s.terms.Manifest && !page.Listed {
+		p.terms.add(page, post, p.floor, s.others, false)
 		return
 	}
 	p.terms.add(page, post, p.floor, s.polls, s.terms.Manifest)
@@ -130,7 +134,7 @@ func (s *SiteDemand) Close() SiteCurve {
 	if len(s.classes) > 0 {
 		s.choose(&c)
 	}
-	s.polls.merge(s.unseen)
+	s.polls.merge(s.others)
 	if s.terms.Most > 0 {
 		if c.capped = s.polls.limit(s.terms.Most, requestsOf); c.capped > 0 {
 			s.polls.cut(c.capped)
@@ -138,10 +142,14 @@ func (s *SiteDemand) Close() SiteCurve {
 	}
 	p.all.merge(s.polls)
 	p.give(s.polls)
-	p.give(s.unseen)
-	s.polls, s.unseen, s.classes = nil, nil, nil
+	p.give(s.others)
+	s.polls, s.others, s.classes = nil, nil, nil
 	return c
 }
+
+// asGood is what polls of a manifest may lose beside polls of its pages, and are preferred: who can pay for any number
+// of visits would else never ask for a manifest that may leave something out.
+const asGood = 1.005
 
 // choose replaces polls of the pages by polls of the manifest wherever these lose less: in what the
 // site costs and what its copies cost, at a price.
@@ -151,12 +159,13 @@ func (s *SiteDemand) choose(c *SiteCurve) {
 	s.manifest(manifest, c)
 	polls := s.polls
 	first, last := min(polls.first, manifest.first), max(polls.last, manifest.last)
+	never := polls.base.loss
 	var a, b, now amount // above base: by polls of pages, of the manifest, and as chosen
 	for i := last; i >= first; i-- {
 		a.add(1, polls.bins[i])
 		b.add(1, manifest.bins[i])
 		next := a
-		if price := priceAt(float64(i)); b.loss+price*b.spend < a.loss+price*a.spend {
+		if price := priceAt(float64(i)); never+b.loss+price*b.spend < asGood*(never+a.loss+price*a.spend) {
 			next = b
 			c.chosen[i/64] |= 1 << (i % 64)
 		}

@@ -28,7 +28,7 @@ func gamma(n int, rng *rand.Rand) (sites [][]*fresh.Page) {
 			priors[key] = &fresh.Site{}
 			priors[key].Prior[k], priors[key].Prior[k+1] = float32(1-part), float32(part)
 		}
-		p := &fresh.Page{History: fresh.History{Visits: 1, First: epoch, Last: epoch}, Importance: 1 / float64(i+1) / total, Site: priors[key]}
+		p := &fresh.Page{History: fresh.History{Visits: 1, First: epoch, Last: epoch}, Importance: 1 / float64(i+1) / total, Site: priors[key], Listed: true}
 		x, s := rng.Float64()*sum, 0
 		for ends[s] < x {
 			s++

@@ -34,22 +34,19 @@ func daysOf(ms int64) float64 { return float64(ms-start.UnixMilli()) / msPerDay 
 // A page is what the crawler knows of one, and what is true of it.
 type page struct {
 	fresh.Page
-	truth    copied
-	keyed    float64 // the price at which its place in the queue was found
-	told     bool    // by a push or a manifest, since the last visit
-	listened float64 // until when it is reckoned with what manifests did not say
+	truth copied
+	keyed float64 // the price at which its place in the queue was found
 }
 
 // A site is what the crawler knows of one.
 type site struct {
 	*Site
-	known        fresh.Site
-	pages        []int32
-	hasManifest  bool          // that is listened to
-	polled, last float64       // when its manifest was asked for last, and when before that
-	said         []saying      // what the next manifest has
-	named        map[int32]int // where in said a page is
-	unsure       []int32       // pages that were found to have changed, and that the next manifest may have
+	known       fresh.Site
+	pages       []int32
+	hasManifest bool          // that is listened to
+	said        []saying      // what the next manifest has
+	named       map[int32]int // where in said a page is
+	unsure      []int32       // pages that were found to have changed, and that the next manifest may have
 }
 
 // A store is the frontier's in memory. What is ready is taken from it in small bites: the
@@ -109,6 +106,7 @@ func newEngine(r *Run) (*engine, error) {
 		is := &w.Sites[s]
 		e.sites[s] = site{Site: is, pages: pages, hasManifest: is.Manifest && !is.Push && !r.Policy.Deaf, named: map[int32]int{}}
 		e.sites[s].known.Tells = is.Push && !r.Policy.Deaf
+		e.sites[s].known.Manifest = fresh.Manifest{Read: start, Recall: 1} // as the oracle has it
 	}
 	for i := range e.pages {
 		p, is := &e.pages[i], &w.Pages[i]
@@ -116,7 +114,7 @@ func newEngine(r *Run) (*engine, error) {
 		p.History = fresh.History{}.Visit(start, false, time.Time{})
 		p.Importance, p.Length = is.Weight, int64(is.Bytes)
 		s := &e.sites[is.Site]
-		p.Site = &s.known
+		p.Site, p.Listed = &s.known, s.hasManifest
 		if s.hasManifest || s.known.Tells {
 			e.speech.begin(i, &p.truth, s.Site)
 		}
@@ -221,17 +219,9 @@ func (e *engine) place(i int) {
 // due is when a visit to a page pays, and how it ranks then.
 func (e *engine) due(i int) (at, rank float64) {
 	p := &e.pages[i]
-	e.listen(p, e.sites[e.World.Pages[i].Site].polled)
+	p.Listen()
 	policy := e.rule.policy(i)
 	p.keyed = e.rule.price()
-	if r, ok := e.rule.(*learning); ok {
-		if q, ok := r.beside(p, e.World.Pages[i].Site); ok {
-			if next := daysAt(policy.Next(&q, clock(e.now))); next > e.now {
-				return next, p.keyed * (1 - .01*next/never)
-			}
-			return e.now, p.keyed
-		}
-	}
 	next := policy.Next(&p.Page, clock(e.now))
 	if next.IsZero() {
 		return e.now, policy.Profit(&p.Page, clock(e.now))
@@ -281,13 +271,13 @@ func (e *engine) visit(i int, p *page, s *site, planned bool) {
 		modified = clock(p.truth.newest)
 	}
 	at := clock(e.now)
+	p.Listen()
 	if e.Policy.Known {
 		p.History = fresh.History{First: at, Last: at, Visits: 1}
 	} else {
 		e.judge(int32(i), s, changed)
 		p.History = p.History.Visit(at, changed, modified)
 	}
-	p.told, p.listened = false, e.now
 	if e.Watch != nil {
 		e.Watch(Event{At: e.now, Kind: Visited, Page: i, Site: is.Site, Changed: changed, Cost: cost})
 	}

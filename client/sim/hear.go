@@ -61,7 +61,6 @@ func (e *engine) tell(x saying, s *site) {
 	if x.claimed < daysAt(p.Last) {
 		return
 	}
-	p.told = true
 	if e.now >= e.From {
 		e.notices++
 	}
@@ -89,26 +88,6 @@ func (e *engine) tell(x saying, s *site) {
 	e.place(i)
 }
 
-// listen takes in that manifests until a time have not named a page. What the site
-// leaves out it does not tell, so the copy ages on, as much slower as its word is good.
-func (e *engine) listen(p *page, until float64) {
-	if p.told || !(until > p.listened) {
-		return
-	}
-	since := until - p.listened
-	p.listened = until
-	from := p.Last
-	if p.Confirmed.After(from) {
-		from = p.Confirmed
-	}
-	recall := 1.
-	if !e.Policy.Known {
-		recall = e.manifests.Recall(&p.Site.Signal)
-		p.Belief.Unchanged(recall * since)
-	}
-	p.Confirmed = from.Add(clock(recall * since).Sub(start))
-}
-
 // poll asks for a site's manifest.
 func (e *engine) poll(s int) {
 	x := &e.sites[s]
@@ -132,14 +111,14 @@ func (e *engine) poll(s int) {
 	if e.Watch != nil {
 		e.Watch(Event{At: e.now, Kind: Polled, Page: -1, Site: s, Cost: cost})
 	}
-	x.last, x.polled = x.polled, e.now
 	for _, said := range x.said {
-		e.listen(&e.pages[said.page], x.last)
+		e.pages[said.page].Listen() // until the poll before
 		e.tell(said, x)
 	}
+	x.known.Manifest.Read = clock(e.now)
 	for _, i := range x.unsure {
 		if _, ok := x.named[i]; !ok {
-			x.known.Signal.Found(false)
+			e.manifests.Missed(&x.known)
 		}
 	}
 	x.unsure = x.unsure[:0]
@@ -150,34 +129,24 @@ func (e *engine) poll(s int) {
 
 // placeManifest gives a manifest its place in the queue, ahead of the pages that it may speak of.
 func (e *engine) placeManifest(s int) {
-	at := e.sites[s].polled + e.rule.interval(s)
+	at := daysAt(e.sites[s].known.Manifest.Read) + e.rule.interval(s)
 	e.put(frontier.PageID(len(e.pages)+s)+1, at, math.MaxFloat32)
 }
 
 // judge learns from a visit how well the site tells.
 func (e *engine) judge(i int32, s *site, changed bool) {
-	if !s.hasManifest && !s.known.Tells {
-		return
-	}
-	p, signal := &e.pages[i], &s.known.Signal
-	post, before := p.Posterior(), *signal
-	if s.known.Tells || p.Notices > 0 {
+	p := &e.pages[i]
+	switch {
+	case s.hasManifest:
+		if e.manifests.Visited(&s.known, &p.Page, clock(e.now), changed) {
+			s.unsure = append(s.unsure, i)
+		}
+	case s.known.Tells:
+		post := p.Posterior()
 		h := fresh.Hearing{Age: p.Age(clock(e.now)), Notices: p.Notices}
 		if p.Notices > 0 {
 			h.Since = e.now - daysAt(p.Noticed)
 		}
-		signal.Visited(&post, h, changed)
-	}
-	if !s.hasManifest {
-		return
-	}
-	// Only visits that no claim has led to show how much is left out: such a page would have been
-	// named so often by now, and its change was not, if the next manifest does not have it.
-	signal.Heard, signal.Missed = before.Heard, before.Missed
-	if p.Notices == 0 {
-		signal.Heard += float32(min(1, e.manifests.Recall(signal)*post.Mean()*max(0, p.listened-daysAt(p.Last))))
-		if changed {
-			s.unsure = append(s.unsure, i)
-		}
+		s.known.Signal.Visited(&post, h, changed)
 	}
 }

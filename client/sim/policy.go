@@ -36,7 +36,7 @@ type Policy struct {
 	Eager bool // Priced, not Known: fetches at once, beside the budget, what credible sites push, as the crawler does by itself
 	Daily bool // Thesis: no page more than once a day (V13)
 
-	// Timer is the interval at which manifests are polled, in days. 0 means that the price decides.
+	// Timer is the interval at which manifests are polled, in days, where all is Known. 0 means that the price decides.
 	Timer float64
 }
 

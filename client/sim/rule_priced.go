@@ -185,11 +185,11 @@ type learning struct {
 	*engine
 	priced fresh.Priced
 	made   fresh.Plan
-	every  []float64 // of manifests, in days
+	plans  []*fresh.SitePlanning
 }
 
 func newLearning(e *engine) *learning {
-	return &learning{engine: e, every: make([]float64, len(e.sites)),
+	return &learning{engine: e,
 		priced: fresh.Priced{Objective: e.Policy.Objective, Costs: e.costs, Eager: e.Policy.Eager}}
 }
 
@@ -207,43 +207,26 @@ func (r *learning) plan() float64 {
 		s := &r.sites[i]
 		var terms fresh.SiteTerms
 		if s.hasManifest {
-			terms = fresh.SiteTerms{Manifest: true, Precision: r.manifests.Precision(&s.known.Signal), Recall: r.manifests.Recall(&s.known.Signal)}
+			s.known.Manifest.Recall = r.manifests.Recall(&s.known.Signal)
+			terms = fresh.SiteTerms{Manifest: true, Precision: r.manifests.Precision(&s.known.Signal), Recall: s.known.Manifest.Recall}
 		}
 		sites[i] = pass.Site(terms)
 		for _, p := range s.pages {
-			if s.hasManifest {
-				r.listen(&r.pages[p], s.polled)
-			}
+			r.pages[p].Listen()
 			sites[i].Add(&r.pages[p].Page)
 		}
 		sites[i].Close()
 	}
-	r.made = pass.Plan()
+	r.made, r.plans = pass.Plan(), sites
 	r.priced.Longest = r.made.Longest
 	for i, s := range sites {
-		if r.every[i] = s.Every(); r.Policy.Timer > 0 {
-			r.every[i] = r.Policy.Timer
-		}
-		r.sites[i].known.Prior = s.Prior()
+		r.sites[i].known.Prior, r.sites[i].known.Manifest.Planned = s.Prior(), !math.IsInf(s.Every(r.made.Price), 1)
 	}
 	return again(r.now)
 }
 
-// beside is a page of a site whose manifest is asked for and has not named it, as it is worth a visit beside that:
-// for what the manifest leaves out. Otherwise it would be visited when its copy is oldest, right before the manifest shows
-// the same.
-func (r *learning) beside(p *page, site int) (fresh.Page, bool) {
-	if !r.sites[site].hasManifest || p.told || p.Notices > 0 || math.IsInf(r.every[site], 1) {
-		return fresh.Page{}, false
-	}
-	q := p.Page
-	q.Importance *= 1 - r.manifests.Recall(&p.Site.Signal)
-	q.Confirmed = time.Time{}
-	return q, true
-}
-
 func (r *learning) price() float64                     { return r.made.Price * r.purse.Factor() }
-func (r *learning) interval(s int) float64             { return r.every[s] }
+func (r *learning) interval(s int) float64             { return r.plans[s].Every(r.price()) }
 func (r *learning) expected() (freshness, age float64) { return r.made.Freshness, r.made.Age }
 func (r *learning) policy(int) fresh.Policy {
 	r.priced.Price = r.price()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -21,13 +22,14 @@ type copyStatus struct {
 
 	Cursor protocol.Cursor `json:"cursor"` // what is taken in of the site's journal
 	Door   string          `json:"door,omitempty"`
-	As     protocol.Form   `json:"as,omitempty"`  // the form in which it is told, while it runs
-	Why    string          `json:"why,omitempty"` // that form was chosen
-	Pages  int             `json:"pages"`         // URLs that the site offers
-	Held   int             `json:"held"`          // of them, how many have a file
-	Owed   int             `json:"owed"`          // to be fetched, now or later
-	Parked int             `json:"parked"`        // that robots.txt forbids to fetch
-	Bytes  int64           `json:"bytes"`         // size of the files held
+	As     protocol.Form   `json:"as,omitempty"`   // the form in which it is told
+	Why    string          `json:"why,omitempty"`  // that form was chosen
+	Last   bool            `json:"last,omitempty"` // As is of the last time: it is not running, or has not asked yet
+	Pages  int             `json:"pages"`          // URLs that the site offers
+	Held   int             `json:"held"`           // of them, how many have a file
+	Owed   int             `json:"owed"`           // to be fetched, now or later
+	Parked int             `json:"parked"`         // that robots.txt forbids to fetch
+	Bytes  int64           `json:"bytes"`          // size of the files held
 	collection.Digests
 
 	Told      collection.Reception `json:"told"`      // what became of changes, since it was started
@@ -69,10 +71,11 @@ func (d *desk) copyStatus(ctx context.Context) (*copyStatus, error) {
 	}
 	for _, src := range sources {
 		if src.Kind == collection.ManifestRDF {
-			s.Cursor, s.Door = src.Cursor, src.Door
+			s.Cursor, s.Door, s.As, s.Why, s.Last = src.Cursor, src.Door, src.As, src.Why, src.As != ""
 			if d.crawler != nil {
-				c := d.crawler.Listening(protocol.Origin(is.Base))[src.URL]
-				s.As, s.Why = c.As, c.Why
+				if c, ok := d.crawler.Listening(protocol.Origin(is.Base))[src.URL]; ok {
+					s.As, s.Why, s.Last = c.As, c.Why, false
+				}
 			}
 		}
 		if src.Fault != "" {
@@ -118,7 +121,11 @@ func (s *copyStatus) print(env *command.Env) {
 	} else {
 		print("crawler", "not running")
 	}
-	if print("told by", "%s, at %s", s.Door, s.Cursor); s.As != "" {
+	print("told by", "%s, at %s", cmp.Or(s.Door, "nothing yet"), s.Cursor)
+	switch {
+	case s.As != "" && s.Last:
+		print("", "last: as %s: %s", s.As, s.Why)
+	case s.As != "":
 		print("", "as %s: %s", s.As, s.Why)
 	}
 	if n := s.Told; n.Received > 0 {

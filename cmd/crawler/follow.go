@@ -56,7 +56,34 @@ A copy can be of a part of a site. The site does the choosing, so that the rest
 is not even told:
 
     crawler follow BASE --into docs/ --only prefix=/docs/ --only type=text/html
-    crawler follow BASE --into big/ --where 'page.length > 100000'
+    crawler follow BASE --into new/ --only since=2026-11-01 --only maxlen=100000
+    crawler follow BASE --into big/ --where 'page.length > 100000 && change.op != "delete"'
+
+A site that knows you by a token may let a program of yours decide: one in
+WebAssembly, or the digest of one that it has already. --as batch and site go
+without: no program is asked about what comes in one piece.
+
+    crawler follow BASE --into major/ --token TOKEN --program minor.wasm
+
+How often, and how much at once:
+
+    crawler follow BASE --into day/ --as batch --every 24h       a bundle a day
+    crawler follow BASE --into many/ --as batch --every 1h --count 500
+                              each hour, or when there are 500 changes before
+    crawler follow BASE --into hour/ --via changes --ask-every 1h
+                              come by once an hour; no connection is held
+    crawler follow BASE --into all/ --max-archive 50GiB
+                              begin with an archive larger than 1 GiB
+
+Each option may come from a file or the environment instead, which is where a
+token belongs:
+
+    PARLEY_TOKEN=... crawler follow BASE --config docs.conf
+    docs.conf:    into docs/
+                  as delta
+                  only prefix=/docs/
+                  only type=text/html
+                  where page.length > 100000
 
 One connection for pages, one second between requests (none on loopback);
 robots.txt is obeyed. Name yourself with --contact, so that the site's people
@@ -88,6 +115,9 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 				c.NoStream, c.NoChanges = true, true
 			default:
 				return command.Misusef("--via %s: want stream, changes or manifest", via)
+			}
+			if ask != 0 && via != "changes" {
+				return command.Misusef("--ask-every %s is for --via changes: by stream nothing is asked for, and --poll says how often the manifest is", &ask)
 			}
 			if c.State == "" {
 				c.State = stateIn(c.Dir)

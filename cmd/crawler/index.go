@@ -71,7 +71,7 @@ func indexes() *command.Command {
 		Help: `
 Make one of what a crawler holds, or have a site make its own:
     crawler index build crawl.index --into crawl/
-    crawler index build site.index --from https://www.example.org/ --agent index.wasm --token TOKEN
+    crawler index build site.index --from https://www.example.org/ --program index.wasm --token TOKEN
 
 Merge what several have made, and search it:
     crawler index merge all.index crawl.index site.index
@@ -86,7 +86,7 @@ func indexBuild() *command.Command {
 	return &command.Command{
 		Name:    "build",
 		Summary: "make an index of a collection, or of what a site's agent makes",
-		Usage:   "OUT (--into DIR | --from BASE --agent FILE) [options]",
+		Usage:   "OUT (--into DIR | --from BASE --program FILE) [options]",
 		Help: `
 Of what a crawler holds, while it runs or not; pages that do not want to be
 indexed are left out:
@@ -94,7 +94,7 @@ indexed are left out:
 
 Of a site that runs programs for its crawlers. It makes the index of each page
 with the program, and sends that alone:
-    crawler index build site.index --from https://www.example.org/ --agent index.wasm --token TOKEN
+    crawler index build site.index --from https://www.example.org/ --program index.wasm --token TOKEN
 
 The agent examples/agents/index of Parley's sources is such a program. What
 is printed then is the cursor of the site: pages that change later are told after
@@ -109,7 +109,7 @@ Exit codes: 0 it is made; 1 something failed, and OUT is as it was; 2 wrong usag
 			fs.StringVar(&dir, "into", "", "`DIR` of the collection")
 			fs.StringVar(&prefix, "prefix", "", "only pages whose URL begins with `TEXT`")
 			fs.StringVar(&from, "from", "", "`BASE` URL of a site, instead of a collection")
-			fs.StringVar(&program, "agent", "", "`DIGEST or FILE.wasm` of the program that makes the index of a page")
+			fs.StringVar(&program, "program", "", "`DIGEST or FILE.wasm` of the program that makes the index of a page")
 			fs.StringVar(&token, "token", "", "bearer `TOKEN` by which the site knows you")
 			fs.StringVar(&contact, "contact", "", "`ADDRESS` at which you can be reached")
 			fs.Var(&only, "only", "--from: only pages that `PARAM=VALUE` selects; may be repeated")
@@ -119,9 +119,9 @@ Exit codes: 0 it is made; 1 something failed, and OUT is as it was; 2 wrong usag
 			case (dir == "") == (from == ""):
 				return command.Misusef("either --into or --from is required")
 			case from != "" && program == "":
-				return command.Misusef("--from needs --agent")
+				return command.Misusef("--from needs --program")
 			case from == "" && (program != "" || len(only) > 0):
-				return command.Misusef("--agent and --only are for --from")
+				return command.Misusef("--program and --only are for --from")
 			}
 			return replace(env.Args[0], func(out *os.File) error {
 				if dir != "" {
@@ -148,14 +148,8 @@ Exit codes: 0 it is made; 1 something failed, and OUT is as it was; 2 wrong usag
 					return command.Misusef("--only or --prefix: %v", err)
 				}
 				src := &client.Source{Base: from, UserAgent: crawl.UserAgent(contact), Token: token, Filter: filter}
-				if src.Filter.Agent, err = protocol.ParseDigest(program); err != nil {
-					text, err := os.ReadFile(program)
-					if err != nil {
-						return command.Misusef("--agent %s: want a digest, sha-256=:...:, or a file: %v", program, err)
-					}
-					if src.Filter.Agent, err = client.SendAgent(ctx, src, text); err != nil {
-						return err
-					}
+				if src.Filter.Agent, err = agentOf(ctx, env, src, program); err != nil {
+					return err
 				}
 				return indexSite(ctx, env, src, out)
 			})
@@ -170,7 +164,7 @@ func indexSite(ctx context.Context, env *command.Env, src *client.Source, out io
 	pages, without := 0, 0
 	progress := env.Progress("pages", -1)
 	defer progress.Done()
-	cursor, err := client.RunAgent(ctx, src, func(o client.AgentOutput) error {
+	cursor, err := client.RunAgent(ctx, src, func(o protocol.AgentOutput) error {
 		progress.Add(1)
 		if pages++; len(o.Output) == 0 {
 			without++
@@ -197,7 +191,7 @@ func indexSite(ctx context.Context, env *command.Env, src *client.Source, out io
 
 // soleIndex makes sure that what is sent for a page is about that page: a
 // site must not speak of others'.
-func soleIndex(o client.AgentOutput) error {
+func soleIndex(o protocol.AgentOutput) error {
 	doc, err := index.Sole(bytes.NewReader(o.Output))
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.URL, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -61,6 +62,10 @@ func TestIndex(t *testing.T) {
 	if err := os.WriteFile(in("bad.index"), before[:len(before)/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
+	other := bytes.Replace(before, []byte("pples"), []byte("pplez"), 1)
+	if err := os.WriteFile(in("other.index"), other, 0o600); err != nil || bytes.Equal(other, before) {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		code int
 		says string
@@ -68,12 +73,13 @@ func TestIndex(t *testing.T) {
 	}{
 		{1, "damaged", []string{"merge", all, indexes[0], in("bad.index")}},
 		{1, "damaged", []string{"search", in("bad.index"), "apples"}},
+		{1, "its checksum is wrong", []string{"search", in("other.index"), "plums"}},
 		{1, "no such file", []string{"merge", all, in("none")}},
 		{1, "no collection", []string{"build", all, "--into", in("none")}},
 		{2, "either --into or --from", []string{"build", all}},
-		{2, "--from needs --agent", []string{"build", all, "--from", "https://www.example.org/"}},
-		{2, "are for --from", []string{"build", all, "--into", in("one"), "--agent", "x.wasm"}},
-		{2, "--agent", []string{"build", all, "--from", "https://www.example.org/", "--agent", in("none.wasm")}},
+		{2, "--from needs --program", []string{"build", all, "--from", "https://www.example.org/"}},
+		{2, "are for --from", []string{"build", all, "--into", in("one"), "--program", "x.wasm"}},
+		{2, "--program", []string{"build", all, "--from", "https://www.example.org/", "--program", in("none.wasm")}},
 		{2, "IN is required", []string{"merge", all}},
 		{2, "below 0", []string{"search", all, "x", "--limit", "-1"}},
 	} {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -28,11 +30,11 @@ type selection struct {
 func (s *selection) define(fs *flag.FlagSet) {
 	fs.StringVar(&s.as, "as", "auto", "be told in `FORM`: auto, meta, delta, page, batch or site")
 	fs.Var(&s.only, "only", "be told only of what `PARAM=VALUE` selects: "+strings.Join(onlyNames(), ", ")+"; may be repeated, of one name any of them")
-	fs.StringVar(&s.where, "where", "", "be told only of changes for which `EXPR`, in CEL, is true")
-	fs.StringVar(&s.agent, "agent", "", "have `DIGEST or FILE.wasm` decide at the site; a file is sent there first")
-	fs.StringVar(&s.token, "token", "", "bearer `TOKEN` by which the site knows you")
-	fs.Var(&s.every, "every", "--as batch: a bundle at most every `TIME`")
-	fs.IntVar(&s.count, "count", 0, "--as batch: a bundle of at most `N` changes")
+	fs.StringVar(&s.where, "where", "", "be told only of changes for which `EXPR`, in CEL, is true: 'page.language == \"en\" && change.op != \"delete\"'")
+	fs.StringVar(&s.agent, "program", "", "have a program of yours, `DIGEST or FILE.wasm`, decide at the site; a file is sent there first, and needs --token")
+	fs.StringVar(&s.token, "token", "", "bearer `TOKEN` by which the site knows you; others on this machine see it unless it is in a file or the environment")
+	fs.Var(&s.every, "every", "--as batch: a bundle every `TIME`, 1s to 24h (0: as soon as there is something)")
+	fs.IntVar(&s.count, "count", 0, "--as batch: a bundle as soon as there are `N` changes, at most 100000 (0: as --every says)")
 	fs.Var(&s.maxArchive, "max-archive", "take no archive of a site over `SIZE` (0: 1 GiB, and with --as site 16 GiB)")
 }
 
@@ -66,8 +68,11 @@ func (s *selection) apply(ctx context.Context, env *command.Env, c *crawl.Copy) 
 	if c.As != protocol.AsBatch && (s.every != 0 || s.count != 0) {
 		return command.Misusef("--every and --count are for --as batch")
 	}
-	if s.every < 0 || s.count < 0 || s.every != 0 && time.Duration(s.every) < time.Second {
-		return command.Misusef("--every %s --count %d: want at least a second, and no number below 0", &s.every, s.count)
+	if every := time.Duration(s.every); every != 0 && (every < time.Second || every > 24*time.Hour) {
+		return command.Misusef("--every %s: want from 1s to 24h", &s.every)
+	}
+	if s.count < 0 || s.count > 100_000 {
+		return command.Misusef("--count %d: want from 1 to 100000", s.count)
 	}
 	q := url.Values{}
 	for _, o := range s.only {
@@ -84,25 +89,34 @@ func (s *selection) apply(ctx context.Context, env *command.Env, c *crawl.Copy) 
 		return command.Misusef("--only or --where: %v", err)
 	}
 	c.Token, c.BundleEvery, c.BundleCount, c.MaxArchive = s.token, time.Duration(s.every), s.count, int64(s.maxArchive)
-	return s.sendAgent(ctx, env, c)
-}
-
-// sendAgent names the program that decides, and sends it to the site where it is a file.
-func (s *selection) sendAgent(ctx context.Context, env *command.Env, c *crawl.Copy) (err error) {
 	if s.agent == "" {
 		return nil
 	}
-	if c.Filter.Agent, err = protocol.ParseDigest(s.agent); err == nil {
-		return nil
-	}
-	program, err := os.ReadFile(s.agent)
-	if err != nil {
-		return command.Misusef("--agent %s: want a digest, sha-256=:...:, or a file: %v", s.agent, err)
+	if c.As == protocol.AsBatch || c.As == protocol.AsSite {
+		return command.Misusef("--program with --as %s: no program is asked about what comes in one piece: want --as auto, meta, delta or page", c.As)
 	}
 	src := &client.Source{Base: c.Base, UserAgent: crawl.UserAgent(c.Contact), Token: s.token}
-	if c.Filter.Agent, err = client.SendAgent(ctx, src, program); err != nil {
-		return err
+	c.Filter.Agent, err = agentOf(ctx, env, src, s.agent)
+	return err
+}
+
+// agentOf returns the digest of a program that runs at a site, and sends it there first if it is
+// named by its file.
+func agentOf(ctx context.Context, env *command.Env, src *client.Source, name string) (protocol.Digest, error) {
+	if d, err := protocol.ParseDigest(name); err == nil {
+		return d, nil
 	}
-	env.Log.Info("the site has the program", "agent", fmt.Sprint(c.Filter.Agent))
-	return nil
+	program, err := os.ReadFile(name)
+	if err != nil {
+		return protocol.Digest{}, command.Misusef("--program %s: want a digest, sha-256=:...:, or a file: %v", name, err)
+	}
+	d, err := client.SendAgent(ctx, src, program)
+	if err != nil {
+		if status := new(client.StatusError); src.Token == "" && errors.As(err, &status) && status.Status == http.StatusUnauthorized {
+			err = fmt.Errorf("%w: --token TOKEN says who you are", err)
+		}
+		return protocol.Digest{}, err
+	}
+	env.Log.Info("the site has the program", "agent", d.String())
+	return d, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/sitetest"
+	"github.com/parleyweb/parley/protocol"
 )
 
 func TestSelectionIsChecked(t *testing.T) {
@@ -23,7 +24,13 @@ func TestSelectionIsChecked(t *testing.T) {
 		{[]string{"--only", "color=red"}, 2, "PARAM being one of prefix, match"},
 		{[]string{"--only", "minlen=many"}, 2, "minlen"},
 		{[]string{"--every", "1h"}, 2, "--as batch"},
-		{[]string{"--agent", "no-such-file.wasm"}, 2, "no-such-file.wasm"},
+		{[]string{"--every", "48h", "--as", "batch"}, 2, "want from 1s to 24h"},
+		{[]string{"--count", "-1", "--as", "batch"}, 2, "want from 1 to 100000"},
+		{[]string{"--ask-every", "1h"}, 2, "--via changes"},
+		{[]string{"--program", "no-such-file.wasm"}, 2, "no-such-file.wasm"},
+		{[]string{"--program", "no-such-file.wasm", "--as", "batch"}, 2, "--as auto, meta, delta or page"},
+		{[]string{"--program", "no-such-file.wasm", "--as", "site"}, 2, "--as auto, meta, delta or page"},
+		{[]string{"--program", protocol.Sum(nil).String()}, 1, "does not offer the filter agent, but prefix"},
 		{[]string{"--as", "delta"}, 1, "does not offer the form delta, but meta"},
 		{[]string{"--where", "true"}, 1, "does not offer the filter where, but prefix"},
 	} {
@@ -87,5 +94,11 @@ func TestFollowAPart(t *testing.T) {
 	cancel()
 	if got := <-done; !strings.HasPrefix(got, "0") {
 		t.Errorf("it ended with %s", got)
+	}
+	if _, out, said := program(t.Context(), "status", dir); !strings.Contains(out, "last: as delta: what is held is the base of differences") {
+		t.Errorf("status of what does not run: %s%s", out, said)
+	}
+	if _, out, _ := program(t.Context(), "why", "--into", dir, s.Base+"docs/p1.html"); !strings.Contains(out, "told by stream; last asked to tell as delta: what is held is") {
+		t.Errorf("why, of what does not run: %s", out)
 	}
 }

@@ -80,7 +80,7 @@ func TestCommand(t *testing.T) {
 		return out.String()
 	}
 	file := filepath.Join(dir, "site.index")
-	if out := run("build", file, "--from", s.web.URL+"/", "--agent", digest, "--token", token); strings.TrimSpace(out) != s.journal.Head().String() {
+	if out := run("build", file, "--from", s.web.URL+"/", "--program", digest, "--token", token); strings.TrimSpace(out) != s.journal.Head().String() {
 		t.Errorf("build prints %q; the site stands at %s", out, s.journal.Head())
 	}
 	var found struct {
@@ -90,11 +90,11 @@ func TestCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(run("search", file, "apples plums", "--json")), &found); err != nil || found.Found != 1 || s.path(found.Hits[0].URL) != "/d/b.html" {
 		t.Errorf("search finds %+v, %v", found, err)
 	}
-	run("build", file, "--from", s.web.URL+"/", "--agent", digest, "--token", token, "--prefix", "/d/")
+	run("build", file, "--from", s.web.URL+"/", "--program", digest, "--token", token, "--prefix", "/d/")
 	if err := json.Unmarshal([]byte(run("search", file, "apples", "--json")), &found); err != nil || found.Found != 1 {
 		t.Errorf("below /d/ search finds %+v, %v", found, err) // plain text is not published unless it is asked for
 	}
-	cmd := exec.Command(crawler, "index", "build", file, "--from", s.web.URL+"/", "--agent", digest, "--token", "guess")
+	cmd := exec.Command(crawler, "index", "build", file, "--from", s.web.URL+"/", "--program", digest, "--token", "guess")
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "no such token") {
 		t.Errorf("with a wrong token: %v, %s", err, out)
 	}

@@ -30,7 +30,7 @@ func (s *sidecar) gathered(agent string) ([]byte, protocol.Cursor) {
 	var b index.Builder
 	defer b.Close()
 	src := &client.Source{Base: s.web.URL + "/", Token: token, Filter: protocol.Filter{Agent: digest}}
-	at, err := client.RunAgent(s.Context(), src, func(o client.AgentOutput) error {
+	at, err := client.RunAgent(s.Context(), src, func(o protocol.AgentOutput) error {
 		if o.Failed != "" || o.Output == nil {
 			return fmt.Errorf("%s: %q, %d bytes", o.URL, o.Failed, len(o.Output))
 		}

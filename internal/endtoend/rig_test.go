@@ -177,15 +177,16 @@ func (r *rig) identicalBut(left func(page string) bool) {
 	var diff string
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
+		began := time.Now()
 		want := tree(r.t, r.root)
 		maps.DeleteFunc(want, func(page string, _ [32]byte) bool { return left(page) })
 		if diff = difference(want, tree(r.t, r.mirror)); diff == "" {
 			return
 		}
-		if time.Now().After(deadline) {
+		if r.crawler.ended() || time.Now().After(deadline) {
 			r.t.Fatalf("the mirror is not the site: %s\nnotifier said:\n%s\ncrawler said:\n%s", diff, r.notifier.said(), r.crawler.said())
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(max(20*time.Millisecond, 4*time.Since(began))) // the programs have work to do
 	}
 }
 
@@ -268,6 +269,19 @@ func (p *program) said() string {
 		return ""
 	}
 	return p.log.String()
+}
+
+// ended reports whether a program has ended that was started.
+func (p *program) ended() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // kill9 ends the program as a crash would.

@@ -29,7 +29,7 @@ var schemes = []struct {
 	{"push page", []string{"--as", "page"}},
 	{"push batch", []string{"--as", "batch", "--every", "1s"}},
 	{"push site", []string{"--as", "site"}},
-	{"push agent", []string{"--as", "page", "--token", agentToken, "--agent", agentFile}},
+	{"push agent", []string{"--as", "page", "--token", agentToken, "--program", agentFile}},
 	{"poll manifest", []string{"--as", "meta", "--via", "manifest", "--poll", "1s"}},
 	{"poll meta", []string{"--as", "meta", "--via", "changes"}},
 	{"poll delta", []string{"--as", "delta", "--via", "changes"}},
@@ -111,6 +111,7 @@ func TestEverySchemeKeepsTheSameMirror(t *testing.T) {
 			} else {
 				r.identical()
 			}
+			chaos.calm.Store(true) // one mirror has come through: the others have what is left of their waits
 		}
 		r.crawler = nil
 	}
@@ -118,7 +119,7 @@ func TestEverySchemeKeepsTheSameMirror(t *testing.T) {
 	same("at first")
 
 	chaos.calm.Store(false)
-	rounds := 4
+	rounds := 2
 	if testing.Short() {
 		rounds = 1
 	}
@@ -139,7 +140,6 @@ func TestEverySchemeKeepsTheSameMirror(t *testing.T) {
 	if chaos.cuts.Load() == 0 || chaos.drops.Load() == 0 {
 		t.Error("there was no chaos: the test shows nothing")
 	}
-	chaos.calm.Store(true)
 	for name, w := range told {
 		r.until(name+" has told the metadata of the manifest", func() bool { return w.same(t, r.web.Base, r.base) })
 	}

@@ -3,7 +3,7 @@
 // with those of all other pages and sites. He never reads a page.
 //
 //	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -ldflags "-s -w" -o index.wasm ./examples/agents/index
-//	crawler index build site.index --from https://www.example.org/ --agent index.wasm --token "$TOKEN"
+//	crawler index build site.index --from https://www.example.org/ --program index.wasm --token "$TOKEN"
 //	crawler index merge all.index site.index other.index
 //	crawler index search all.index "some words"
 package main

@@ -1,0 +1,149 @@
+package collection_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
+)
+
+func TestLinksOfADuplicateAreIgnored(t *testing.T) {
+	r := newRig(t)
+	r.find("/a", "/b", "/c")
+	r.visit("/a", 200, "Same", "/x", "/a", "/x")
+	out := r.visit("/b", 200, "SAME", "/trap") // the same but for format
+	if !out.Duplicate || out.Page.Original != r.page("/a").ID {
+		t.Errorf("visited %+v", out)
+	}
+	if _, ok := r.c.Known(home + "/trap"); ok {
+		t.Error("the link of a duplicate was followed")
+	}
+	links := func(path string) []frontier.PageID {
+		l, err := r.c.Links(r.page(path).ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	if l := links("/a"); len(l) != 2 || l[0] != r.page("/a").ID || l[1] != r.page("/x").ID {
+		t.Errorf("links %v", l)
+	}
+	want(t, "links of the duplicate", len(links("/b")), 0)
+	site, _ := r.c.Site(home)
+	want(t, "duplicates", site.Duplicates, 1)
+	// The original becomes another page; the duplicate is none any more, and the next one is its.
+	r.visit("/a", 200, "Other")
+	want(t, "duplicate of what is no more", r.visit("/b", 200, "SAME", "/free").Duplicate, false)
+	r.page("/free")
+	want(t, "duplicate of the new original", r.visit("/c", 200, "same").Page.Original, r.page("/b").ID)
+	check(t, r.c)
+	r.reopen()
+	check(t, r.c)
+	want(t, "duplicate after a restart", r.visit("/x", 200, "sAME").Page.Original, r.page("/b").ID)
+}
+
+// When its original goes, a page is no duplicate any more: its links are read
+// with the next body.
+func TestOriginalGoes(t *testing.T) {
+	goes := map[string]func(r *rig){
+		"gone":  func(r *rig) { r.visit("/a", 410, "") },
+		"other": func(r *rig) { r.visit("/a", 200, "Other") },
+		"moved": func(r *rig) {
+			v := r.answer("/a", 301, "")
+			v.Target = &collection.Find{URL: home + "/b", Depth: 1}
+			r.commit(collection.Turn{Visits: []collection.Visit{v}})
+		},
+		"told to be gone": func(r *rig) {
+			s := r.source(collection.ManifestRDF)
+			r.apply(s, whole(1, create("/a", "Same"), create("/b", "Same")), collection.ByManifest)
+			r.apply(s, told(2, remove("/a")), collection.ByStream)
+		},
+		"told to have moved": func(r *rig) {
+			s := r.source(collection.ManifestRDF)
+			r.apply(s, whole(1, create("/a", "Same"), create("/b", "Same")), collection.ByManifest)
+			r.apply(s, told(2, move("/a", "/b", "Same")), collection.ByStream)
+		},
+	}
+	for name, gone := range goes {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.find("/a", "/b")
+			r.visit("/a", 200, "Same", "/x")
+			r.visit("/b", 200, "Same", "/x", "/y")
+			original := func() string {
+				p := r.page("/b")
+				o, ok, err := r.c.Original(&p)
+				if err != nil || ok != (o.ID != 0) {
+					t.Errorf("original %+v, %v, %v", o, ok, err)
+				}
+				return strings.TrimPrefix(o.URL, home)
+			}
+			want(t, "original", original(), "/a")
+			gone(r)
+			want(t, "original that is none", original(), "")
+			if out := r.visit("/b", 200, "Same", "/x", "/y"); out.Duplicate || out.Page.Original != 0 || out.Changed {
+				t.Errorf("visited %+v", out)
+			}
+			if l, err := r.c.Links(r.page("/b").ID); err != nil || len(l) != 2 {
+				t.Errorf("links %v, %v", l, err)
+			}
+			check(t, r.c)
+		})
+	}
+}
+
+// What is alike on two sites leads to pages of its own on each.
+func TestAlikeOnTwoSites(t *testing.T) {
+	r := newRig(t)
+	const other = "http://other.test/"
+	r.find("/")
+	r.visit("/", 200, "Welcome", "/a")
+	p := r.commit(collection.Turn{Finds: []collection.Find{{URL: other}}}).New[0]
+	v := r.answer("/", 200, "Welcome")
+	v.Page, v.Links = p.ID, []collection.Find{{URL: other + "a", Depth: 1}}
+	out := r.commit(collection.Turn{Visits: []collection.Visit{v}})
+	if d := out.Visited[0]; d.Duplicate || d.Page.Original != r.page("/").ID {
+		t.Errorf("visited %+v", d)
+	}
+	if _, ok := r.c.Known(other + "a"); !ok {
+		t.Error("the link on the other site was not followed")
+	}
+	check(t, r.c)
+}
+
+// Whoever wants news of the text alone is not kept running by a clock in the footer.
+func TestTextOnly(t *testing.T) {
+	for _, only := range []bool{false, true} {
+		r := newRig(t)
+		r.c.Close()
+		r.o.TextOnly = only
+		r.reopen()
+		r.find("/a")
+		body := func(clock, text string, changed, differs bool) {
+			v := r.answer("/a", 200, clock+text)
+			v.Parsed, v.Text = protocol.Sum([]byte(clock+text)), protocol.Sum([]byte(text))
+			out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]
+			if out.Changed != changed || out.Differs != differs {
+				t.Errorf("text only %v: %s%s changed %v, differs %v", only, clock, text, out.Changed, out.Differs)
+			}
+			r.wait(24 * time.Hour)
+		}
+		body("1", "text", true, false)
+		body("2", "text", true, !only)
+		body("3", "text", true, !only)
+		body("4", "other", true, true)
+		body("4", "other", false, false)
+		r.visit("/a", 410, "")
+		body("4", "other", true, false) // it is back as it was
+		want := 3
+		if only {
+			want = 1
+		}
+		if p := r.page("/a"); p.Changes != want || p.Digest != protocol.Sum([]byte("4other")) {
+			t.Errorf("text only %v: %d changes, want %d; holds %v", only, p.Changes, want, p.Digest)
+		}
+	}
+}

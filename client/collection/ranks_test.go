@@ -1,0 +1,105 @@
+package collection_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+func TestShorterWayRaisesARank(t *testing.T) {
+	r := newRig(t)
+	r.commit(collection.Turn{Finds: append(finds(5, "/far"), finds(3, "/near")...)})
+	wantAll(t, "queue", r.queue(), "/near", "/far")
+	r.commit(collection.Turn{Finds: finds(2, "/far", "/far")})
+	r.commit(collection.Turn{Finds: finds(4, "/far")})
+	wantAll(t, "queue", r.queue(), "/far", "/near")
+	want(t, "depth", r.page("/far").Depth, 2)
+	check(t, r.c)
+}
+
+func TestPromote(t *testing.T) {
+	r := newRig(t)
+	r.find("/a", "/b", "/c")
+	r.visit("/b", 200, "B")
+	r.wait(time.Hour)
+	r.visit("/a", 200, "A")
+	wantAll(t, "queue", r.queue(), "/c")
+	next, err := r.c.Queue().Next()
+	if err != nil || time.UnixMilli(next).Sub(r.now) != 23*time.Hour {
+		t.Errorf("next at %d %v", next, err)
+	}
+	r.wait(23 * time.Hour)
+	r.promote()
+	wantAll(t, "queue", r.queue(), "/b", "/c")
+	r.wait(time.Hour)
+	r.promote()
+	wantAll(t, "queue", r.queue(), "/a", "/b", "/c")
+	check(t, r.c)
+	r.visit("/a", 304, "")
+	wantAll(t, "queue", r.queue(), "/b", "/c")
+	check(t, r.c)
+}
+
+func TestRerank(t *testing.T) {
+	r := newRig(t)
+	r.find("/a", "/b", "/c")
+	list, err := r.c.Queue().Head(1, frontier.Entry{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anew := append([]frontier.Entry(nil), list...)
+	anew[2].Rank = 7
+	anew[1].Rank = -7
+	stale := list[0]
+	stale.Rank = 99
+	if err := r.c.Queue().Rerank(append(list, stale), append(anew, frontier.Entry{Page: 1, Site: 1, Rank: 100})); err != nil {
+		t.Fatal(err)
+	}
+	wantAll(t, "queue", r.queue(), "/c", "/a", "/b")
+	r.reopen()
+	wantAll(t, "queue", r.queue(), "/c", "/a", "/b")
+	check(t, r.c)
+	// Another strategy makes another order of what there is.
+	r.o.Strategy = frontier.BreadthFirst{}
+	r.reopen()
+	wantAll(t, "queue", r.queue(), "/c", "/a", "/b")
+	r.o.Strategy = frontier.LargerSites{}
+	r.reopen()
+	wantAll(t, "queue", r.queue(), "/a", "/b", "/c")
+	check(t, r.c)
+}
+
+func TestGraphAndRanks(t *testing.T) {
+	r := newRig(t)
+	r.find("/a", "/b")
+	r.visit("/a", 200, "A", "/b", "/c", "/a")
+	r.visit("/c", 200, "C", "/a")
+	var edges []string
+	for range 2 {
+		edges = edges[:0]
+		for from, to := range r.c.Graph() {
+			edges = append(edges, fmt.Sprint(from, to))
+			if _, err := r.c.Commit(&collection.Turn{}); err != nil { // the loop may write
+				t.Fatal(err)
+			}
+		}
+	}
+	wantAll(t, "links", edges, "1 [1 2 3]", "3 [1]")
+	r.o.Strategy = frontier.Profit{}
+	r.o.Quality = func(p *collection.Page, _ *collection.Site) float64 { return float64(p.Rank) }
+	r.o.Policy = nil
+	r.reopen()
+	queue, err := r.c.SetRanks(func(yield func(frontier.PageID, float32) bool) {
+		_ = yield(2, 0.25) && yield(77, 1) && yield(1, 0.5)
+	})
+	if err != nil || len(queue) != 1 || queue[0] != (frontier.Entry{Page: 2, Site: 1, Rank: 0.25}) {
+		t.Errorf("queue %+v %v", queue, err)
+	}
+	if p := r.page("/b"); p.Rank != 0.25 || p.Value != 0.25 {
+		t.Errorf("page %+v", p)
+	}
+	check(t, r.c)
+}

@@ -1,0 +1,68 @@
+package crawl_test
+
+import (
+	"errors"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+)
+
+// A copy that was kept while the clock was ahead is kept on once it is right:
+// neither its site, nor what tells of it, nor a page is left alone until the time comes that it was.
+func TestClockWasAhead(t *testing.T) {
+	dir := t.TempDir()
+	in := func(m *crawl.Copy) {
+		m.Dir, m.State, m.Delay = filepath.Join(dir, "copy"), filepath.Join(dir, "state"), -1
+	}
+	var before *speaker
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(365 * 24 * time.Hour) // every bubble begins at the same time
+		s, web := pipe(t, map[string]string{"a.html": "A", "b.html": "B"})
+		c := newCopy(t, s, func(m *crawl.Copy) { in(m); m.Harvester = web })
+		c.start()
+		c.want(s.live())
+		s.with(func() {
+			s.odd["b.html"] = func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
+				http.Error(w, "not now", http.StatusServiceUnavailable)
+			}
+		})
+		s.edit("b.html", "B, other than it was")
+		time.Sleep(time.Minute)
+		if _, owed, _, faults := c.counts(); owed != 1 || len(faults) != 1 {
+			t.Errorf("%d pages are owed, %q", owed, faults)
+		}
+		c.stop()
+		stopped, err := c.m.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for site := range stopped.Collection.Sites() {
+			site.Quiet = time.Now().Add(time.Minute) // as it is left alone when pages in a row get no answer
+			_, err = stopped.Collection.Commit(&collection.Turn{Sites: []collection.Site{site}})
+		}
+		if err := errors.Join(err, stopped.Collection.Close()); err != nil {
+			t.Fatal(err)
+		}
+		before = s
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s, web := pipe(t, before.live())
+		s.journal = before.journal
+		c := newCopy(t, s, func(m *crawl.Copy) { in(m); m.Harvester = web })
+		c.start()
+		c.want(s.live())
+		s.edit("a.html", "A once more")
+		c.want(s.live())
+		s.with(func() {
+			if len(s.times["robots.txt"]) == 0 {
+				t.Error("robots.txt, which was asked for in a time to come, is not asked for")
+			}
+		})
+		c.stop()
+	})
+}

@@ -1,0 +1,186 @@
+package crawl_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/internal/sitetest"
+)
+
+func TestManners(t *testing.T) {
+	t.Run("delay", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, web := pipe(t, pages(5))
+			c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
+			c.start()
+			time.Sleep(time.Minute)
+			c.want(s.live())
+			checkGaps(t, s, crawl.DefaultDelay)
+			c.stop()
+		})
+	})
+	t.Run("crawl delay", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, web := pipe(t, pages(5))
+			s.robots = "User-agent: *\nCrawl-delay: 7\n"
+			c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester, m.Delay = web, -1 })
+			c.start()
+			time.Sleep(time.Minute)
+			c.want(s.live())
+			checkGaps(t, s, 7*time.Second)
+			c.stop()
+		})
+	})
+	t.Run("forbidden until robots.txt changes", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, web := pipe(t, map[string]string{"a": "A", "private/b": "B"})
+			s.robots = "User-agent: *\nDisallow: /private/\n"
+			c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
+			c.start()
+			time.Sleep(time.Hour)
+			s.edit("private/b", "B2")
+			time.Sleep(time.Hour)
+			if got := s.gets(); got != "a" {
+				t.Errorf("asked for %q", got)
+			}
+			if offered, owed, forbidden, _ := c.counts(); offered != 2 || owed != 0 || forbidden != 1 {
+				t.Errorf("%d pages, %d owed, %d forbidden", offered, owed, forbidden)
+			}
+			s.with(func() { s.robots = "User-agent: *\nAllow: /\n" })
+			time.Sleep(25 * time.Hour)
+			c.want(s.live())
+			c.stop()
+		})
+	})
+	t.Run("no robots.txt to be had", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, web := pipe(t, map[string]string{"a": "A"})
+			s.odd["robots.txt"] = func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+				w.WriteHeader(http.StatusBadGateway)
+			}
+			c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
+			c.start()
+			time.Sleep(time.Hour)
+			if got := s.gets(); got != "" {
+				t.Errorf("asked for %q", got)
+			}
+			s.with(func() { delete(s.odd, "robots.txt") })
+			time.Sleep(15 * time.Minute)
+			c.want(s.live())
+			c.stop()
+		})
+	})
+	t.Run("busy", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, web := pipe(t, pages(3))
+			var busy atomic.Int64
+			for p := range s.pages {
+				s.odd[p] = func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+					if busy.Add(1) <= 2 {
+						w.Header().Set("Retry-After", "300")
+						w.WriteHeader(http.StatusTooManyRequests)
+						return
+					}
+					own(w, r)
+				}
+			}
+			c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
+			c.start()
+			time.Sleep(11 * time.Minute)
+			c.want(s.live())
+			if n := len(strings.Fields(s.gets())); n != 5 {
+				t.Errorf("%d requests", n)
+			}
+			var all []time.Time
+			s.with(func() {
+				for _, p := range []string{"d0/p0.html", "d1/p1.html", "d2/p2.html"} {
+					all = append(all, s.times[p]...)
+				}
+			})
+			slices.SortFunc(all, time.Time.Compare)
+			for i := range 2 {
+				if gap := all[i+1].Sub(all[i]); gap < 5*time.Minute {
+					t.Errorf("asked again after %v", gap)
+				}
+			}
+			c.stop()
+		})
+	})
+}
+
+// checkGaps fails if two requests for pages came closer than gap, or much
+// later: between them the manifest and the doors have their turns.
+func checkGaps(t *testing.T, s *speaker, gap time.Duration) {
+	t.Helper()
+	var all []time.Time
+	s.with(func() {
+		for _, list := range s.times {
+			all = append(all, list...)
+		}
+	})
+	slices.SortFunc(all, time.Time.Compare)
+	for i := 1; i < len(all); i++ {
+		if d := all[i].Sub(all[i-1]); d < gap || d > 4*gap+100*time.Millisecond {
+			t.Errorf("request %d came after %v, want %v", i, d, gap)
+		}
+	}
+	if len(all) == 0 {
+		t.Error("no requests")
+	}
+}
+
+// Whatever is asked for, be it robots.txt, the manifest, a door or a page,
+// one request begins no sooner than the delay after the one before.
+func TestEveryRequestKeepsTheDelay(t *testing.T) {
+	const delay = 150 * time.Millisecond
+	var mu sync.Mutex
+	var begun []time.Time
+	site := sitetest.NewSite(t, map[string]string{"a.html": "a", "b.html": "b"})
+	u, err := url.Parse(site.Base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		begun = append(begun, time.Now())
+		mu.Unlock()
+		r.Host = u.Host
+		httputil.NewSingleHostReverseProxy(u).ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	c := newCopy(t, &speaker{base: site.Base}, func(m *crawl.Copy) {
+		m.NoStream, m.Delay = false, delay
+		m.Harvester = &harvest.Harvester{Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, front.Listener.Addr().String())
+		}}
+	})
+	c.start()
+	c.want(map[string]string{"a.html": "a", "b.html": "b"})
+	if err := c.stop(); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(begun) < 4 { // robots.txt, the manifest, two pages, and a door
+		t.Errorf("%d requests", len(begun))
+	}
+	for i := 1; i < len(begun); i++ {
+		// What arrives may be late by a little, and the one before not.
+		if gap := begun[i].Sub(begun[i-1]); gap < delay*2/3 {
+			t.Errorf("request %d came %v after the one before, want %v", i, gap, delay)
+		}
+	}
+}

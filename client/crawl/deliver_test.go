@@ -1,0 +1,90 @@
+package crawl_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Who was away while pages changed several times is first told of them without
+// what they hold, which a later message brings: none is asked for before that.
+func TestCatchingUp(t *testing.T) {
+	const pages = 60
+	for _, c := range []struct {
+		as     protocol.Form
+		pulled bool
+		most   int // requests for pages
+	}{
+		{protocol.AsMeta, true, pages},
+		{protocol.AsPage, true, 0},
+		{protocol.AsPage, false, 0},
+	} {
+		t.Run(fmt.Sprintf("%s, pulled %v", c.as, c.pulled), func(t *testing.T) {
+			x := newTeller(t, pages, func(m *crawl.Copy) { m.As, m.NoStream = c.as, c.pulled })
+			x.start()
+			x.settled()
+			if err := x.stop(); err != nil {
+				t.Fatal(err)
+			}
+			words := 1
+			if !c.pulled {
+				words = 6000 // so that what is told takes more than a message
+			}
+			for range 3 {
+				for i := range pages {
+					x.Write(fmt.Sprintf("d%d/p%d.html", i%3, i), x.long(words))
+				}
+				x.Publish()
+			}
+			var messages atomic.Int64
+			x.Break("/parley/changes", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+				q := r.URL.Query()
+				q.Set("limit", "18")
+				r.URL.RawQuery = q.Encode()
+				own(w, r)
+				messages.Add(1)
+			})
+			x.gets()
+			x.m.Bulk = -1
+			x.start()
+			x.settled()
+			if got := len(x.gets()); got > c.most || c.pulled && messages.Load() < 10 {
+				t.Errorf("%d requests for %d pages, where %d are needed; %d messages", got, pages, c.most, messages.Load())
+			}
+		})
+	}
+}
+
+// A site that says for ever that it has more to tell is not waited for for ever.
+func TestNeverCaughtUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, web := pipe(t, pages(3))
+		c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
+		c.start()
+		time.Sleep(time.Minute)
+		c.want(s.live())
+		s.gets()
+		s.with(func() { s.ahead = 1 })
+		s.edit("d0/p0.html", "again")
+		time.Sleep(50 * time.Second)
+		if got := s.gets(); got != "" {
+			t.Errorf("asked for %q, though the site has more to tell", got)
+		}
+		time.Sleep(15 * time.Second)
+		c.want(s.live())
+		s.edit("d1/p1.html", "again")
+		time.Sleep(10 * time.Second)
+		c.want(s.live())
+		s.with(func() { s.ahead = 0 })
+		s.edit("d2/p2.html", "again")
+		time.Sleep(10 * time.Second)
+		c.want(s.live())
+		c.stop()
+	})
+}
