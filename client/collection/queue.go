@@ -298,6 +298,23 @@ func (q *queue) Promote(now int64, n int) ([]frontier.Entry, error) {
 	return list, nil
 }
 
+// Waits reports whether a page waits for its At. One that was due stays so, though
+// the clock was put back since.
+func (c *Collection) Waits(p *Page) (waits bool, err error) {
+	e, ok := p.Entry()
+	if !ok {
+		return true, nil
+	}
+	err = c.reading(func(tx *bbolt.Tx) error {
+		waits = tx.Bucket(waitingBucket).Get(appendWaiting(nil, e)) != nil
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("read queue: %w", err)
+	}
+	return waits, nil
+}
+
 func (q *queue) Next() (at int64, err error) {
 	err = (*Collection)(q).reading(func(tx *bbolt.Tx) error {
 		if k, v := tx.Bucket(waitingBucket).Cursor().First(); k != nil {

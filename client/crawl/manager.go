@@ -307,7 +307,13 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				passed++ // it was planned anew while it was being asked for
 				continue
 			}
-			if p.State == collection.Excluded || p.At.After(now.Add(time.Second)) {
+			later := p.At.After(now.Add(time.Second))
+			if later {
+				if later, err = r.Collection.Waits(p); err != nil {
+					return 0, err
+				}
+			}
+			if p.State == collection.Excluded || later {
 				passed++
 				r.front.Done([]frontier.PageID{p.ID}) // it has changed since the frontier heard of it
 				continue
