@@ -19,9 +19,11 @@ import (
 
 const (
 	firstWait   = 500 * time.Millisecond // after the first failure in a row
+	firstAway   = 2 * time.Second        // after the first, where a gateway says that the site is away: it restarts
 	longestWait = time.Minute            // after many
 	retryDoor   = 5 * time.Minute        // until a door that was refused is tried again
 	retrySoon   = time.Minute            // until one that failed several times is
+	retryAway   = 10 * time.Second       // or, doubled each time, one behind such a gateway
 	maxFails    = 3                      // failures of a door until a lesser one is taken, and of bundles or archives until pages are asked for
 	longestMeta = 6 * time.Hour          // until bundles or archives that failed are tried again
 	pardons     = 20                     // failures in a row forgiven since the door gave something meanwhile
@@ -287,7 +289,11 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 		// A network that is down is no reason to read the whole manifest.
 		network := new(url.Error)
 		if d.fails++; d.fails >= maxFails && (door == Stream || !errors.As(err, &network)) {
-			leave = around(retrySoon)
+			leave = retrySoon
+			if isAway(status) {
+				leave = min(leave, retryAway<<min(d.fails-maxFails, 16))
+			}
+			leave = around(leave)
 		}
 	}
 	if leave > 0 { // for a lesser door, at once
@@ -296,6 +302,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 			return nil
 		}
 		d.down = true
+		f.log.Info("a door is left alone", "site", f.base, "door", string(door), "for", leave.Round(time.Second), "meanwhile", string(f.best()))
 		return f.report(err)
 	}
 	if !isBye {
@@ -303,7 +310,11 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 			return err
 		}
 	}
-	wait := min(firstWait<<min(f.tries, 16), longestWait)
+	wait := firstWait
+	if isAway(status) {
+		wait = firstAway
+	}
+	wait = min(wait<<min(f.tries, 16), longestWait)
 	f.tries++
 	wait -= rand.N(wait/2 + 1)
 	if asked > 0 {
@@ -313,6 +324,22 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 		wait = max(wait, time.Until(f.spared))
 	}
 	return sleep(ctx, wait)
+}
+
+// isAway reports whether a status, which may be nil, is what a gateway answers for a site that it does not reach.
+func isAway(s *StatusError) bool {
+	return s != nil && (s.Status == http.StatusBadGateway || s.Status == http.StatusServiceUnavailable || s.Status == http.StatusGatewayTimeout)
+}
+
+// best is the best door that is not known to fail.
+func (f *follower) best() Door {
+	switch {
+	case f.stream.works():
+		return Stream
+	case f.changes.works():
+		return Changes
+	}
+	return Manifest
 }
 
 // refuses reports whether err says that the door is none, rather than that

@@ -31,6 +31,7 @@ type mirror struct {
 	at    protocol.Cursor
 	came  map[protocol.Form]int // pages that came with what was told
 	asked int                   // pages that did not
+	parts bool                  // what followed a cursor was told in more than one message
 	errs  []error
 	moved chan struct{} // closed when it stands elsewhere
 }
@@ -55,6 +56,7 @@ func (m *mirror) take(s client.Step) {
 	if s.Reset {
 		m.named = map[string]bool{}
 	}
+	m.parts = m.parts || s.Behind
 	for i, c := range s.Changes {
 		u := c.Item.URL
 		if m.named != nil {
@@ -276,6 +278,7 @@ func TestEveryForm(t *testing.T) {
 				stop()
 				w.edit()
 				w.edit() // while nobody listens
+				m.parts = false
 				m.follow(t, &client.Source{Base: w.Base, UserAgent: "Test", As: as, Held: m.held, NoStream: pulled, Temp: t.TempDir()})
 				m.standsAt(t, w.Head())
 				m.same(t, w.Site, nil)
@@ -292,7 +295,8 @@ func TestEveryForm(t *testing.T) {
 						t.Errorf("%d pages of %d came at first, %d had to be asked for", m.came[as], len(w.Pages()), first)
 					}
 				default:
-					if later > 0 || m.came[as] < 15 {
+					// On a busy machine a message may end early: what was edited away in it is in none.
+					if later > 0 && !m.parts || m.came[as] < 15 {
 						t.Errorf("%d pages came, %d had to be asked for", m.came[as], later)
 					}
 				}

@@ -1,10 +1,12 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -163,6 +165,51 @@ func TestSilentStream(t *testing.T) {
 			t.Errorf("told after %v, errors %v", d, c.errs)
 		}
 	})
+}
+
+// A site that is away behind a gateway for the moments that a restart takes is
+// asked again in about as many, by the door that it told by; and who waits says so.
+func TestRestartBehindAGateway(t *testing.T) {
+	for _, noStream := range []bool{false, true} {
+		for away, late := range map[time.Duration]time.Duration{time.Second: 4 * time.Second, 3 * time.Second: 12 * time.Second, 10 * time.Second: 23 * time.Second, time.Minute: 66 * time.Second} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, "a.html")
+				var back time.Time
+				c := newCopier(s)
+				src := s.source()
+				src.NoStream = noStream
+				said := new(bytes.Buffer)
+				src.Log = slog.New(slog.NewTextHandler(said, nil))
+				asked := 0
+				for _, door := range []string{"/parley/stream", "/parley/changes"} {
+					s.setDoor(door, func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+						if back.IsZero() {
+							back = time.Now().Add(away)
+							time.AfterFunc(away, func() { s.change(put("b.html", "1")) })
+						}
+						if asked++; time.Now().Before(back) {
+							status(502)(w, r, own)
+						} else {
+							own(w, r)
+						}
+					})
+				}
+				c.follow(src, protocol.Cursor{}, func() bool { return c.cursor.Seq == 1 })
+				if d := time.Since(back); d > late {
+					t.Errorf("away for %v: told %v after it is back; %s", away, d, said)
+				}
+				if got := c.steps[len(c.steps)-1].Door; got == client.Manifest {
+					t.Errorf("away for %v: told by %s", away, got)
+				}
+				if asked > 20 {
+					t.Errorf("away for %v: asked %d times", away, asked)
+				}
+				if says := strings.Contains(said.String(), "a door is left alone"); away >= 10*time.Second && !says {
+					t.Errorf("away for %v: not a word: %s", away, said)
+				}
+			})
+		}
+	}
 }
 
 // Whatever a stream says out of turn, nothing is lost, and nothing believed.
