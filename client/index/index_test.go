@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"maps"
 	"math"
@@ -266,6 +268,12 @@ func TestRefused(t *testing.T) {
 		if err := index.Check(bytes.NewReader(bad)); err == nil {
 			t.Fatalf("another byte %d is not noticed", i)
 		}
+		if _, err := index.Open(bytes.NewReader(bad), int64(len(bad))); err == nil {
+			t.Fatalf("another byte %d is asked", i)
+		}
+		if _, err := index.Open(bytes.NewReader(good), int64(i)); err == nil {
+			t.Fatalf("an index cut at %d is asked", i)
+		}
 		if err := index.Check(bytes.NewReader(good[:i])); err == nil {
 			t.Fatalf("an index cut at %d is not noticed", i)
 		}
@@ -292,7 +300,11 @@ func FuzzIndex(f *testing.F) {
 		f.Add(build(f, &index.Builder{}, someDocs(rand.New(rand.NewPCG(seed, 9)), int(seed)*3)), "w1 w2")
 	}
 	f.Fuzz(func(t *testing.T, b []byte, question string) {
-		if x, err := index.Open(bytes.NewReader(b), int64(len(b))); err == nil {
+		whole := bytes.Clone(b) // as somebody writes it who knows what a checksum is
+		if len(whole) > 8 {
+			binary.LittleEndian.PutUint64(whole[len(whole)-8:], uint64(crc32.ChecksumIEEE(whole[:len(whole)-8])))
+		}
+		if x, err := index.Open(bytes.NewReader(whole), int64(len(whole))); err == nil {
 			x.Search(question, 10)
 		}
 		err := index.Check(bytes.NewReader(b))

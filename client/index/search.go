@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 	"slices"
@@ -21,7 +22,8 @@ type Index struct {
 	docsAt, termsAt uint64
 }
 
-// Open opens an index of a number of bytes. It trusts its end: [Check] reads all of it.
+// Open opens an index of a number of bytes. It reads all of it once, as fast as
+// that goes, for its checksum; what only [Check] finds was written so.
 func Open(from io.ReaderAt, size int64) (*Index, error) {
 	if size < int64(len(magic)+trailer+2) {
 		return nil, fmt.Errorf("open index: %w", malformed("%d bytes", size))
@@ -45,6 +47,17 @@ func Open(from io.ReaderAt, size int64) (*Index, error) {
 	if x.Docs > mostDocs || x.Gone > x.Docs || x.Terms > whole || x.docsAt > whole || x.termsAt > whole ||
 		x.docsAt+places(x.Docs) != x.termsAt || x.termsAt+places(x.Terms) != whole {
 		return nil, fmt.Errorf("open index: %w", malformed("its end does not fit"))
+	}
+	sum := crc32.NewIEEE()
+	n, err := io.CopyBuffer(struct{ io.Writer }{sum}, io.NewSectionReader(from, 0, size-8), make([]byte, 256<<10))
+	if err == nil && n != size-8 {
+		err = malformed("it ends too early")
+	}
+	if err == nil && binary.LittleEndian.Uint64(b[trailer-8:]) != uint64(sum.Sum32()) {
+		err = malformed("its checksum is wrong")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open index: %w", err)
 	}
 	return x, nil
 }
