@@ -137,6 +137,9 @@ func hostile() map[string]string {
 }
 
 func TestHostilePagesStayInTheirBounds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, in one goroutine")
+	}
 	r := textual.Reader{Format: textual.Markdown, MaxText: 2 << 20}
 	for name, page := range hostile() {
 		got := r.Read(at, "text/html", []byte(page))
@@ -172,6 +175,9 @@ var (
 // Markdown has the words of the plain text, which are those that the digest of
 // the main text is made of: no more and no less, in the same order.
 func TestRealPagesSayTheSameInBothFormats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, in one goroutine")
+	}
 	plain, markdown := textual.Reader{Format: textual.Plain}, textual.Reader{Format: textual.Markdown}
 	read, size, differ := 0, 0, 0
 	filepath.WalkDir(*pages, func(path string, d fs.DirEntry, err error) error {

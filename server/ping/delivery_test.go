@@ -22,7 +22,7 @@ import (
 func TestRandomDeliveries(t *testing.T) {
 	n := 500
 	if testing.Short() {
-		n = 50
+		n = 15
 	}
 	dir := scratch(t)
 	var sum deliveries

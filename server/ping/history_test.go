@@ -69,7 +69,7 @@ type tally struct {
 func TestRandomHistories(t *testing.T) {
 	n := 1000
 	if testing.Short() {
-		n = 100
+		n = 25
 	}
 	var sum tally
 	dir := scratch(t)

@@ -250,7 +250,7 @@ func TestWrongWebSub(t *testing.T) {
 func TestRandomPings(t *testing.T) {
 	n := 500
 	if testing.Short() {
-		n = 50
+		n = 15
 	}
 	dir := scratch(t)
 	var kills, pings atomic.Int64

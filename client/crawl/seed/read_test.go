@@ -67,8 +67,14 @@ func TestReadSitemap(t *testing.T) {
 		{"a gzip file cut short", gz(t, set)[:60], "unknown", io.ErrUnexpectedEOF},
 		{"a page", []byte("<!doctype html><html><title>Not found</title></html>"), "unknown", seed.ErrNone},
 		{"a feed", []byte("<rss version='2.0'><channel/></rss>"), "unknown", seed.ErrNone},
-		{"a bomb", gz(t, "<urlset>"+strings.Repeat(" ", 60<<20)), "sitemap", sitemap.ErrLimit},
+		{"a bomb", nil, "sitemap", sitemap.ErrLimit},
 	} {
+		if c.name == "a bomb" {
+			if testing.Short() {
+				continue
+			}
+			c.body = gz(t, "<urlset>"+strings.Repeat(" ", 60<<20))
+		}
 		l, err := seed.ReadSitemap(at, c.body)
 		if got := show(l); got != c.want || !errors.Is(err, c.err) || c.err == nil && err != nil {
 			t.Errorf("%s: %s, %v; want %s, %v", c.name, got, err, c.want, c.err)
@@ -96,6 +102,9 @@ func TestReadFeed(t *testing.T) {
 		if l, err := seed.ReadFeed(at, []byte(body)); !errors.Is(err, seed.ErrNone) {
 			t.Errorf("%s: %s, %v", name, show(l), err)
 		}
+	}
+	if testing.Short() {
+		return
 	}
 	if _, err := seed.ReadFeed(at, gz(t, "<rss>"+strings.Repeat(" ", 60<<20))); err == nil || errors.Is(err, seed.ErrNone) {
 		t.Errorf("a bomb: %v", err)

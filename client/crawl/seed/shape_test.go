@@ -92,6 +92,9 @@ func TestShape(t *testing.T) {
 			for _, n := range c.sizes {
 				all += n
 			}
+			if testing.Short() && all > 10_000 {
+				continue
+			}
 			if order != nil && (all > 5000 && c.whole || c.name == "a deep one that thins out") {
 				continue // the order of a real crawl is nearly breadth-first; what is promised for every order is the bound
 			}
@@ -133,7 +136,11 @@ func grow(by, times int) (l []int) {
 // TestShapeBound: whatever a site does, and in whatever order it is read,
 // what lies beyond the base depth is bounded.
 func TestShapeBound(t *testing.T) {
-	for trial := range uint64(60) {
+	trials := uint64(60)
+	if testing.Short() {
+		trials = 6
+	}
+	for trial := range trials {
 		r := rand.New(rand.NewPCG(trial, 7))
 		s := &seed.Seeder{Rules: seed.Rules{MaxPerSite: -1}}
 		width := 1 + r.IntN(6)
