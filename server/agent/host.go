@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,7 +25,7 @@ type Options struct {
 	Command []string
 
 	PerSender int // programs of one sender; a new one takes the place of the oldest. 8.
-	Most      int // programs in all. 64.
+	Most      int // programs in all, one that two have sent counted twice. 64.
 
 	Running  int // at a time. Half of the processors, at least 1.
 	Resident int // processes that are kept for the next change. 4.
@@ -154,9 +155,10 @@ func (h *Host) Keep(ctx context.Context, who string, program []byte) (protocol.D
 		return d, err
 	}
 	defer leave()
-	w, err := newWorker(ctx, h.opts.Command, key{who, d}, program, h.loading(d))
+	k := key{who, d}
+	w, err := newWorker(ctx, h.opts.Command, k, program, h.loading(k))
 	if err != nil {
-		h.forget(d)
+		h.forget(k)
 		var f *failure
 		if errors.As(err, &f) {
 			return d, fmt.Errorf("%w: %s", server.ErrProgram, f.why)
@@ -349,7 +351,7 @@ func (h *Host) worker(ctx context.Context, k key) (*worker, error) {
 	if protocol.Sum(program) != k.program {
 		return nil, &failure{"its file is damaged: send it again"}
 	}
-	return newWorker(ctx, h.opts.Command, k, program, h.loading(k.program))
+	return newWorker(ctx, h.opts.Command, k, program, h.loading(k))
 }
 
 // rest keeps a worker for the next question.
@@ -406,9 +408,16 @@ func (h *Host) reaper() {
 	}
 }
 
-func (h *Host) loading(d protocol.Digest) loading {
-	return loading{Cache: h.cache(d), Memory: h.opts.Memory, Time: h.opts.Time, Within: h.opts.Load}
+func (h *Host) loading(k key) loading {
+	return loading{Cache: h.cache(k), Memory: h.opts.Memory, Time: h.opts.Time, Within: h.opts.Load}
 }
 
-// cache is where what is compiled of a program is kept.
-func (h *Host) cache(d protocol.Digest) string { return filepath.Join(h.dir, name(d)+".compiled") }
+// cache is where what is compiled of a program is kept. Each of its senders has
+// his own: else the time that it takes would tell him that somebody sent it before.
+func (h *Host) cache(k key) string {
+	who := protocol.Sum([]byte(k.who))
+	return filepath.Join(h.caches(k.program), hex.EncodeToString(who[:8]))
+}
+
+// caches is where the caches of all senders of a program are.
+func (h *Host) caches(d protocol.Digest) string { return filepath.Join(h.dir, name(d)+".compiled") }

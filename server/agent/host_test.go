@@ -166,10 +166,46 @@ func TestRoom(t *testing.T) {
 	if _, err := h.Keep(t.Context(), "third", numbered(5).bytes()); !errors.Is(err, server.ErrNoRoom) {
 		t.Errorf("a fourth program of three: %v", err)
 	}
-	keep(t, h, "third", numbered(4)) // is there already
+	if _, err := h.Keep(t.Context(), "third", numbered(4).bytes()); !errors.Is(err, server.ErrNoRoom) {
+		t.Errorf("a fourth program of three, which another has sent: %v", err)
+	}
+	keep(t, h, "other", numbered(4)) // is his already
 	if list, _ := filepath.Glob(filepath.Join(dir, "*.wasm")); len(list) != 3 {
 		t.Errorf("%d programs are kept, want 3", len(list))
 	}
+}
+
+// Whoever sends what another has sent finds nothing done already.
+func TestSameProgramIsCompiledForEach(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, dir, agent.Options{PerSender: 1})
+	compiled := func(when string, want int) {
+		t.Helper()
+		found := make(map[string]bool) // of whom
+		err := filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
+			if place, _ := filepath.Rel(dir, p); err == nil && !e.IsDir() && strings.Contains(place, ".compiled") {
+				found[strings.Join(strings.Split(place, string(filepath.Separator))[:2], "/")] = true
+			}
+			return err
+		})
+		if err != nil || len(found) != want {
+			t.Errorf("%s: compiled are %v, want %d; %v", when, found, want, err)
+		}
+	}
+	d := keep(t, h, "bot", numbered(1))
+	compiled("one has sent it", 1)
+	keep(t, h, "other", numbered(1))
+	compiled("both have", 2)
+	if _, err := h.Keep(t.Context(), "third", []byte("no program")); !errors.Is(err, server.ErrProgram) {
+		t.Error(err)
+	}
+	keep(t, h, "bot", numbered(2))
+	compiled("the one has sent another since", 2)
+	if v, err := h.Run(t.Context(), "other", d, created(1), nil, nil); err != nil || !v.Tell {
+		t.Errorf("the other's: %+v, %v", v, err)
+	}
+	keep(t, h, "other", numbered(3))
+	compiled("nobody has it now", 2)
 }
 
 // A hostile program, and what its sender is told of it: regular expressions.

@@ -1,6 +1,13 @@
 package agent
 
-import "syscall"
+import (
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// niceness is the priority of such a process on Linux.
+const niceness = 10
 
 // processData is how much memory a process may take on Linux, in bytes: what
 // compiles the largest program, and what runs it.
@@ -17,7 +24,16 @@ func restrict() {
 	} {
 		syscall.Setrlimit(which, &syscall.Rlimit{Cur: most, Max: most})
 	}
-	syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10)
+	// Each thread has a priority of its own, which those inherit that it starts:
+	// twice, since one may have started another meanwhile.
+	for range 2 {
+		threads, _ := os.ReadDir("/proc/self/task")
+		for _, t := range threads {
+			if id, err := strconv.Atoi(t.Name()); err == nil {
+				syscall.Setpriority(syscall.PRIO_PROCESS, id, niceness)
+			}
+		}
+	}
 }
 
 // attributes has a process die with whoever started it, kill -9 included.

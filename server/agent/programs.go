@@ -80,10 +80,7 @@ func (h *Host) known(who string, d protocol.Digest) (*record, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.programs[d]
-	if r == nil {
-		return nil, nil
-	}
-	if _, ok := r.Senders[who]; !ok {
+	if !r.isOf(who) {
 		return nil, nil
 	}
 	if out, ok := r.Out[who]; ok && h.opts.Now().Before(out.Until) {
@@ -98,8 +95,8 @@ func (h *Host) store(who string, d protocol.Digest, program []byte) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.programs[d]
-	if r == nil && len(h.of(who)) < h.opts.PerSender && len(h.programs) >= h.opts.Most {
-		os.RemoveAll(h.cache(d))
+	if len(h.of(who)) < h.opts.PerSender && h.kept() >= h.opts.Most && !r.isOf(who) {
+		h.discard(key{who, d})
 		return fmt.Errorf("%w: %d programs are kept here, and no more", server.ErrNoRoom, h.opts.Most)
 	}
 	if err := atomicfile.Write(filepath.Join(h.dir, name(d)), string(program), 0o600); err != nil {
@@ -119,13 +116,27 @@ func (h *Host) store(who string, d protocol.Digest, program []byte) error {
 	return nil
 }
 
+// isOf reports whether who has sent the program of a record, which may be nil.
+func (r *record) isOf(who string) (ok bool) {
+	if r != nil {
+		_, ok = r.Senders[who]
+	}
+	return ok
+}
+
+// kept counts the programs of all senders, whether they are the same or not:
+// else who finds no room would learn what others have sent. mu is held.
+func (h *Host) kept() (n int) {
+	for _, r := range h.programs {
+		n += len(r.Senders)
+	}
+	return n
+}
+
 // of lists the programs of a sender, the oldest first. mu is held.
 func (h *Host) of(who string) []protocol.Digest {
 	mine := slices.Collect(maps.Keys(h.programs))
-	mine = slices.DeleteFunc(mine, func(d protocol.Digest) bool {
-		_, ok := h.programs[d].Senders[who]
-		return !ok
-	})
+	mine = slices.DeleteFunc(mine, func(d protocol.Digest) bool { return !h.programs[d].isOf(who) })
 	slices.SortFunc(mine, func(a, b protocol.Digest) int {
 		return h.programs[a].Senders[who].Compare(h.programs[b].Senders[who])
 	})
@@ -137,12 +148,20 @@ func (h *Host) drop(who string, d protocol.Digest) {
 	r := h.programs[d]
 	delete(r.Senders, who)
 	delete(r.failures, who)
-	if len(r.Senders) > 0 {
-		return
+	if len(r.Senders) == 0 {
+		delete(h.programs, d)
+		os.Remove(filepath.Join(h.dir, name(d))) // what stays is not in the records
 	}
-	delete(h.programs, d)
-	os.Remove(filepath.Join(h.dir, name(d))) // what stays is not in the records
-	os.RemoveAll(h.cache(d))
+	h.discard(key{who, d})
+}
+
+// discard removes what was compiled of a program for a sender. mu is held.
+func (h *Host) discard(k key) {
+	if h.programs[k.program] == nil {
+		os.RemoveAll(h.caches(k.program))
+	} else {
+		os.RemoveAll(h.cache(k))
+	}
 }
 
 // intact reports whether a program is on disk as it was sent.
@@ -151,12 +170,12 @@ func (h *Host) intact(d protocol.Digest) bool {
 	return err == nil && protocol.Sum(b) == d
 }
 
-// forget removes what was compiled of a program that nobody has here.
-func (h *Host) forget(d protocol.Digest) {
+// forget removes what was compiled of a program for somebody who does not have it here.
+func (h *Host) forget(k key) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.programs[d] == nil {
-		os.RemoveAll(h.cache(d))
+	if !h.programs[k.program].isOf(k.who) {
+		h.discard(k)
 	}
 }
 

@@ -1,0 +1,47 @@
+package agent_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/server/agent"
+)
+
+// What runs a program yields to others, whichever of its threads does.
+func TestNiceness(t *testing.T) {
+	h := open(t, t.TempDir(), agent.Options{})
+	d := keep(t, h, "bot", echo())
+	for n := range 20 {
+		if _, err := h.Run(t.Context(), "bot", d, created(uint64(n)), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads := 0
+	for _, file := range files {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		// proc_pid_stat(5): what follows the name begins with the third field.
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if len(fields) < 17 || fields[1] != fmt.Sprint(os.Getpid()) {
+			continue
+		}
+		threads++
+		if nice, err := strconv.Atoi(fields[16]); err != nil || nice < 10 {
+			t.Errorf("%s: niceness %d, %v", file, nice, err)
+		}
+	}
+	if threads < 2 {
+		t.Errorf("%d threads run programs", threads)
+	}
+}
