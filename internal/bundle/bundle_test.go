@@ -175,7 +175,7 @@ func stream(t testing.TB, drafts ...*warc.Draft) []byte {
 	}
 	var b []byte
 	for i, d := range drafts {
-		d.ID, d.Date = warc.NameOf(protocol.Sum([]byte{byte(i)})), start
+		d.Name, d.Date = protocol.Sum([]byte{byte(i)}), start
 		b = press.Append(b, d)
 	}
 	return b

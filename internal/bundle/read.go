@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strconv"
 
 	"github.com/parleyweb/parley/internal/warc"
@@ -53,6 +54,7 @@ type Reader struct {
 	seen    int // records
 	next    *warc.Record
 	err     error
+	said    []byte // the block of the present change
 	changes int
 	pages   int // that came, be they refused or not
 	last    uint64
@@ -204,11 +206,11 @@ func (r *Reader) change(rec *warc.Record) (protocol.Change, error) {
 	if rec.Size > maxChange {
 		return protocol.Change{}, malformed("change of %d bytes", rec.Size)
 	}
-	b, err := io.ReadAll(rec.Body)
-	if err != nil {
+	r.said = slices.Grow(r.said[:0], int(rec.Size))[:rec.Size]
+	if _, err := io.ReadFull(rec.Body, r.said); err != nil {
 		return protocol.Change{}, whole(err)
 	}
-	m, err := protocol.ParseMessage(b)
+	m, err := protocol.ParseMessage(r.said)
 	if err != nil {
 		return protocol.Change{}, malformed("%v", err)
 	}

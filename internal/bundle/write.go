@@ -78,22 +78,23 @@ func (p *Packer) Seal(dst, records []byte) []byte {
 func (p *Packer) Append(dst []byte, epoch string, c *protocol.Change, page []byte) (records []byte, at int) {
 	m := protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: epoch, Seq: c.Seq}, Changes: []protocol.Change{*c}}
 	said := m.Encode()
-	name := sha256.Sum256(said)
-	dst = p.press.Append(dst, &warc.Draft{Type: warc.Metadata, ID: warc.NameOf(name), Date: dateOf(c), URL: c.Item.URL,
+	name, date := sha256.Sum256(said), dateOf(c)
+	dst = p.press.Append(dst, &warc.Draft{Type: warc.Metadata, Name: name, Date: date, URL: c.Item.URL,
 		MediaType: changeType, Body: said})
 	if at = len(dst); page == nil {
 		return dst, at
 	}
-	h := http.Header{}
+	var known [2]warc.Field
+	fields := warc.Fields(known[:0])
 	if c.Item.Type != "" {
-		h["Content-Type"] = []string{c.Item.Type}
+		fields = append(fields, warc.Field{Name: "Content-Type", Value: c.Item.Type})
 	}
 	if t := c.Item.Modified; !t.IsZero() && c.Item.Span == 0 {
-		h["Last-Modified"] = []string{t.UTC().Format(http.TimeFormat)}
+		fields = append(fields, warc.Field{Name: "Last-Modified", Value: t.UTC().Format(http.TimeFormat)})
 	}
-	p.head = warc.AppendAnswer(p.head[:0], http.StatusOK, h, len(page))
+	p.head = warc.AppendAnswer(p.head[:0], fields, len(page))
 	name[0] ^= 0xff // another name, which follows from that of the change
-	return p.press.Append(dst, &warc.Draft{Type: warc.Response, ID: warc.NameOf(name), Date: dateOf(c), URL: c.Item.URL,
+	return p.press.Append(dst, &warc.Draft{Type: warc.Response, Name: name, Date: date, URL: c.Item.URL,
 		MediaType: warc.AnswerType, Head: p.head, Body: page, Digest: c.Item.Digest}), at
 }
 
@@ -109,11 +110,8 @@ func dateOf(c *protocol.Change) time.Time {
 }
 
 // nameOf names a record after what it says.
-func nameOf(kind byte, said []byte) string {
-	h := sha256.New()
-	h.Write([]byte{kind})
-	h.Write(said)
-	return warc.NameOf([32]byte(h.Sum(nil)))
+func nameOf(kind byte, said []byte) [32]byte {
+	return sha256.Sum256(append([]byte{kind}, said...))
 }
 
 // A Writer writes a stream. It holds one change with its page at a time, and is
@@ -140,7 +138,7 @@ func NewWriter(w io.Writer, h Head, c Coding) *Writer {
 	b := warc.AppendInfo(nil, warc.Fields{{Name: "format", Value: "WARC File Format 1.1"}, {Name: "software", Value: "Parley"},
 		{Name: fieldFrom, Value: h.From.String()}, {Name: fieldTo, Value: h.To.String()}, {Name: fieldChanges, Value: strconv.Itoa(h.Changes)}})
 	id := binary.BigEndian.AppendUint64(bytes.Clone(b), uint64(h.At.UnixMilli()))
-	out.buf = out.packer.Seal(nil, out.packer.press.Append(nil, &warc.Draft{Type: warc.Warcinfo, ID: nameOf('i', id), Date: h.At, MediaType: warc.InfoType, Body: b}))
+	out.buf = out.packer.Seal(nil, out.packer.press.Append(nil, &warc.Draft{Type: warc.Warcinfo, Name: nameOf('i', id), Date: h.At, MediaType: warc.InfoType, Body: b}))
 	return out
 }
 
@@ -194,7 +192,7 @@ func (w *Writer) Close() error {
 	b := warc.AppendInfo(nil, warc.Fields{{Name: fieldChanges, Value: strconv.Itoa(w.changes)}, {Name: fieldPages, Value: strconv.Itoa(w.pages)}})
 	id := append(append(bytes.Clone(b), w.head.From.String()...), w.head.To.String()...)
 	id = binary.BigEndian.AppendUint64(id, uint64(w.head.At.UnixMilli()))
-	end := w.packer.press.Append(nil, &warc.Draft{Type: warc.Metadata, ID: nameOf('e', id), Date: w.head.At, MediaType: warc.InfoType, Body: b})
+	end := w.packer.press.Append(nil, &warc.Draft{Type: warc.Metadata, Name: nameOf('e', id), Date: w.head.At, MediaType: warc.InfoType, Body: b})
 	if err := w.AddPacked(w.packer.Seal(nil, end), 0, 0); err != nil {
 		return err
 	}

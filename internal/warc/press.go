@@ -2,7 +2,6 @@ package warc
 
 import (
 	"encoding/hex"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +12,7 @@ import (
 // A Draft is a record to be pressed. What is empty is left out.
 type Draft struct {
 	Type      Type
-	ID        string // as NameOf returns it
+	Name      [32]byte // a digest that the record is named after: the same record has the same name again
 	Date      time.Time
 	URL       string
 	Fields    Fields // more of the header
@@ -30,6 +29,9 @@ type Draft struct {
 type Press struct {
 	pack  *coding.Packer
 	plain []byte
+
+	date  time.Time // of the record before: mostly that of this one too
+	dated []byte    // the same as it is written
 }
 
 // NewPress returns a Press that codes each record, as Options.Coding says.
@@ -50,10 +52,12 @@ func (p *Press) Append(dst []byte, d *Draft) []byte {
 	}
 	b = append(b, d.Type...)
 	b = append(b, "\r\nWARC-Record-ID: "...)
-	b = append(b, d.ID...)
+	b = appendName(b, d.Name)
 	b = append(b, "\r\nWARC-Date: "...)
-	b = d.Date.UTC().AppendFormat(b, dateLayout)
-	b = append(b, crlf...)
+	if d.Date != p.date || p.dated == nil {
+		p.date, p.dated = d.Date, d.Date.UTC().AppendFormat(p.dated[:0], dateLayout)
+	}
+	b = append(append(b, p.dated...), crlf...)
 	if d.URL != "" {
 		b = appendField(b, "WARC-Target-URI", d.URL)
 	}
@@ -82,27 +86,32 @@ func (p *Press) Append(dst []byte, d *Draft) []byte {
 	return dst
 }
 
-// NameOf returns a name for a record that is made of a digest, so that the
-// same record has the same name again: a UUID of version 8 (RFC 9562).
-func NameOf(d [32]byte) string {
+// appendName appends a name that is made of a digest: a UUID of version 8 (RFC 9562).
+func appendName(b []byte, d [32]byte) []byte {
 	d[6], d[8] = d[6]&0x0f|0x80, d[8]&0x3f|0x80
-	b := append(make([]byte, 0, 47), "<urn:uuid:"...)
+	b = append(b, "<urn:uuid:"...)
 	at := 0
-	for i, n := range []int{4, 2, 2, 2, 6} {
+	for i, n := range [...]int{4, 2, 2, 2, 6} {
 		if i > 0 {
 			b = append(b, '-')
 		}
 		b = hex.AppendEncode(b, d[at:at+n])
 		at += n
 	}
-	return string(append(b, '>'))
+	return append(b, '>')
 }
 
-// AppendAnswer appends the head of an answer of HTTP with a body of a length,
-// up to and with the empty line: what a Response record begins with.
-func AppendAnswer(b []byte, status int, h http.Header, length int) []byte {
-	b, _ = appendHead(b, "HTTP/1.1", status, h, length, nil)
-	return b
+// AppendAnswer appends the head of an answer of HTTP of status 200, up to and
+// with the empty line: what a Response record begins with. Of what follows it
+// says the length.
+func AppendAnswer(b []byte, fields Fields, length int) []byte {
+	b = append(b, "HTTP/1.1 200 OK\r\n"...)
+	for _, f := range fields {
+		b = appendField(b, f.Name, f.Value)
+	}
+	b = append(b, "Content-Length: "...)
+	b = strconv.AppendInt(b, int64(length), 10)
+	return append(b, "\r\n\r\n"...)
 }
 
 // AppendInfo appends fields as the block of a record of application/warc-fields.

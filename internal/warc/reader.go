@@ -28,6 +28,9 @@ func (d *Damage) Unwrap() error { return d.Err }
 // can claim and be anything.
 const maxBlock = 4 << 30
 
+// maxDiscard is how much is passed over at once, in bytes.
+const maxDiscard = 1 << 30
+
 // maxDamages bounds how often a Reader looks for a next record.
 const maxDamages = 10_000
 
@@ -98,9 +101,11 @@ func (r *Reader) Skip() error {
 	if r.left < 0 || r.lost {
 		return nil
 	}
-	if n, err := io.CopyN(io.Discard, r.in, r.left); err != nil {
-		r.left -= n
-		return whole(err)
+	for r.left > 0 {
+		n, err := r.in.Discard(int(min(r.left, maxDiscard)))
+		if r.left -= int64(n); err != nil {
+			return whole(err)
+		}
 	}
 	r.left = -1
 	end, err := r.in.Peek(4)

@@ -113,7 +113,7 @@ func parseHeader(b []byte) (*Record, error) {
 	if !ok || len(version) > 8 {
 		return nil, malformed("it begins with %.20q", line)
 	}
-	rec := &Record{Version: string(version), Size: -1, Fields: make(Fields, 0, 12)}
+	rec := &Record{Version: string(version), Size: -1, Fields: make(Fields, 0, min(bytes.Count(rest, []byte("\n")), maxFields))}
 	text := string(rest) // one copy for all fields
 	for text != "" {
 		var line string
