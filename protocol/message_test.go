@@ -59,6 +59,9 @@ func TestMessageRoundTrip(t *testing.T) {
 		if bytes.ContainsAny(line, "\n\r") {
 			t.Errorf("%s is more than a line: %q", m.Kind, line)
 		}
+		if strings.Contains(string(line), `"ev":`) != (m.Kind == protocol.Batch && len(m.Changes) > 0) {
+			t.Errorf("ev is in a message of %d changes, or is not: %s", len(m.Changes), line)
+		}
 		got, err := protocol.ParseMessage(line)
 		if err != nil || !reflect.DeepEqual(got, m) {
 			t.Errorf("%s\ngives %+v, %v\nwant  %+v", line, got, err, m)
@@ -96,6 +99,7 @@ func TestMessageFromTheFuture(t *testing.T) {
 			protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: "e", Seq: 9}, Changes: []protocol.Change{
 				{Seq: 9, Op: protocol.Delete, Item: protocol.Item{URL: "/a", Length: -1}}}}},
 		{`{"t":"batch","from":"0:0","to":"0:0","n":0,"ev":null}`, protocol.Message{Kind: protocol.Batch}},
+		{`{"t":"batch","from":"0:0","to":"0:0","n":0,"ev":[]}`, protocol.Message{Kind: protocol.Batch}},
 	} {
 		got, err := protocol.ParseMessage([]byte(c.in))
 		if err != nil || !reflect.DeepEqual(got, c.want) {

@@ -1,11 +1,15 @@
 package server
 
 import (
+	"context"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 )
 
 // admission counts who is served at the same time, in all and by address.
@@ -15,13 +19,15 @@ type admission struct {
 	byAddr map[string]int
 }
 
-// enter admits one more from addr, unless that is beyond a limit. An empty
-// addr has no limit of its own. What it returns is to be called once at the end.
-func (a *admission) enter(addr string, most, each int) (leave func(), ok bool) {
+// enter admits one more from addr, unless that is beyond a limit; what names,
+// in the plural, of what there are too many then. An empty addr has no limit of
+// its own. leave is to be called once at the end.
+func (a *admission) enter(what, addr string, most, each int) (leave func(), p *problem) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.total >= most || addr != "" && a.byAddr[addr] >= each {
-		return nil, false
+		return nil, &problem{Type: problemLimit, Title: "too many " + what + " at a time", Status: http.StatusTooManyRequests,
+			Detail: fmt.Sprintf("at most %d %s at a time, and %d of one address or caller", most, what, each), retry: 2 * time.Second}
 	}
 	a.total++
 	if addr != "" {
@@ -30,7 +36,7 @@ func (a *admission) enter(addr string, most, each int) (leave func(), ok bool) {
 		}
 		a.byAddr[addr]++
 	}
-	return func() { a.leave(addr) }, true
+	return func() { a.leave(addr) }, nil
 }
 
 func (a *admission) leave(addr string) {
@@ -42,6 +48,25 @@ func (a *admission) leave(addr string) {
 	}
 	if a.byAddr[addr]--; a.byAddr[addr] == 0 {
 		delete(a.byAddr, addr)
+	}
+}
+
+// few is how many of one address are told at once, when something is told to
+// everybody; and spreading how long it takes for each other one.
+const (
+	few       = 4
+	spreading = 100 * time.Microsecond
+)
+
+// spread lets those go first, of all who are about to be told something, whose
+// addresses have few there, and the others one by one: a thousand at once would
+// hold up everybody.
+func (a *admission) spread(ctx context.Context, addr string) {
+	a.mu.Lock()
+	each, all := a.byAddr[addr], a.total
+	a.mu.Unlock()
+	if each > few {
+		sleep(ctx, rand.N(time.Duration(all)*spreading))
 	}
 }
 

@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
@@ -47,24 +44,18 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *problem 
 	if p != nil {
 		return p
 	}
-	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if coding := r.Header.Get("Content-Encoding"); err != nil || t != "application/wasm" || coding != "" && !strings.EqualFold(coding, "identity") {
-		return plainProblem(http.StatusUnsupportedMediaType, "a program is application/wasm, without content coding")
+	if _, p := bodyType(r.Header, "programs", "application/wasm"); p != nil {
+		return p
 	}
-	leave, ok := n.programs.enter("caller "+c.Name, programsAtOnce, 1)
-	if !ok {
-		return &problem{Type: problemLimit, Title: "too many programs at a time", Status: http.StatusTooManyRequests,
-			Detail: fmt.Sprintf("at most %d programs are taken in at a time, and one of each caller: send one after the other", programsAtOnce), retry: 5 * time.Second}
+	leave, p := n.programs.enter("programs", "caller "+c.Name, programsAtOnce, 1)
+	if p != nil {
+		return p
 	}
 	defer leave()
 	n.deadline(w, agentArrive)
-	program, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostAgent))
-	if err != nil {
-		var long *http.MaxBytesError
-		if errors.As(err, &long) {
-			return plainProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the program has more than %d bytes", mostAgent))
-		}
-		return plainProblem(http.StatusBadRequest, "the program did not arrive whole")
+	program, p := readBody(w, r, "programs", mostAgent)
+	if p != nil {
+		return p
 	}
 	n.deadline(w, agentLoad)
 	ctx, stop := context.WithTimeout(r.Context(), agentLoad)
@@ -88,9 +79,7 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *problem 
 		orDiscard(n.Logger).Error("agent could not be kept", "caller", c.Name, "err", err)
 		return plainProblem(http.StatusInternalServerError, "the program could not be kept")
 	}
-	b, err := json.Marshal(struct {
-		Agent protocol.Digest `json:"agent"`
-	}{digest})
+	b, err := json.Marshal(protocol.AgentKept{Agent: digest})
 	if err != nil {
 		panic("server: encode answer: " + err.Error()) // plain values always encode
 	}
@@ -118,30 +107,13 @@ func (n *Notifier) agentSender(r *http.Request) (Caller, *problem) {
 	return c, plainProblem(http.StatusForbidden, "programs run here for those only whom the site knows and lets do so")
 }
 
-// An AgentOutput is a line of the answer of the door parley/agents/run: what
-// a program makes of one page, or why it made nothing of it.
-type AgentOutput struct {
-	URL    string          `json:"url"`
-	Digest protocol.Digest `json:"hash,omitzero"`
-	Output []byte          `json:"b64,omitempty"`
-	Failed string          `json:"failed,omitempty"`
-}
-
-// An AgentEnd is the last line: an answer without it is not whole. Whoever has
-// taken it in stands at To.
-type AgentEnd struct {
-	To    protocol.Cursor `json:"to"`
-	Pages int             `json:"n"` // that the program was asked about
-	Told  int             `json:"told"`
-}
-
 // serveAgentRun asks a program about all that is there now, as if each page had
 // just been created:
 //
 //	POST BASE/parley/agents/run?agent=DIGEST&prefix=/news/
 //
-// The answer is application/x-ndjson: an AgentOutput for each page that the
-// program would tell of, perhaps empty lines, and an AgentEnd. From there it goes on with the same
+// The answer is application/x-ndjson: a [protocol.AgentOutput] for each page that the
+// program would tell of, perhaps empty lines, and a [protocol.AgentEnd]. From there it goes on with the same
 // parameters at the changes door, or by stream.
 func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *problem {
 	q, p := query(r, slices.DeleteFunc(protocol.FilterNames(), ofChanges)...)
@@ -170,8 +142,7 @@ func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *proble
 	defer leave()
 	at, items, err := n.itemsAfter(ctx, "")
 	if err != nil {
-		orDiscard(n.Logger).Error("items could not be read", "err", err)
-		return plainProblem(http.StatusInternalServerError, "the journal could not be read")
+		return n.failed(r, protocol.Cursor{}, err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/x-ndjson")
@@ -180,7 +151,7 @@ func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *proble
 	out := &agentLines{enc: json.NewEncoder(patient{w, n}), w: patient{w, n}, every: min(longestSilence, n.writeWait()/4), last: time.Now()}
 	out.enc.SetEscapeHTML(false)
 	http.NewResponseController(w).Flush() // it begins, so that nobody waits for that; not every ResponseWriter can
-	end := AgentEnd{To: at}
+	end := protocol.AgentEnd{To: at}
 	for len(items) > 0 && err == nil {
 		for i := range items {
 			if err = n.runAgent(ctx, s, items[i], out, &end); err != nil {
@@ -222,7 +193,7 @@ func (n *Notifier) itemsAfter(ctx context.Context, url string) (at protocol.Curs
 }
 
 // runAgent asks about one page that is there.
-func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Item, out *agentLines, end *AgentEnd) error {
+func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Item, out *agentLines, end *protocol.AgentEnd) error {
 	if err := out.silence(); err != nil {
 		return err
 	}
@@ -243,7 +214,7 @@ func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Ite
 		return ctx.Err()
 	}
 	end.Pages++
-	line := AgentOutput{URL: item.URL, Digest: item.Digest, Output: v.Output}
+	line := protocol.AgentOutput{URL: item.URL, Digest: item.Digest, Output: v.Output}
 	switch {
 	case err != nil:
 		if err := n.Agents.Has(s.caller.Name, s.filter.Agent); err != nil {

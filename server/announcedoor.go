@@ -9,8 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -36,13 +34,9 @@ func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *proble
 		return p
 	}
 	n.deadline(w, announceRead)
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, announceMost))
-	if err != nil {
-		var long *http.MaxBytesError
-		if errors.As(err, &long) {
-			return tooMuch(fmt.Sprintf("more than %d bytes", announceMost))
-		}
-		return plainProblem(http.StatusBadRequest, "the body did not arrive whole")
+	body, p := readBody(w, r, "announcements", announceMost)
+	if p != nil {
+		return p
 	}
 	list, p := parseAnnouncements(body, lines)
 	if p != nil {
@@ -91,22 +85,11 @@ func (n *Notifier) mayAnnounce(r *http.Request) bool {
 
 // announceFormat reports whether a body is pages on lines of their own.
 func announceFormat(h http.Header) (lines bool, p *problem) {
-	const want = "announcements are application/json or application/x-ndjson, without content coding"
-	if c := h.Get("Content-Encoding"); c != "" && !strings.EqualFold(c, "identity") {
-		return false, plainProblem(http.StatusUnsupportedMediaType, want)
-	}
-	text := h.Get("Content-Type")
-	if text == "" {
+	if h.Get("Content-Type") == "" && h.Get("Content-Encoding") == "" {
 		return false, nil
 	}
-	t, _, err := mime.ParseMediaType(text)
-	switch {
-	case err == nil && t == "application/json":
-		return false, nil
-	case err == nil && (t == "application/x-ndjson" || t == "application/jsonl"):
-		return true, nil
-	}
-	return false, plainProblem(http.StatusUnsupportedMediaType, want)
+	t, p := bodyType(h, "announcements", "application/json", "application/x-ndjson", "application/jsonl")
+	return t != "application/json", p
 }
 
 // parseAnnouncements reads the body of a request.

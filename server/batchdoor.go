@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/bundle"
@@ -19,16 +17,17 @@ import (
 
 // Bounds of the batch door.
 const (
-	askBytes = 8 << 20          // of a question
-	askPages = 10_000           // pages that one question names
 	askWait  = 30 * time.Second // how long a question may take to arrive
+	askPiece = 8 << 10          // how much of it is read in one turn
 
 	// askedBytes bounds the questions that are held until they are answered, in all.
-	askedBytes = 2 * askBytes
+	askedBytes = 2 * protocol.MaxQuestion
 
 	// Bundles that are being answered at a time, in all and to one address.
 	// Each takes some megabytes.
 	bundlesAtOnce, bundlesEach = 64, 4
+
+	lookUpPages = 512 // that are looked up before others have a turn
 
 	// pieceBytes is how much of an answer a reader is given the WriteWait for.
 	pieceBytes = 64 << 10
@@ -38,15 +37,10 @@ const (
 const problemOrigin = "urn:parley:problem:origin"
 
 // serveBatch answers with a bundle: by GET of what follows a cursor, by QUERY
-// or POST of what a question in JSON asks for:
-//
-//	{"after": "EPOCH:7", "to": "EPOCH:9", "have": {"https://www.example.org/a": "sha-256=:BASE64:"}}
-//	{"pages": [{"url": "https://www.example.org/a", "hash": "sha-256=:BASE64:"}, {"url": "https://www.example.org/b"}]}
-//
-// The first form is the GET, but that pages of which the reader holds what
-// they are now are stated and not sent. The second states for each page what
-// it is now, or that it is gone, and sends those of other bytes than are held.
-// Of what is not public nothing is said but that it is gone.
+// or POST of what a question asks for. Without pages that is the GET, but that
+// pages of which the reader holds what they are now are stated and not sent. Of
+// pages it states for each what it is now, or that it is gone, and sends those
+// of other bytes than are held. Of what is not public nothing is said but that it is gone.
 func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
 	w.Header().Set("Accept-Query", `"application/json"`)
 	known := slices.DeleteFunc(protocol.FilterNames(), func(name string) bool { return name == "agent" })
@@ -59,17 +53,16 @@ func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
 	if p != nil {
 		return p
 	}
-	leave, ok := n.bundles.enter(clientAddress(r), bundlesAtOnce, bundlesEach)
-	if !ok {
-		return &problem{Type: problemLimit, Title: "too many bundles at a time", Status: http.StatusTooManyRequests,
-			Detail: fmt.Sprintf("at most %d bundles are answered at a time, and %d to one address", bundlesAtOnce, bundlesEach), retry: 2 * time.Second}
+	leave, p := n.bundles.enter("bundles and archives", sel.addr, bundlesAtOnce, bundlesEach)
+	if p != nil {
+		return p
 	}
 	defer leave()
-	var ask question
+	ask := &protocol.Question{}
 	if r.Method == methodQuery || r.Method == http.MethodPost {
-		body := &askBody{n: n, ctx: r.Context(), sel: sel, in: http.MaxBytesReader(w, r.Body, askBytes)}
+		body := &askBody{n: n, ctx: r.Context(), sel: sel, in: r.Body}
 		defer body.release()
-		if p := n.readQuestion(w, r, body, &ask); p != nil {
+		if ask, p = n.readQuestion(w, r, body); p != nil {
 			return p
 		}
 	}
@@ -77,7 +70,7 @@ func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
 		return p
 	}
 	if ask.Pages != nil {
-		return n.answerPages(w, r, sel, &ask)
+		return n.answerPages(w, r, sel, ask.Pages)
 	}
 	if ask.After == nil {
 		after, p := cursorOf(q)
@@ -93,97 +86,7 @@ func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
 		}
 		ask.To = &to
 	}
-	return n.answerAfter(w, r, sel, &ask)
-}
-
-// A question is the body of a request for a batch.
-type question struct {
-	After *protocol.Cursor
-	To    *protocol.Cursor
-	Have  map[string]protocol.Digest
-	Pages []askedPage
-}
-
-type askedPage struct {
-	URL  string          `json:"url"`
-	Hash protocol.Digest `json:"hash"`
-}
-
-var errManyPages = fmt.Errorf("more than %d pages", askPages)
-
-// parse reads a question as it arrives, and stops at what is too much.
-func (q *question) parse(r io.Reader) error {
-	d := json.NewDecoder(r)
-	d.DisallowUnknownFields()
-	named := 0
-	one := func() error {
-		if named++; named > askPages {
-			return errManyPages
-		}
-		return nil
-	}
-	err := inside(d, '{', "the question is no object", func() error {
-		name, err := d.Token()
-		if err != nil {
-			return err
-		}
-		switch name {
-		case "after":
-			return d.Decode(&q.After)
-		case "to":
-			return d.Decode(&q.To)
-		case "have":
-			q.Have = map[string]protocol.Digest{}
-			return inside(d, '{', "have is not an object", func() error {
-				url, err := d.Token()
-				if err != nil {
-					return err
-				}
-				var digest protocol.Digest
-				if err := d.Decode(&digest); err != nil {
-					return err
-				}
-				q.Have[url.(string)] = digest // a key is a string
-				return one()
-			})
-		case "pages":
-			q.Pages = []askedPage{}
-			return inside(d, '[', "pages is not a list", func() error {
-				var p askedPage
-				if err := d.Decode(&p); err != nil {
-					return err
-				}
-				q.Pages = append(q.Pages, p)
-				return one()
-			})
-		}
-		return fmt.Errorf("%.100q is nothing that can be asked", name)
-	})
-	if err != nil {
-		return err
-	}
-	if _, err := d.Token(); err == nil {
-		return new(json.SyntaxError) // more than one question
-	} else if err != io.EOF {
-		return err
-	}
-	return nil
-}
-
-// inside reads an object or a list, each of whose members each reads.
-func inside(d *json.Decoder, begin json.Delim, otherwise string, each func() error) error {
-	if t, err := d.Token(); err != nil {
-		return err
-	} else if t != begin {
-		return errors.New(otherwise)
-	}
-	for d.More() {
-		if err := each(); err != nil {
-			return err
-		}
-	}
-	_, err := d.Token()
-	return err
+	return n.answerAfter(w, r, sel, ask)
 }
 
 // An askBody is a question that arrives. Its bytes count among those of all
@@ -222,68 +125,61 @@ func (b *askBody) release() {
 }
 
 // readQuestion reads the body of QUERY or POST, as RFC 10008 has it refused.
-func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *askBody, ask *question) *problem {
-	const want = "ask with a body of type application/json, without content coding"
-	text := r.Header.Get("Content-Type")
-	if text == "" {
-		return plainProblem(http.StatusBadRequest, want)
+func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *askBody) (*protocol.Question, *problem) {
+	if _, p := bodyType(r.Header, "questions", "application/json"); p != nil {
+		if r.Header.Get("Content-Type") == "" {
+			p.Status, p.Title = http.StatusBadRequest, http.StatusText(http.StatusBadRequest)
+		}
+		return nil, p
 	}
-	if t, _, err := mime.ParseMediaType(text); err != nil || t != "application/json" {
-		return plainProblem(http.StatusUnsupportedMediaType, want)
-	}
-	if c := r.Header.Get("Content-Encoding"); c != "" && !strings.EqualFold(c, "identity") {
-		return plainProblem(http.StatusUnsupportedMediaType, want)
-	}
-	tooMuch := func() *problem {
-		return &problem{Type: problemLimit, Title: "the question is too long", Status: http.StatusRequestEntityTooLarge,
-			Detail: fmt.Sprintf("one question has at most %d bytes and names at most %d pages: ask in parts, or with a cursor", askBytes, askPages)}
-	}
-	if r.ContentLength > askBytes {
-		return tooMuch()
+	tooMuch := &problem{Type: problemLimit, Title: "the question is too long", Status: http.StatusRequestEntityTooLarge,
+		Detail: fmt.Sprintf("one question has at most %d bytes and names at most %d pages: ask in parts, or with a cursor", protocol.MaxQuestion, protocol.MaxQuestionPages)}
+	if r.ContentLength > protocol.MaxQuestion {
+		return nil, tooMuch
 	}
 	n.deadline(w, askWait)
 	defer func() { body.turn.leave() }()
-	err := ask.parse(bufio.NewReaderSize(body, pieceBytes))
-	if errors.Is(err, errManyPages) || errors.Is(err, errBusy) {
+	ask, err := protocol.ReadQuestion(bufio.NewReaderSize(body, askPiece))
+	if errors.Is(err, protocol.ErrLimit) || errors.Is(err, errBusy) {
 		body.turn.leave()
-		io.Copy(io.Discard, body.in) // who is still speaking does not hear the answer
+		io.Copy(io.Discard, io.LimitReader(body.in, protocol.MaxQuestion)) // who is still speaking does not hear the answer
 	}
 	n.deadline(w, mostWork)
 	switch {
-	case errors.Is(err, errManyPages), errors.As(err, new(*http.MaxBytesError)):
-		return tooMuch()
+	case errors.Is(err, protocol.ErrLimit):
+		return nil, tooMuch
 	case errors.Is(err, errBusy):
-		return busy(err)
+		return nil, busy(err)
 	case body.err != nil:
-		return plainProblem(http.StatusBadRequest, "the body did not arrive whole")
-	case errors.As(err, new(*json.SyntaxError)), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return plainProblem(http.StatusBadRequest, "the body is no JSON")
+		return nil, plainProblem(http.StatusBadRequest, "the body did not arrive whole")
+	case errors.As(err, new(*json.SyntaxError)), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, plainProblem(http.StatusBadRequest, "the body is no JSON")
 	case err != nil:
-		return plainProblem(http.StatusUnprocessableEntity, "the question cannot be understood: "+err.Error())
+		return nil, plainProblem(http.StatusUnprocessableEntity, "the question cannot be understood: "+err.Error())
 	case ask.Pages != nil && (ask.After != nil || ask.To != nil || ask.Have != nil):
-		return plainProblem(http.StatusUnprocessableEntity, "ask either for pages or for what follows a cursor")
+		return nil, plainProblem(http.StatusUnprocessableEntity, "ask either for pages or for what follows a cursor")
 	}
-	foreign := ""
 	for url := range ask.Have {
-		if !n.ours(url) {
-			foreign = url
+		if body.turn.over(); !n.ours(url) { // it pauses, if that is due
+			return nil, n.foreign(url)
 		}
 	}
-	for i := range ask.Pages {
-		if !n.ours(ask.Pages[i].URL) {
-			foreign = ask.Pages[i].URL
-			break
-		}
-	}
-	if foreign != "" {
-		return &problem{Type: problemOrigin, Title: "a page of another site", Status: http.StatusUnprocessableEntity,
-			Detail: fmt.Sprintf("%.200q is no canonical URL of %s", foreign, protocol.Origin(n.Base))}
-	}
-	return nil
+	return ask, nil
 }
 
+// foreign refuses a question about a page of another site.
+func (n *Notifier) foreign(url string) *problem {
+	return &problem{Type: problemOrigin, Title: "a page of another site", Status: http.StatusUnprocessableEntity,
+		Detail: fmt.Sprintf("%.200q is no canonical URL of %s", url, protocol.Origin(n.Base))}
+}
+
+// errForeign is the URL of a page that is asked for, and is another site's.
+type errForeign string
+
+func (e errForeign) Error() string { return "page of another site: " + string(e) }
+
 // answerAfter answers with what follows a cursor.
-func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *selection, ask *question) *problem {
+func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *selection, ask *protocol.Question) *problem {
 	after, upTo := *ask.After, protocol.Cursor{}
 	if ask.To != nil {
 		upTo = *ask.To
@@ -305,24 +201,15 @@ func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *select
 			t.leave()
 		}
 	}
-	switch {
-	case r.Context().Err() != nil:
-		return nil // nobody is there to be answered
-	case errors.Is(err, errBusy), errors.Is(err, errCrowd):
-		return busy(err)
-	case err != nil:
-		if p := n.cursorProblem(after, err); p != nil {
-			return p
-		}
-		orDiscard(n.Logger).Error("changes could not be read", "after", after.String(), "err", err)
-		return plainProblem(http.StatusInternalServerError, "the journal could not be read")
+	if err != nil {
+		return n.failed(r, after, err)
 	}
 	p.held = ask.Have
 	return n.answer(w, r, s, p)
 }
 
 // answerPages answers what pages are.
-func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *selection, ask *question) *problem {
+func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *selection, pages []protocol.AskedPage) *problem {
 	if n.Item == nil {
 		return plainProblem(http.StatusNotImplemented, "this site answers by cursor alone")
 	}
@@ -330,51 +217,71 @@ func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *select
 		return badParameter("", "a question for pages that it names has no filter")
 	}
 	// What is found afterwards is as it is here, or later.
-	p := &pack{to: n.Log.Head(), held: make(map[string]protocol.Digest, len(ask.Pages))}
+	p := &pack{to: n.Log.Head(), held: make(map[string]protocol.Digest, len(pages))}
 	n.deadline(w, mostWork)
 	t, err := n.turn(r.Context(), s, false)
 	if err == nil {
-		err = n.lookUp(r.Context(), t, s, p, ask.Pages)
+		err = n.lookUp(r.Context(), t, s, p, pages)
 		t.leave()
 	}
+	var foreign errForeign
 	switch {
-	case r.Context().Err() != nil:
-		return nil // nobody is there to be answered
-	case errors.Is(err, errBusy), errors.Is(err, errCrowd):
-		return busy(err)
+	case errors.As(err, &foreign):
+		return n.foreign(string(foreign))
 	case err != nil:
-		orDiscard(n.Logger).Error("pages could not be looked up", "err", err)
-		return plainProblem(http.StatusInternalServerError, "the journal could not be read")
+		return n.failed(r, p.to, err)
 	}
 	return n.answer(w, r, s, p)
 }
 
 // lookUp adds what pages are now. Of what may not be told to the one who asks
 // it says what it says of what is not there.
-func (n *Notifier) lookUp(ctx context.Context, t *turn, s *selection, p *pack, pages []askedPage) error {
+func (n *Notifier) lookUp(ctx context.Context, t *turn, s *selection, p *pack, pages []protocol.AskedPage) error {
+	p.changes = make([]protocol.Change, 0, len(pages))
 	for i := range pages {
+		a := &pages[i]
+		if _, twice := p.held[a.URL]; !twice {
+			p.held[a.URL] = a.Hash
+			p.changes = append(p.changes, protocol.Change{Seq: p.to.Seq, Op: protocol.Delete, Prev: a.Hash, Item: protocol.Item{URL: a.URL, Length: -1}})
+		}
+	}
+	for rest := p.changes; len(rest) > 0; {
 		if err := t.rest(ctx); err != nil {
 			return err
 		}
-		a := &pages[i]
-		if _, twice := p.held[a.URL]; twice {
-			continue
-		}
-		p.held[a.URL] = a.Hash
-		c := protocol.Change{Seq: p.to.Seq, Op: protocol.Delete, Prev: a.Hash, Item: protocol.Item{URL: a.URL, Length: -1}}
-		if n.public(s, a.URL) {
-			item, ok, err := n.Item(a.URL)
-			if err != nil {
-				return err
+		some := rest[:min(len(rest), lookUpPages)]
+		errs := make([]error, workers(len(some)))
+		inParts(len(some), func(k, from, to int) {
+			for i := from; i < to && errs[k] == nil; i++ {
+				errs[k] = n.isNow(s, &some[i])
 			}
-			if ok {
-				c.Item, c.At = item, item.Modified
-				if c.Op = protocol.Update; a.Hash.IsZero() {
-					c.Op = protocol.Create
-				}
-			}
+		})
+		if err := errors.Join(errs...); err != nil {
+			return err
 		}
-		p.changes = append(p.changes, c)
+		rest = rest[len(some):]
+	}
+	return nil
+}
+
+// isNow makes of a change that says that a page is gone the one that says what
+// it is, if it is there: then it is the site's own.
+func (n *Notifier) isNow(s *selection, c *protocol.Change) error {
+	if n.public(s, c.Item.URL) {
+		item, ok, err := n.Item(c.Item.URL)
+		if err != nil {
+			return err
+		}
+		if ok {
+			if c.Op = protocol.Update; c.Prev.IsZero() {
+				c.Op = protocol.Create
+			}
+			c.Item, c.At = item, item.Modified
+			return nil
+		}
+	}
+	if !n.ours(c.Item.URL) {
+		return errForeign(c.Item.URL)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -28,7 +29,8 @@ const (
 
 	// A group is what is read ahead, and packed by several at a time.
 	groupPages = 64
-	groupBytes = 2 << 20 // unless one page has more
+	groupBytes = 2 << 20   // unless one page has more
+	partBytes  = 128 << 10 // about what a processor's part of it has, where pages are small
 
 	// inlineRatio is how much smaller pages are taken to get by being packed,
 	// where it is guessed whether that is worth trying.
@@ -128,8 +130,11 @@ func (f *folding) put(c protocol.Change) {
 // last returns the changes by their number. A page that was there before is
 // updated, however often it went and came again meanwhile.
 func (f *folding) last() []protocol.Change {
-	list := make([]protocol.Change, 0, len(f.byURL))
-	for _, l := range f.byURL {
+	folds := slices.SortedFunc(maps.Values(f.byURL), func(a, b *folded) int {
+		return cmp.Or(cmp.Compare(a.change.Seq, b.change.Seq), cmp.Compare(a.change.Item.URL, b.change.Item.URL))
+	})
+	list := make([]protocol.Change, 0, len(folds))
+	for _, l := range folds {
 		c := l.change
 		if l.steps > 1 {
 			c.Significance = 0 // of the last step alone
@@ -146,10 +151,44 @@ func (f *folding) last() []protocol.Change {
 		}
 		list = append(list, c)
 	}
-	slices.SortFunc(list, func(a, b protocol.Change) int {
-		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Item.URL, b.Item.URL))
-	})
 	return list
+}
+
+// dueBundle returns a *notYet while a listener's bundle is to gather more: for
+// so long since the first change in it, and of so many.
+func (n *Notifier) dueBundle(ctx context.Context, s *selection, after protocol.Cursor) error {
+	full := func(head protocol.Cursor) bool {
+		return head.Epoch != after.Epoch || head.Seq >= after.Seq+uint64(s.count)
+	}
+	if s.every == 0 || full(n.Log.Head()) {
+		return nil
+	}
+	first, err := n.Log.Read(ctx, after, 1)
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	if s.gathers.after != after {
+		s.gathers.after, s.gathers.since = after, time.Now()
+	}
+	// A clock that was ahead, or is put back, must not hold up for longer what is there already.
+	rest := min(first[0].At.Add(s.every).Sub(n.Now()), s.every-time.Since(s.gathers.since))
+	if rest <= 0 {
+		return nil
+	}
+	end := time.Now().Add(rest)
+	return &notYet{until: func(ctx context.Context) error {
+		gathering, due := context.WithDeadline(ctx, end)
+		defer due()
+		for head := n.Log.Head(); !full(head); head = n.Log.Head() {
+			if err := n.Log.Wait(gathering, head); err != nil {
+				if gathering.Err() != nil {
+					err = ctx.Err() // none, if it is due
+				}
+				return err
+			}
+		}
+		return nil
+	}}
 }
 
 // nextBundle returns the changes after a cursor as one Bundle, and as a Batch
@@ -161,6 +200,9 @@ func (n *Notifier) nextBundle(ctx context.Context, t *turn, s *selection, after 
 		most = min(most, limit)
 	}
 	p, err := n.packAfter(ctx, t, s, after, protocol.Cursor{}, most)
+	if err == nil && p.to == after {
+		err = n.atHead(after)
+	}
 	if err != nil {
 		return protocol.Message{}, err
 	}
@@ -224,35 +266,38 @@ type packers struct{ gzip, zstd, plain sync.Pool }
 type packer struct {
 	*bundle.Packer
 	plain, sealed []byte
+	home          *sync.Pool
 }
 
-func (p *packers) lend(c bundle.Coding) (lent *packer, giveBack func()) {
-	pool := &p.gzip
+func (p *packers) lend(c bundle.Coding) *packer {
+	home := &p.gzip
 	switch c {
 	case bundle.Zstd:
-		pool = &p.zstd
+		home = &p.zstd
 	case bundle.Plain:
-		pool = &p.plain
+		home = &p.plain
 	}
-	lent, ok := pool.Get().(*packer)
+	lent, ok := home.Get().(*packer)
 	if !ok {
-		lent = &packer{Packer: bundle.NewPacker(c)}
+		lent = &packer{Packer: bundle.NewPacker(c), plain: make([]byte, 0, partBytes), home: home}
 	}
-	return lent, func() {
-		if cap(lent.plain) > 2*groupBytes { // of a large page
-			lent.plain, lent.sealed = nil, nil
-		}
-		pool.Put(lent)
-	}
+	return lent
 }
 
-// writePack writes a bundle. While one group of pages is being written the
-// next one is read; more is never held. Pages that are not to be had are left
+func (p *packer) giveBack() {
+	if cap(p.plain) > 2*groupBytes { // of a large page
+		p.plain, p.sealed = nil, nil
+	}
+	p.home.Put(p)
+}
+
+// writePack writes a bundle. While one group of pages is being written the next
+// one waits, and the one after that is read; more is never held. Pages that are not to be had are left
 // out, and their change says so: a later one tells what became of them. For s,
 // if it is not nil, it takes a turn for each group.
 func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle.Coding, s *selection) error {
 	ctx, stop := context.WithCancel(ctx)
-	groups := make(chan []packed)
+	groups := make(chan []packed, 1)
 	go func() {
 		defer close(groups)
 		for rest := p.changes; len(rest) > 0 && ctx.Err() == nil; {
@@ -287,6 +332,9 @@ func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle
 			if err := out.AddPacked(g[i].records, g[i].changes, g[i].pages); err != nil {
 				return err
 			}
+			if g[i].in != nil {
+				g[i].in.giveBack()
+			}
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -317,20 +365,28 @@ func groupOf(changes []protocol.Change) int {
 type packed struct {
 	records        []byte
 	changes, pages int
+	in             *packer // whose memory records are; nil if they are nobody else's
 	err            error
 }
 
 // packGroup reads the pages of a group and packs them, each processor a part.
 func (n *Notifier) packGroup(ctx context.Context, p *pack, changes []protocol.Change, c bundle.Coding) []packed {
-	workers := min(runtime.GOMAXPROCS(0), 4, len(changes))
-	list := make([]packed, workers)
+	list := make([]packed, workers(len(changes)))
+	inParts(len(changes), func(k, from, to int) { list[k] = n.packPart(ctx, p, changes[from:to], c) })
+	return list
+}
+
+// workers is how many processors work at so many things.
+func workers(things int) int { return min(runtime.GOMAXPROCS(0), 4, things) }
+
+// inParts calls f with the parts of so many things, all at the same time.
+func inParts(things int, f func(k, from, to int)) {
+	most := workers(things)
 	var wait sync.WaitGroup
-	for k := range workers {
-		part := changes[k*len(changes)/workers : (k+1)*len(changes)/workers]
-		wait.Go(func() { list[k] = n.packPart(ctx, p, part, c) })
+	for k := range most {
+		wait.Go(func() { f(k, k*things/most, (k+1)*things/most) })
 	}
 	wait.Wait()
-	return list
 }
 
 func (n *Notifier) packPart(ctx context.Context, p *pack, changes []protocol.Change, c bundle.Coding) packed {
@@ -344,13 +400,9 @@ func (n *Notifier) packPart(ctx context.Context, p *pack, changes []protocol.Cha
 			n.bundled.drop(key)
 		}
 	}
-	packer, giveBack := n.packers.lend(c)
-	defer giveBack()
+	packer := n.packers.lend(c)
 	part := packed{changes: len(changes)}
 	records, whole := packer.plain[:0], true
-	if c == bundle.Plain {
-		records = make([]byte, 0, plainSize(p, changes))
-	}
 	for i := range changes {
 		page, err := n.pageOf(ctx, p, &changes[i])
 		if err != nil {
@@ -363,29 +415,18 @@ func (n *Notifier) packPart(ctx context.Context, p *pack, changes []protocol.Cha
 		}
 		records, _ = packer.Append(records, p.to.Epoch, &changes[i], page)
 	}
+	packer.plain = records
 	if c == bundle.Plain {
-		part.records = records
+		part.records, part.in = records, packer
 		return part
 	}
-	packer.plain, packer.sealed = records, packer.Seal(packer.sealed[:0], records)
+	packer.sealed = packer.Seal(packer.sealed[:0], records)
 	part.records = bytes.Clone(packer.sealed)
+	packer.giveBack()
 	if whole { // else a page may be to be had later
 		n.bundled.put(key, part)
 	}
 	return part
-}
-
-// plainSize is about how many bytes the plain records of changes have.
-func plainSize(p *pack, changes []protocol.Change) int64 {
-	const heads = 1600 // of both records, and the change
-	size := int64(0)
-	for i := range changes {
-		size += heads
-		if p.wants(&changes[i]) {
-			size += min(max(0, changes[i].Item.Length), groupBytes)
-		}
-	}
-	return size
 }
 
 // present reports whether all pages that come with changes are still what they were.

@@ -8,14 +8,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 )
 
 // Callers are crawlers that a site knows by a bearer token. The zero Callers
-// knows nobody. Identify may be called by many goroutines at once.
-type Callers struct{ list []knownCaller }
+// knows nobody. Its methods may be called by many goroutines at once.
+//
+// The file is looked at whenever somebody asks, once a second at most: who is
+// taken out of it is unknown two seconds later. While it is not there, or not
+// what it should be, those who were known stay known, and nobody else is.
+type Callers struct {
+	Logger *slog.Logger
+
+	path string
+
+	mu     sync.Mutex // guards what follows
+	list   []knownCaller
+	text   [sha256.Size]byte // the digest of the file that was taken in last
+	looked time.Time
+	failed string // why the file could not be taken in when it was looked at last
+}
 
 type knownCaller struct {
 	token [sha256.Size]byte // its digest: all are as long
@@ -27,6 +44,10 @@ const (
 	maxCallersFile = 1 << 20 // bytes
 	maxCallers     = 1000
 	minToken       = 16 // characters: one that cannot be guessed has more
+
+	// callersRest is how often the file is looked at, and how long it must have
+	// rested: half of a token, while it is being written, is not to be one.
+	callersRest = time.Second
 )
 
 // ReadCallers reads a file of one caller on each line,
@@ -39,18 +60,10 @@ const (
 // "#" at the beginning of a word, say nothing. Two lines of one name are two tokens of one
 // caller. Errors name the line, and never a token.
 func ReadCallers(path string) (*Callers, error) {
-	f, err := openRegular(path)
-	if err != nil {
-		return nil, fmt.Errorf("read callers: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxCallersFile+1))
-	if err == nil && len(b) > maxCallersFile {
-		err = fmt.Errorf("more than %d bytes", maxCallersFile)
-	}
-	var c *Callers
+	c := &Callers{path: path, looked: time.Now()}
+	b, _, err := readCallersFile(path)
 	if err == nil {
-		c, err = parseCallers(b)
+		err = c.take(b)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read callers %s: %w", path, err)
@@ -58,8 +71,65 @@ func ReadCallers(path string) (*Callers, error) {
 	return c, nil
 }
 
-func parseCallers(b []byte) (*Callers, error) {
-	c := &Callers{}
+// readCallersFile returns what is in a file of callers, and when it was written.
+func readCallersFile(path string) (b []byte, written time.Time, err error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, written, err
+	}
+	defer f.Close()
+	b, err = io.ReadAll(io.LimitReader(f, maxCallersFile+1))
+	if err == nil && len(b) > maxCallersFile {
+		err = fmt.Errorf("more than %d bytes", maxCallersFile)
+	}
+	if err != nil {
+		return nil, written, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, written, err
+	}
+	return b, info.ModTime(), nil
+}
+
+// take knows from now on whom a file says, or whom it knew if that cannot be read.
+func (c *Callers) take(b []byte) error {
+	list, err := parseCallers(b)
+	if err == nil {
+		c.list, c.text = list, sha256.Sum256(b)
+	}
+	return err
+}
+
+// known returns those who are known now.
+func (c *Callers) known() []knownCaller {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.path == "" || time.Since(c.looked) < callersRest {
+		return c.list
+	}
+	c.looked = time.Now()
+	b, written, err := readCallersFile(c.path)
+	if err == nil && sha256.Sum256(b) != c.text {
+		if age := c.looked.Sub(written); age >= 0 && age < callersRest {
+			return c.list // the next look takes it
+		}
+		if err = c.take(b); err == nil {
+			orDiscard(c.Logger).Info("the file of callers has changed", "path", c.path, "tokens", len(c.list))
+		}
+	}
+	failed := ""
+	if err != nil {
+		failed = err.Error()
+	}
+	if failed != c.failed && failed != "" {
+		orDiscard(c.Logger).Warn("the file of callers cannot be read: those who were known stay known", "path", c.path, "err", err)
+	}
+	c.failed = failed
+	return c.list
+}
+
+func parseCallers(b []byte) (list []knownCaller, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	lines.Buffer(nil, maxCallersFile+1)
 	for at := 1; lines.Scan(); at++ {
@@ -77,20 +147,20 @@ func parseCallers(b []byte) (*Callers, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", at, err)
 		}
-		for i := range c.list {
-			if c.list[i].token == k.token {
-				return nil, fmt.Errorf("line %d: its token is also that of %s", at, c.list[i].who.Name)
+		for i := range list {
+			if list[i].token == k.token {
+				return nil, fmt.Errorf("line %d: its token is also that of %s", at, list[i].who.Name)
 			}
-			if strings.EqualFold(c.list[i].who.Name, k.who.Name) && c.list[i].who.Agents != k.who.Agents {
+			if strings.EqualFold(list[i].who.Name, k.who.Name) && list[i].who.Agents != k.who.Agents {
 				return nil, fmt.Errorf("line %d: another line says otherwise of the agents of %s", at, k.who.Name)
 			}
 		}
-		if len(c.list) == maxCallers {
+		if len(list) == maxCallers {
 			return nil, fmt.Errorf("line %d: more than %d callers", at, maxCallers)
 		}
-		c.list = append(c.list, k)
+		list = append(list, k)
 	}
-	return c, lines.Err()
+	return list, lines.Err()
 }
 
 func parseCaller(words []string) (k knownCaller, err error) {
@@ -119,7 +189,7 @@ func isProductToken(s string) bool {
 
 // Agents reports whether any of them may send programs.
 func (c *Callers) Agents() bool {
-	return slices.ContainsFunc(c.list, func(k knownCaller) bool { return k.who.Agents })
+	return slices.ContainsFunc(c.known(), func(k knownCaller) bool { return k.who.Agents })
 }
 
 var errUnknownToken = errors.New("this site does not know that token: send the one that it gave you as Authorization: Bearer TOKEN, or none")
@@ -140,12 +210,12 @@ func (c *Callers) Identify(r *http.Request) (Caller, error) {
 		return Caller{}, errUnknownToken
 	}
 	given := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	found := -1
-	for i := range c.list {
-		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(given[:], c.list[i].token[:]), i, found)
+	list, found := c.known(), -1
+	for i := range list {
+		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(given[:], list[i].token[:]), i, found)
 	}
 	if found < 0 {
 		return Caller{}, errUnknownToken
 	}
-	return c.list[found].who, nil
+	return list[found].who, nil
 }

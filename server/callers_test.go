@@ -1,15 +1,19 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
@@ -77,6 +81,124 @@ func TestReadCallers(t *testing.T) {
 	}
 	if _, err := server.ReadCallers(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// A line that is added or taken out counts from the next look at the file on,
+// and one that cannot be read changes nothing.
+func TestCallersChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		name := filepath.Join(t.TempDir(), "callers")
+		write := func(text string) {
+			t.Helper()
+			if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, time.Now(), time.Now())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("good " + goodToken + "\nevil " + evilToken + "\n")
+		c, err := server.ReadCallers(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var logged bytes.Buffer
+		c.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+		known := func(when, want string) {
+			t.Helper()
+			var got []string
+			for _, token := range []string{goodToken, evilToken, plainToken} {
+				r := httptest.NewRequest("GET", "/", nil)
+				r.Header.Set("Authorization", "Bearer "+token)
+				if who, err := c.Identify(r); err == nil {
+					got = append(got, who.Name)
+				}
+			}
+			if s := strings.Join(got, " "); s != want {
+				t.Errorf("%s: known are %s, want %s", when, s, want)
+			}
+		}
+		said := func(when, what string, want int) {
+			t.Helper()
+			if n := strings.Count(logged.String(), what); n != want {
+				t.Errorf("%s: %q %d times, want %d: %s", when, what, n, want, &logged)
+			}
+		}
+		known("at first", "good evil")
+		time.Sleep(900 * time.Millisecond)
+		write("good " + goodToken + "\nplain " + plainToken[:16]) // somebody is still writing
+		time.Sleep(100 * time.Millisecond)
+		known("while it is written", "good evil")
+		write("good " + goodToken + "\nplain " + plainToken + "\n")
+		time.Sleep(time.Second)
+		known("one is out and one is in", "good plain")
+		said("then", "has changed", 1)
+		for text, want := range map[string]string{
+			"good " + goodToken + "\nevil " + evilToken + "\nplain\n": "line 3",
+			strings.Repeat("#\n", 1<<20):                              "more than",
+		} {
+			write(text)
+			for range 3 {
+				time.Sleep(time.Second)
+				known(want, "good plain")
+			}
+			said("broken", want, 1)
+		}
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			time.Sleep(time.Second)
+			known("it is gone", "good plain")
+		}
+		said("gone", "no such file", 1)
+		write("evil " + evilToken + "\n")
+		time.Sleep(time.Second)
+		known("it is there again", "evil")
+		write("")
+		time.Sleep(time.Second)
+		known("nobody is in it", "")
+	})
+}
+
+// Whoever listens is told nothing more once his token is not known any more.
+func TestListenerLosesToken(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "callers")
+	write := func(text string) {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("good " + goodToken + "\nevil " + evilToken + "\n")
+	c, err := server.ReadCallers(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDepot(t, func(n *server.Notifier) { n.Identify = c.Identify })
+	begin := d.journal.Head()
+	anybody, good := d.listen(begin, ""), d.listen(begin, "", "Authorization", "Bearer "+goodToken)
+	evil := d.listen(begin, "", "Authorization", "Bearer "+evilToken)
+	polled := make(chan int)
+	go func() {
+		resp, _ := d.askAs(evilToken, "parley/changes?wait=60&after="+begin.String())
+		polled <- resp.StatusCode
+	}()
+	until(t, "all listen", func() bool { return d.notifier.Stats().Subscribers == 4 })
+	write("good " + goodToken + "\n")
+	until(t, "the token is not known", func() bool {
+		resp, _ := d.askAs(evilToken, "parley/changes")
+		return resp.StatusCode == 401
+	})
+	d.write("new.html", "<p>new")
+	d.publish()
+	for _, l := range []*teller{anybody, good} {
+		if m := l.next(); len(m.Changes) != 1 || m.Changes[0].Item.URL != d.base+"new.html" {
+			t.Errorf("%+v", m)
+		}
+	}
+	if m := evil.next(); m.Kind != protocol.Bye || m.Code != protocol.ClosePolicy {
+		t.Errorf("%+v", m)
+	}
+	if status := <-polled; status != 401 {
+		t.Errorf("the long poll: status %d", status)
 	}
 }
 

@@ -1,10 +1,7 @@
 package server
 
 import (
-	"iter"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/parleyweb/parley/internal/coding"
@@ -55,54 +52,22 @@ const (
 )
 
 // accepted returns the content coding that is best for whoever sends a header:
-// "zstd", "gzip", or none. Of what is as welcome, the better one.
+// "zstd", "gzip", or none if he names neither. Of what is as welcome, the better one.
 func accepted(h http.Header) string {
-	best, most := "", 0.0
-	for name, q := range codings(h) {
-		if name != codingZstd && name != codingGzip {
-			continue
-		}
-		if q > most || q == most && q > 0 && name == codingZstd {
-			best, most = name, q
+	a := acceptOf(h)
+	for _, name := range a.Order(codingZstd, codingGzip) {
+		if a.Names(name) {
+			return name
 		}
 	}
-	return best
+	return ""
 }
 
 // acceptsPlain reports whether a header names identity, and neither a coding
 // that accepted knows nor any other.
 func acceptsPlain(h http.Header) bool {
-	named := false
-	for name, q := range codings(h) {
-		switch name {
-		case "identity":
-			named = q > 0
-		case codingZstd, codingGzip, "*":
-			if q > 0 {
-				return false
-			}
-		}
-	}
-	return named
+	a := acceptOf(h)
+	return a.Names("identity") && !a.Names(codingZstd) && !a.Names(codingGzip) && !a.Names("*")
 }
 
-// codings yields what Accept-Encoding names, and how welcome that is.
-func codings(h http.Header) iter.Seq2[string, float64] {
-	return func(yield func(string, float64) bool) {
-		for _, list := range h.Values("Accept-Encoding") {
-			for one := range strings.SplitSeq(list, ",") {
-				name, params, _ := strings.Cut(one, ";")
-				q := 1.0
-				if v, ok := strings.CutPrefix(strings.ReplaceAll(strings.ToLower(params), " ", ""), "q="); ok {
-					var err error
-					if q, err = strconv.ParseFloat(v, 64); err != nil {
-						q = 0
-					}
-				}
-				if !yield(strings.ToLower(strings.TrimSpace(name)), q) {
-					return
-				}
-			}
-		}
-	}
-}
+func acceptOf(h http.Header) coding.Accept { return coding.ParseAccept(h.Values("Accept-Encoding")) }

@@ -35,8 +35,6 @@ type frame struct {
 	err  error
 	made time.Time
 
-	latest Archived // the newest archive when it was made, of those who ask for one
-
 	writing sync.Mutex // guards what follows
 	taken   bool       // by a first reader
 	plain   *wsconn.Prepared
@@ -97,13 +95,13 @@ type place struct {
 }
 
 // after returns the frame that follows a cursor: a Mark where nothing of it may
-// be told. It is nil if the cursor is the head. latest is the newest archive
-// that the reader knows of.
-func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor, latest Archived) (*frame, error) {
+// be told. The error is a *notYet as of next, other than waited: of that the
+// reader knows that it is over.
+func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor, waited *notYet) (*frame, error) {
 	at := place{s.key, cursor}
 	f.mu.Lock()
 	fr := f.byKey[at]
-	if fr != nil && f.isOld(fr, latest) {
+	if fr != nil && f.isOld(fr, waited) {
 		f.drop(at)
 		fr = nil
 	}
@@ -117,24 +115,24 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 		switch {
 		case fr.text != nil:
 			return fr, nil
-		case errors.Is(fr.err, errNoArchive):
+		case errors.As(fr.err, new(*notYet)):
 			return nil, fr.err // it is the same for everybody
 		case errors.Is(fr.err, context.Canceled):
-			return f.after(ctx, s, cursor, latest) // whoever made it has gone
+			return f.after(ctx, s, cursor, waited) // whoever made it has gone
 		}
 		return f.encode(ctx, s, cursor) // whoever tried first had no luck: that may have been only theirs
 	}
-	fr = &frame{ready: make(chan struct{}), made: f.now(), latest: latest}
+	fr = &frame{ready: make(chan struct{}), made: f.now()}
 	f.keep(at, fr)
 	f.mu.Unlock()
 	made, err := f.encode(ctx, s, cursor)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	kept := f.byKey[at] == fr // not pushed out by others meanwhile
-	if made == nil {
+	if err != nil {
 		fr.err = err
-		if kept && !errors.Is(err, errNoArchive) {
-			f.drop(at)
+		if none := (*notYet)(nil); kept && (!errors.As(err, &none) || none.why == "") {
+			f.drop(at) // it costs little to find out again
 		}
 		close(fr.ready)
 		return nil, err
@@ -152,11 +150,11 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 }
 
 // isOld reports whether a frame that is ready must not be sent any more.
-func (f *frames) isOld(fr *frame, latest Archived) bool {
+func (f *frames) isOld(fr *frame, waited *notYet) bool {
 	select {
 	case <-fr.ready:
 		age := f.now().Sub(fr.made)
-		return age > frameLife || age < 0 || fr.err != nil && fr.latest != latest
+		return age > frameLife || age < 0 || waited != nil && fr.err == waited
 	default:
 		return false
 	}
@@ -187,16 +185,14 @@ func (f *frames) drop(at place) {
 
 func (f *frames) encode(ctx context.Context, s *selection, at protocol.Cursor) (*frame, error) {
 	m, err := f.next(ctx, s, at, 0)
-	if err != nil || m.To == at {
+	if err != nil {
 		return nil, err
 	}
-	told := len(m.Changes)
+	told := m.Told()
 	switch {
-	case m.Kind == protocol.Bundle || m.Kind == protocol.Archive:
-		told = m.N
-	case told == 0:
+	case tellsNothing(&m):
 		m = protocol.Message{Kind: protocol.Mark, From: at, To: m.To, Head: f.head(), At: f.now()}
-	case told == 1:
+	case m.Kind == protocol.Batch && told == 1:
 		m.Kind = protocol.Ev
 	}
 	fr := &frame{from: at, to: m.To, told: told, kind: m.Kind, text: m.Encode()}

@@ -36,7 +36,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 
 	var (
 		fullAt  time.Time           // when everything is to be looked at
-		notYet  time.Time           // after a failure: nothing is looked at before
+		failed  time.Time           // when a look failed last
+		notYet  time.Time           // after that: nothing is looked at before
 		backoff = retryLook         // the next wait after a failure
 		soon    map[Scope]time.Time // unsettled scopes
 	)
@@ -44,6 +45,11 @@ func (p *Publisher) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		now := p.now()
+		if p.calledAnew() && backoff > retryLook { // the docroot is back, as it seems
+			if backoff = retryLook; failed.Add(backoff).Before(notYet) {
+				notYet = failed.Add(backoff)
+			}
+		}
 		full := !now.Before(fullAt)
 		scopes, all, calls := p.take(now, notYet, full, soon)
 		if !all && len(scopes) == 0 {
@@ -67,7 +73,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		if err != nil {
 			p.log().Error("look failed: what is published stays as it is", "err", err, "again_in", backoff)
 			p.giveBack(scopes)
-			notYet, backoff = now.Add(backoff), min(2*backoff, retryMost)
+			failed, notYet, backoff = now, now.Add(backoff), min(2*backoff, retryMost)
 			continue
 		}
 		notYet, backoff = time.Time{}, retryLook
@@ -91,9 +97,19 @@ func (p *Publisher) Run(ctx context.Context) error {
 func (p *Publisher) dirty(scopes []Scope) {
 	p.mu.Lock()
 	p.pending.calls++
+	p.pending.anew = p.pending.anew || len(scopes) == 0
 	p.pending.add(scopes)
 	p.mu.Unlock()
 	signal(p.wake)
+}
+
+// calledAnew reports whether dirty was called for everything since this was asked last.
+func (p *Publisher) calledAnew() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	anew := p.pending.anew
+	p.pending.anew = false
+	return anew
 }
 
 // giveBack puts scopes back whose look failed.

@@ -111,8 +111,9 @@ type Notifier struct {
 	Where  func(expression string) (Predicate, error)
 	Agents Agents
 
-	// Identify says who asks. An error is answered 401. Nil: nobody in
-	// particular. [Callers.Identify] is made for it.
+	// Identify says who asks. An error is answered 401. It is asked again before
+	// whoever listens is told something. Nil: nobody in particular.
+	// [Callers.Identify] is made for it.
 	Identify func(*http.Request) (Caller, error)
 
 	// PublicTo says what of what is public a caller with rules of its own in
@@ -252,6 +253,9 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if p != nil {
 		n.stats.refuse(p.Status)
+		if p.Type == problemLimit {
+			n.turns.refused(r.Context())
+		}
 		p.write(w, r)
 	}
 }
@@ -425,6 +429,22 @@ func (n *Notifier) cursorProblem(after protocol.Cursor, err error) *problem {
 	return p
 }
 
+// failed is the answer where what was asked for could not be found after a
+// cursor; nil if nobody is there to be answered.
+func (n *Notifier) failed(r *http.Request, after protocol.Cursor, err error) *problem {
+	if r.Context().Err() != nil {
+		return nil
+	}
+	if errors.Is(err, errBusy) || errors.Is(err, errCrowd) {
+		return busy(err)
+	}
+	if p := n.cursorProblem(after, err); p != nil {
+		return p
+	}
+	orDiscard(n.Logger).Error("the journal could not be read", "path", r.URL.Path, "after", after.String(), "err", err)
+	return plainProblem(http.StatusInternalServerError, "the journal could not be read")
+}
+
 // admit lets a guest in, unless there are too many or the Notifier is closed.
 // What it returns is to be called when the guest has gone.
 func (n *Notifier) admit(r *http.Request, g *guest) (leave func(), p *problem) {
@@ -442,11 +462,11 @@ func (n *Notifier) admit(r *http.Request, g *guest) (leave func(), p *problem) {
 	if each <= 0 {
 		each = 16
 	}
-	out, ok := n.admitted.enter(clientAddress(r), most, each)
-	if !ok {
-		return nil, &problem{Type: problemLimit, Title: "too many subscribers", Status: http.StatusTooManyRequests,
-			Detail: fmt.Sprintf("at most %d subscribers at a time, and %d from one address: keep one, or ask without wait", most, each),
-			retry:  30 * time.Second}
+	out, p := n.admitted.enter("subscribers", clientAddress(r), most, each)
+	if p != nil {
+		p.Detail += ": keep one, or ask without wait"
+		p.retry = 30 * time.Second
+		return nil, p
 	}
 	n.guests[g] = struct{}{}
 	n.served.Add(1)

@@ -63,7 +63,7 @@ func (w *world) serve(change ...func(*server.Notifier)) *site {
 // until waits for a condition that must come.
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			stacks := make([]byte, 1<<20)
 			t.Fatalf("waited in vain until %s\n%s", what, stacks[:runtime.Stack(stacks, true)])

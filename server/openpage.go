@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 )
+
+// smallSize is how many bytes are soon read, so that it counts how long it takes to open them.
+const smallSize = 64 << 10
 
 // Open opens what Look offered, to be read by whoever wants more of it than
 // Read tells, such as its links. It is found as Read finds it, so that no
@@ -33,6 +37,9 @@ func (s *Site) openOffer(ctx context.Context, o Offer) (io.ReadCloser, error) {
 		return nil, err
 	}
 	defer s.release(t) // an open file outlives its directory
+	if f := t.openSmall(filepath.FromSlash(o.Place), min(smallSize, s.maxFile())); f != nil {
+		return f, nil
+	}
 	f, left, err := t.open(o.Place)
 	switch {
 	case err != nil:

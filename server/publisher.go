@@ -117,7 +117,8 @@ type Publisher struct {
 type pending struct {
 	all    bool
 	scopes map[Scope]bool
-	calls  int // how often dirty was called
+	calls  int  // how often dirty was called
+	anew   bool // for everything, since that was asked last: what failed may not fail any more
 }
 
 // Status is how a Publisher stands.

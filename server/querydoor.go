@@ -5,11 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
+	"hash"
 	"iter"
-	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,9 +27,6 @@ const (
 	queryRead = 60 * time.Second
 
 	queriesAtOnce, queriesEach = 32, 4
-
-	formType  = "application/x-www-form-urlencoded"
-	formBytes = 64 << 10 // of parameters in a body
 )
 
 // A Moment is what a site offers at one moment. Whoever has one closes it soon,
@@ -100,7 +95,7 @@ func (n *Notifier) serveQuery(w http.ResponseWriter, r *http.Request) *problem {
 	if p != nil {
 		return p
 	}
-	a := &answer{n: n, sel: sel, past: q.Get("past")}
+	a := &answer{n: n, sel: sel, past: q.Get("past"), unsaid: make(map[uint64]bool)}
 	if a.limit, p = numberOf(q, "limit", 1, mostQueried, fewQueried); p != nil {
 		return p
 	}
@@ -112,15 +107,14 @@ func (n *Notifier) serveQuery(w http.ResponseWriter, r *http.Request) *problem {
 	if p := n.scanning(); p != nil {
 		return p
 	}
-	leave, ok := n.queries.enter(clientAddress(r), queriesAtOnce, queriesEach)
-	if !ok {
-		return &problem{Type: problemLimit, Title: "too many questions at a time", Status: http.StatusTooManyRequests,
-			Detail: fmt.Sprintf("at most %d questions are answered at a time, and %d to one address", queriesAtOnce, queriesEach), retry: 2 * time.Second}
+	leave, p := n.queries.enter("questions", sel.addr, queriesAtOnce, queriesEach)
+	if p != nil {
+		return p
 	}
 	defer leave()
 	offer, err := n.Items(r.Context())
 	if err != nil {
-		return n.queryFailed(err)
+		return n.failed(r, protocol.Cursor{}, err)
 	}
 	defer offer.Close()
 	a.offer = offer
@@ -131,11 +125,6 @@ func (n *Notifier) serveQuery(w http.ResponseWriter, r *http.Request) *problem {
 // cannot be asked of what is there.
 func ofChanges(name string) bool { return name == "op" || name == "minsig" }
 
-func (n *Notifier) queryFailed(err error) *problem {
-	orDiscard(n.Logger).Error("query could not be answered", "err", err)
-	return plainProblem(http.StatusInternalServerError, "the journal could not be read")
-}
-
 // An answer is a question at the query door, and what is found.
 type answer struct {
 	n     *Notifier
@@ -145,7 +134,9 @@ type answer struct {
 	offer *Moment
 
 	items, gone finding
-	last        string // the URL of the last item that is told
+	last        string          // the URL of the last item that is told
+	unsaid      map[uint64]bool // tombstones that do not say where their page went, by their number
+	sum         hash.Hash       // of what is found
 }
 
 // A finding says which of a sequence are told: one bit each, so that they need
@@ -197,9 +188,16 @@ func told[T any](f *finding, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 }
 
 func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
-	same := a.url(a.past)
+	a.n.deadline(w, mostWork)
+	if err := a.find(r.Context()); errors.Is(err, context.DeadlineExceeded) {
+		return plainProblem(http.StatusUnprocessableEntity,
+			fmt.Sprintf("there is more to look at than can be judged in %v: name a part of the site by prefix, or ask for less by limit and go on by past", queryWork))
+	} else if err != nil {
+		return a.n.failed(r, protocol.Cursor{}, err)
+	}
+	same, tag := a.url(a.past), a.etag()
 	h := w.Header()
-	h.Set("Etag", a.etag())
+	h.Set("Etag", tag)
 	h.Set("Cache-Control", "no-cache") // ask again, and be told 304
 	if a.n.Identify != nil {
 		h.Set("Cache-Control", "private, no-cache")
@@ -211,21 +209,9 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 			h.Set("Location", same)
 		}
 	}
-	if r.Method != http.MethodPost && noneMatch(r, a.etag()) {
+	if r.Method != http.MethodPost && noneMatch(r.Header, tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
-	}
-	a.n.deadline(w, mostWork)
-	switch err := a.find(r.Context()); {
-	case r.Context().Err() != nil:
-		return nil // nobody is there to be answered
-	case errors.Is(err, errBusy), errors.Is(err, errCrowd):
-		return busy(err)
-	case errors.Is(err, context.DeadlineExceeded):
-		return plainProblem(http.StatusUnprocessableEntity,
-			fmt.Sprintf("there is more to look at than can be judged in %v: name a part of the site by prefix, or ask for less by limit and go on by past", queryWork))
-	case err != nil:
-		return a.n.queryFailed(err)
 	}
 	h.Set("Content-Type", protocol.ManifestType)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -252,7 +238,7 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 	gone := told(&a.gone, a.offer.Gone)
 	err := protocol.WriteManifest(w, m, told(&a.items, a.offer.Items(a.past)), func(yield func(protocol.Tombstone, error) bool) {
 		for t, err := range gone {
-			if err == nil && t.To != "" && !a.n.public(a.sel, t.To) {
+			if a.unsaid[t.Seq] {
 				t.To = ""
 			}
 			if !yield(t, err) {
@@ -267,7 +253,7 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// find judges everything once.
+// find judges everything once, and sums up what is told.
 func (a *answer) find(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryWork)
 	defer cancel()
@@ -280,6 +266,7 @@ func (a *answer) find(ctx context.Context) (err error) {
 			err = errBusy // it was others who took the time
 		}
 	}()
+	a.sum = sha256.New()
 	for i, err := range a.offer.Items(a.past) {
 		var ok bool
 		if err == nil {
@@ -296,6 +283,7 @@ func (a *answer) find(ctx context.Context) (err error) {
 		}
 		if ok {
 			a.last = i.URL
+			fmt.Fprintln(a.sum, i.URL)
 		}
 	}
 	if a.sel.filter.Since.IsZero() || a.past != "" {
@@ -314,6 +302,13 @@ func (a *answer) find(ctx context.Context) (err error) {
 		}
 		if !a.gone.take(ok, a.limit) {
 			break
+		}
+		if ok {
+			unsaid := g.To != "" && !a.n.public(a.sel, g.To)
+			if unsaid {
+				a.unsaid[g.Seq] = true
+			}
+			fmt.Fprintln(a.sum, g.Seq, unsaid)
 		}
 	}
 	return nil
@@ -373,48 +368,11 @@ func (a *answer) url(past string) string {
 	return u
 }
 
-// etag is weak, since what is public may have changed by rules alone.
+// etag is of what was found, and not only of the journal: what may be told to
+// whom changes by rules alone. It is weak, since it says nothing of how that is written.
 func (a *answer) etag() string {
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%s %d\n%s\n%s", a.offer.Cursor, a.offer.Revision, a.url(a.past), a.sel.caller.Name)
-	return "W/" + etagOf(sum)
-}
-
-// noneMatch reports whether If-None-Match names the tag.
-func noneMatch(r *http.Request, etag string) bool {
-	for _, line := range r.Header.Values("If-None-Match") {
-		for tag := range strings.SplitSeq(line, ",") {
-			if tag = strings.TrimSpace(tag); tag == "*" || strings.TrimPrefix(tag, "W/") == strings.TrimPrefix(etag, "W/") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// questionOf reads the parameters of a request: those in its URL, and of a
-// QUERY (RFC 10008) or POST also those in its body, as a form has them. It says
-// in a header that there may be such a body.
-func questionOf(w http.ResponseWriter, r *http.Request, known ...string) (url.Values, *problem) {
-	w.Header().Set("Accept-Query", `"`+formType+`"`)
-	if r.Method != methodQuery && r.Method != http.MethodPost {
-		return query(r, known...)
-	}
-	t, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if charset := params["charset"]; err != nil || t != formType || charset != "" && !strings.EqualFold(charset, "utf-8") || r.Header.Get("Content-Encoding") != "" {
-		return nil, plainProblem(http.StatusUnsupportedMediaType, "the parameters are wanted as "+formType+", without content coding")
-	}
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, formBytes))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, plainProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("parameters have at most %d bytes", formBytes))
-	} else if err != nil {
-		return nil, plainProblem(http.StatusBadRequest, "the body did not arrive whole")
-	}
-	written := string(b)
-	if r.URL.RawQuery != "" {
-		written = r.URL.RawQuery + "&" + written
-	}
-	return parameters(written, known...)
+	fmt.Fprintf(a.sum, "%s %d\n%s\n%s\n%s", a.offer.Cursor, a.offer.Revision, a.url(a.past), a.more(), a.sel.caller.Name)
+	return "W/" + etagOf(a.sum)
 }
 
 // asks asks the expression of a change, as told by the rest of the selection.

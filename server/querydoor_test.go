@@ -260,6 +260,52 @@ func TestQueryTellsEachCallerOwn(t *testing.T) {
 	}
 }
 
+// Rules that change without the journal are another answer: 304 would let a
+// reader keep what he may not know any more.
+func TestQueryIsConditionalOnTheRules(t *testing.T) {
+	var forbidden atomic.Value // the end of URLs that the caller may not know
+	forbidden.Store("never")
+	s := newQueried(t, func(n *server.Notifier) {
+		n.Identify = func(*http.Request) (server.Caller, error) { return server.Caller{Name: "somebody"}, nil }
+		n.PublicTo = func(_, url string) bool { return !strings.HasSuffix(url, forbidden.Load().(string)) }
+	})
+	s.rename("a.html", "c.html")
+	s.look()
+	const path = "/parley/query?since=2000"
+	resp, body := s.get(path)
+	first := resp.Header.Get("ETag")
+	if _, names := s.told(body); names != "b.html c.html -a.html" || !strings.Contains(body, "isReplacedBy") {
+		t.Fatalf("%s", body)
+	}
+	tags := map[string]bool{first: true}
+	for end, want := range map[string]string{"/b.html": "c.html -a.html", "/a.html": "b.html c.html", "/c.html": "b.html -a.html", "l": ""} {
+		forbidden.Store(end)
+		resp, body := s.ask("GET", path, "", "", "If-None-Match", first)
+		tag := resp.Header.Get("ETag")
+		if resp.StatusCode != 200 || tags[tag] {
+			t.Fatalf("without %s: %d, %s", end, resp.StatusCode, tag)
+		}
+		tags[tag] = true
+		if _, names := s.told(body); names != want || strings.Contains(body, "c.html") != strings.Contains(want, "c.html") {
+			t.Errorf("without %s: %s", end, body)
+		}
+		if resp, _ := s.ask("GET", path, "", "", "If-None-Match", tag); resp.StatusCode != 304 {
+			t.Errorf("without %s, again: %d", end, resp.StatusCode)
+		}
+	}
+	forbidden.Store("never")
+	if resp, _ := s.ask("GET", path, "", "", "If-None-Match", first); resp.StatusCode != 304 {
+		t.Errorf("with the rules of before: %d", resp.StatusCode)
+	}
+	// Where a page went may be all that is not told any more.
+	const moved = "/parley/query?since=2000&prefix=/a"
+	resp, _ = s.get(moved)
+	forbidden.Store("/c.html")
+	if resp, body := s.ask("GET", moved, "", "", "If-None-Match", resp.Header.Get("ETag")); resp.StatusCode != 200 || !strings.Contains(body, "Tombstone") || strings.Contains(body, "c.html") {
+		t.Errorf("where it went: %d %s", resp.StatusCode, body)
+	}
+}
+
 // endless is a moment of a site that has no end.
 func endless(each func()) *server.Moment {
 	m := &server.Moment{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Close: func() {}}

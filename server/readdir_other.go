@@ -3,12 +3,16 @@
 package server
 
 import (
+	"io"
 	"io/fs"
 	"os"
 )
 
 // openBeneath is for systems that can do it by one call.
 func (t *tree) openBeneath(string, int) *os.File { return nil }
+
+// openSmall is too.
+func (t *tree) openSmall(string, int64) io.ReadCloser { return nil }
 
 // readNames calls f with every name in an open directory, and its type, until
 // f returns an error.

@@ -167,6 +167,43 @@ func TestRunTriesAgain(t *testing.T) {
 	})
 }
 
+// Whoever watches says that everything is to be looked at when a docroot is back:
+// then nobody waits for as long as it was away. What goes on failing is looked at no more often than at first.
+func TestRunTriesAgainWhenCalled(t *testing.T) {
+	running(t, func(w *world) {
+		fail := func(err error) {
+			w.mu.Lock()
+			w.fail = err
+			w.mu.Unlock()
+		}
+		w.mu.Lock()
+		dirty := w.dirty
+		w.mu.Unlock()
+		call := func() { dirty(nil) }
+		fail(errors.New("root is missing"))
+		w.write("a.html", "2")
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		failed := w.pub.Status().Failed
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			call()
+		}
+		synctest.Wait()
+		if n := w.pub.Status().Failed - failed; n < 20 || n > 31 {
+			t.Errorf("it was looked at %d times in a minute", n)
+		}
+		time.Sleep(10 * time.Minute)
+		fail(nil)
+		w.write("b.html", "2")
+		synctest.Wait()
+		w.wantTold("") // that says nothing of the root
+		call()
+		synctest.Wait()
+		w.wantTold("update a.html, update b.html")
+	})
+}
+
 // As long as a site could not be looked at, nobody knows what its rules forbid:
 // what is published stays as it is, and no door filters by rules that are not there.
 func TestRunWithoutRules(t *testing.T) {

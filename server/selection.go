@@ -25,9 +25,14 @@ type selection struct {
 	where  Predicate // of filter.Where; nil tells everything
 
 	// When a Bundle is told by stream: after so long since its first change, or
-	// as soon as it holds so many.
+	// as soon as it holds so many. Whoever asks waits for neither: every is zero.
 	every time.Duration
 	count int
+
+	gathers struct { // a bundle that is not due yet
+		after protocol.Cursor
+		since time.Time
+	}
 
 	addr    string // for whom it counts; see clientAddress
 	listens bool   // a stream, or a long poll: it is told what happens, and can wait
@@ -67,7 +72,13 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *prob
 		if n.Where == nil {
 			return nil, badParameter("where", "this site evaluates no expressions")
 		}
-		if s.where, err = n.Where(s.filter.Where); err != nil {
+		t, err := n.turns.take(r.Context(), s.addr, judging, n.writeWait()/4, true) // to compile it takes as long as to ask it
+		if err != nil {
+			return nil, busy(err)
+		}
+		s.where, err = n.Where(s.filter.Where)
+		t.leave()
+		if err != nil {
 			return nil, badParameter("where", err.Error())
 		}
 	}
@@ -107,6 +118,7 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *prob
 	key.Set("caller", s.caller.Name)
 	if s.as == protocol.AsBatch {
 		key.Set("count", strconv.Itoa(s.count))
+		key.Set("every", strconv.Itoa(every))
 	}
 	s.key = key.Encode()
 	return s, nil
@@ -152,11 +164,28 @@ func (n *Notifier) callerOf(r *http.Request) (Caller, *problem) {
 	}
 	c, err := n.Identify(r)
 	if err != nil {
-		p := plainProblem(http.StatusUnauthorized, err.Error())
-		p.challenge = "Bearer"
-		return Caller{}, p
+		return Caller{}, unknownCaller(err)
 	}
 	return c, nil
+}
+
+func unknownCaller(err error) *problem {
+	p := plainProblem(http.StatusUnauthorized, err.Error())
+	p.challenge = "Bearer"
+	return p
+}
+
+// errNoCaller is why nothing more is told to somebody who was known when he asked.
+var errNoCaller = errors.New("the token is not known any more, or not as it was")
+
+// stillKnows reports whether whoever has asked, and listens since, would be
+// answered as the same caller now.
+func (n *Notifier) stillKnows(r *http.Request, c Caller) bool {
+	if n.Identify == nil {
+		return true
+	}
+	now, err := n.Identify(r)
+	return err == nil && now.Name == c.Name && (now.Agents || !c.Agents)
 }
 
 // notTheSite refuses an archive to whom robots.txt forbids a part of it.

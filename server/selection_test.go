@@ -290,7 +290,7 @@ func TestProgramThatTellsNothing(t *testing.T) {
 	begun := time.Now()
 	resp, b := d.ask("POST", "parley/agents/run?where=none"+program, "", "")
 	lines := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
-	var end server.AgentEnd
+	var end protocol.AgentEnd
 	d.must(json.Unmarshal([]byte(lines[len(lines)-1]), &end))
 	if took := time.Since(begun); resp.StatusCode != 200 || end.To != d.journal.Head() || end.Pages != 0 || took < 2*patience || len(lines) < int(took/patience) {
 		t.Errorf("status %d after %v: %q", resp.StatusCode, took, b)
@@ -302,8 +302,9 @@ func TestProgramThatTellsNothing(t *testing.T) {
 	}
 }
 
-// While others make the site work whoever comes is told to come again, and
-// those who are waited for are answered, however little time there is to read.
+// While others' expressions make the site work whoever comes with one is told
+// to come again, whoever comes without is answered, and so are those
+// who are waited for, however little time there is to read.
 func TestTooMuchAtATime(t *testing.T) {
 	const patience = 400 * time.Millisecond
 	working, free := make(chan struct{}, 100), make(chan struct{})
@@ -344,9 +345,12 @@ func TestTooMuchAtATime(t *testing.T) {
 	begun := time.Now()
 	for i := 0; time.Since(begun) < 2*patience || i < 2; i++ {
 		for _, ref := range []string{"parley/changes?as=page&after=" + begin.String(), "parley/batch?after=" + begin.String(), "parley/query?prefix=/a"} {
-			resp, b := d.ask("GET", ref, "", "")
+			resp, b := d.ask("GET", ref+"&where=x", "", "")
 			if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
 				t.Errorf("%s: status %d: %s", ref, resp.StatusCode, b)
+			}
+			if resp, b := d.ask("GET", ref, "", ""); resp.StatusCode != 200 {
+				t.Errorf("%s, without an expression: status %d: %s", ref, resp.StatusCode, b)
 			}
 		}
 	}

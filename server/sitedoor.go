@@ -50,10 +50,9 @@ func (n *Notifier) serveSite(w http.ResponseWriter, r *http.Request) *problem {
 	if strings.Count(r.Header.Get("Range"), ",") >= siteRanges || len(r.Header.Values("Range")) > 1 {
 		return plainProblem(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("one request may ask for %d ranges", siteRanges))
 	}
-	leave, ok := n.bundles.enter(clientAddress(r), bundlesAtOnce, bundlesEach)
-	if !ok {
-		return &problem{Type: problemLimit, Title: "too many downloads at a time", Status: http.StatusTooManyRequests,
-			Detail: fmt.Sprintf("at most %d bundles and archives are sent at a time, and %d to one address", bundlesAtOnce, bundlesEach), retry: 5 * time.Second}
+	leave, p := n.bundles.enter("bundles and archives", clientAddress(r), bundlesAtOnce, bundlesEach)
+	if p != nil {
+		return p
 	}
 	defer leave()
 	if p := n.scanning(); p != nil {
@@ -133,16 +132,17 @@ func (j *judgement) counts(a Archived, now time.Time) bool {
 // nextArchive returns the archive of the site, and false where changes say
 // as much at less cost: the archive is for those who have nothing, or whose
 // cursor says nothing any more, and for those to whom more than a share of the
-// site is new (C12). The error is errNoArchive while it is being made.
+// site is new (C12). The error is a *notYet while it is being made.
 func (n *Notifier) nextArchive(ctx context.Context, s *selection, after protocol.Cursor) (protocol.Message, bool, error) {
 	if !n.mayHaveSite(s.caller) {
 		return protocol.Message{}, false, nil
 	}
-	a, ok := n.Archive.Latest()
+	a, ok := n.Archive.Latest() // looked at first: one that comes later ends the wait
+	making := &notYet{why: "the archive of the whole site is being made", until: func(ctx context.Context) error { return n.Archive.Wait(ctx, a) }}
 	head, floor := n.Log.Head(), n.Log.Floor()
 	if after.Epoch != head.Epoch || after.Seq < floor.Seq || after.Seq > head.Seq {
 		if !ok {
-			return protocol.Message{}, false, errNoArchive
+			return protocol.Message{}, false, making
 		}
 		return n.archiveMessage(after, a), true, nil
 	}
@@ -166,7 +166,7 @@ func (n *Notifier) nextArchive(ctx context.Context, s *selection, after protocol
 		return n.archiveMessage(after, a), true, nil
 	}
 	if n.Archive.Coming() {
-		return protocol.Message{}, false, errNoArchive
+		return protocol.Message{}, false, making
 	}
 	return protocol.Message{}, false, nil
 }

@@ -67,12 +67,18 @@ func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-cache") // ask again, and be told 304
 	h.Add("Vary", "Accept-Encoding, A-IM")
 	h.Set("Etag", st.etag)
+	// A date in the future, of a clock that was ahead, may not be told (RFC 9110,
+	// 8.8.2.1), and whoever was told it then has nothing to compare with it now.
+	modified, now := st.info.ModTime(), time.Now()
+	if known, err := http.ParseTime(r.Header.Get("If-Modified-Since")); modified.After(now) || err == nil && known.After(now) {
+		modified = time.Time{}
+	}
 	name := accepted(r.Header)
 	tags := entityTags(r.Header)
 	for _, t := range tags {
 		if bare(t) == st.etag { // in whatever coding, it is what is there
 			h.Set("Etag", t)
-			http.ServeContent(w, r, "", st.info.ModTime(), f)
+			http.ServeContent(w, r, "", modified, f)
 			return
 		}
 	}
@@ -91,25 +97,11 @@ func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if b != nil {
 			h.Set("Content-Encoding", name)
 			h.Set("Etag", strings.TrimSuffix(st.etag, `"`)+"-"+name+`"`)
-			http.ServeContent(w, r, "", st.info.ModTime(), bytes.NewReader(b))
+			http.ServeContent(w, r, "", modified, bytes.NewReader(b))
 			return
 		}
 	}
-	http.ServeContent(w, r, "", st.info.ModTime(), f)
-}
-
-// entityTags returns the tags of If-None-Match, each quoted, weak ones as if
-// they were strong: that is how they are compared, and a proxy that compresses makes them weak.
-func entityTags(h http.Header) (tags []string) {
-	for _, list := range h.Values("If-None-Match") {
-		for t := range strings.SplitSeq(list, ",") {
-			t = strings.TrimPrefix(strings.TrimSpace(t), "W/")
-			if len(t) > 1 && t[0] == '"' && t[len(t)-1] == '"' {
-				tags = append(tags, t)
-			}
-		}
-	}
-	return tags
+	http.ServeContent(w, r, "", modified, f)
 }
 
 // bare returns a tag without what says in which content coding it was served.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
@@ -206,6 +207,30 @@ func (d *depot) etag() string {
 	d.Helper()
 	resp, _ := d.manifest("HEAD")
 	return resp.Header.Get("Etag")
+}
+
+// A date that was told while the clock was ahead says nothing once it is right,
+// and none that is still to come is told.
+func TestManifestDateAhead(t *testing.T) {
+	d := newDepot(t)
+	d.turn()
+	resp, whole := d.manifest("GET")
+	date := resp.Header.Get("Last-Modified")
+	if resp, _ := d.manifest("GET", "If-Modified-Since", date); date == "" || resp.StatusCode != 304 {
+		t.Errorf("since %q: status %d", date, resp.StatusCode)
+	}
+	ahead := time.Now().AddDate(1, 0, 0)
+	for _, coded := range []string{"", "gzip"} {
+		resp, _ := d.manifest("GET", "If-Modified-Since", ahead.UTC().Format(http.TimeFormat), "Accept-Encoding", coded)
+		if resp.StatusCode != 200 {
+			t.Errorf("%q by a date to come: status %d", coded, resp.StatusCode)
+		}
+	}
+	d.must(os.Chtimes(filepath.Join(filepath.Dir(d.root), "robots.rdf"), ahead, ahead))
+	d.turn()
+	if resp, b := d.manifest("GET", "If-Modified-Since", date); resp.StatusCode != 200 || !bytes.Equal(b, whole) || resp.Header.Get("Last-Modified") != "" {
+		t.Errorf("written while the clock was ahead: status %d, %d bytes, %v", resp.StatusCode, len(b), resp.Header)
+	}
 }
 
 // The manifest comes compressed to who understands that, each form with its

@@ -43,15 +43,8 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 	if p := n.scanning(); p != nil {
 		return p
 	}
-	if _, err := n.Log.Read(r.Context(), after, 1); err != nil {
-		p := n.cursorProblem(after, err)
-		switch {
-		case p == nil:
-			orDiscard(n.Logger).Error("changes could not be read", "after", after.String(), "err", err)
-			return plainProblem(http.StatusInternalServerError, "the journal could not be read")
-		case sel.as != protocol.AsSite: // else the whole site is what follows
-			return p
-		}
+	if err := n.stands(r.Context(), sel, after); err != nil {
+		return n.failed(r, after, err)
 	}
 
 	// life ends with the connection; until then it can be written to. loop
@@ -84,7 +77,7 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 			}
 		}
 	}()
-	s := &stream{n: n, conn: conn, sel: sel, at: after, said: after, packing: n.packed()[conn.Subprotocol()]}
+	s := &stream{n: n, r: r, conn: conn, sel: sel, at: after, said: after, packing: n.packed()[conn.Subprotocol()]}
 	err = s.run(life, loop)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		n.stats.slow.Add(1)
@@ -123,27 +116,17 @@ func (n *Notifier) packed() map[string]wsconn.Packing {
 	return map[string]wsconn.Packing{protocol.SubprotocolZstd: &n.frames.packing}
 }
 
-// hasToken reports whether one of the comma-separated lists holds the token.
-func hasToken(lists []string, token string) bool {
-	for _, l := range lists {
-		for t := range strings.SplitSeq(l, ",") {
-			if strings.EqualFold(strings.TrimSpace(t), token) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // A stream is one subscriber: a position in the log.
 type stream struct {
 	n       *Notifier
+	r       *http.Request
 	conn    *wsconn.Conn
 	packing wsconn.Packing // nil: messages are text
 	sel     *selection
 	at      protocol.Cursor // all up to here was told, or is not for this reader
 	said    protocol.Cursor // where the reader knows that it stands
 	told    time.Time       // when something was last sent
+	waited  *notYet         // what came about while it waited for it last
 	broken  error           // why nothing can be sent any more
 }
 
@@ -170,73 +153,24 @@ func (s *stream) run(life, loop context.Context) error {
 
 // turn tells what follows, or waits until something does.
 func (s *stream) turn(life, loop context.Context) error {
-	if rest, err := s.untilDue(loop); err != nil || rest > 0 {
-		if err == nil {
-			err = s.wait(life, loop, rest, s.more)
-		}
-		return s.missed(life, err)
+	if !s.n.stillKnows(s.r, s.sel.caller) {
+		return errNoCaller
 	}
-	latest := s.latestArchive() // looked at first: one that comes later ends the wait
-	fr, err := s.n.frames.after(loop, s.sel, s.at, latest)
+	fr, err := s.n.frames.after(loop, s.sel, s.at, s.waited)
+	none := (*notYet)(nil)
 	switch {
-	case errors.Is(err, errNoArchive):
-		return s.wait(life, loop, s.n.heartbeat(), func(ctx context.Context) error { return s.n.Archive.Wait(ctx, latest) })
+	case err == nil:
+		return s.frame(life, fr)
+	case errors.As(err, &none):
+		return s.wait(life, loop, none)
 	case errors.Is(err, errBusy) && s.quiet() > 0:
 		return nil // it tries again
 	case errors.Is(err, errBusy):
 		return s.mark(life)
-	case err != nil:
-		return s.missed(life, err)
-	case fr != nil:
-		return s.frame(life, fr)
-	}
-	return s.wait(life, loop, s.n.heartbeat(), func(ctx context.Context) error { return s.n.Log.Wait(ctx, s.at) })
-}
-
-// missed makes a gap of what the log does not remember any more.
-func (s *stream) missed(life context.Context, err error) error {
-	if errors.Is(err, protocol.ErrTooOld) {
+	case errors.Is(err, protocol.ErrTooOld):
 		return s.gap(life)
 	}
 	return err
-}
-
-// untilDue is how long it takes until a Bundle is to be told if no more
-// changes come; zero if what follows is to be told at once.
-func (s *stream) untilDue(ctx context.Context) (time.Duration, error) {
-	head := s.n.Log.Head()
-	if s.sel.as != protocol.AsBatch || head == s.at || head.Epoch != s.at.Epoch || head.Seq >= s.at.Seq+uint64(s.sel.count) {
-		return 0, nil
-	}
-	first, err := s.n.Log.Read(ctx, s.at, 1)
-	if err != nil || len(first) == 0 {
-		return 0, err
-	}
-	// A clock that was put back must not hold up what is there already.
-	return min(first[0].At.Add(s.sel.every).Sub(s.n.Now()), s.sel.every), nil
-}
-
-// more waits until a Bundle holds as many changes as it is to hold at most.
-func (s *stream) more(ctx context.Context) error {
-	for {
-		head := s.n.Log.Head()
-		if head.Epoch != s.at.Epoch || head.Seq >= s.at.Seq+uint64(s.sel.count) {
-			return nil
-		}
-		if err := s.n.Log.Wait(ctx, head); err != nil {
-			return err
-		}
-	}
-}
-
-// latestArchive is the newest archive of the site, the zero Archived where
-// there is none or none is asked for.
-func (s *stream) latestArchive() Archived {
-	if s.sel.as != protocol.AsSite || s.n.Archive == nil {
-		return Archived{}
-	}
-	a, _ := s.n.Archive.Latest()
-	return a
 }
 
 func (s *stream) send(life context.Context, m protocol.Message) error {
@@ -263,7 +197,7 @@ func (s *stream) quiet() time.Duration {
 	if s.at != s.said {
 		most /= unsaid
 	}
-	return most - s.n.Now().Sub(s.told)
+	return most - max(0, s.n.Now().Sub(s.told)) // a clock that is put back makes no silence
 }
 
 // frame sends a frame, or takes note of one in which there is nothing for this
@@ -301,20 +235,18 @@ func (s *stream) gap(life context.Context) error {
 	return err
 }
 
-// wait waits for what until tells, for rest at most, and says meanwhile that
-// the site lives.
-func (s *stream) wait(life, loop context.Context, rest time.Duration, until func(context.Context) error) error {
-	silent := s.quiet()
-	ctx, cancel := context.WithTimeout(loop, min(rest, silent))
+// wait waits until there may be something to tell, and says meanwhile that the site lives.
+func (s *stream) wait(life, loop context.Context, none *notYet) error {
+	ctx, cancel := context.WithTimeout(loop, s.quiet())
 	defer cancel()
-	err := until(ctx)
+	err := none.until(ctx)
 	switch {
-	case err == nil, loop.Err() != nil:
-		return nil // run finds out
-	case ctx.Err() == nil:
-		return err
-	case rest < silent:
+	case err == nil:
+		s.waited = none
+		s.n.admitted.spread(loop, s.sel.addr)
 		return nil
+	case loop.Err() != nil, ctx.Err() == nil:
+		return err
 	}
 	return s.mark(life)
 }
@@ -330,6 +262,8 @@ func (s *stream) close(life context.Context, err error) (int, string) {
 		m.Code, m.Reason = protocol.CloseShutdown, errShutdown.Error()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return protocol.CloseSlow, "the reader did not read"
+	case errors.Is(err, errNoCaller):
+		m.Code, m.Reason = protocol.ClosePolicy, errNoCaller.Error()
 	case errors.Is(err, protocol.ErrEpoch):
 		m.Code, m.Reason = protocol.CloseEpoch, "the epoch has ended: read the manifest"
 	case life.Err() != nil:

@@ -10,15 +10,20 @@ import (
 )
 
 // next returns what follows a cursor, in the form and of the selection that
-// was asked for: an Ev or a Batch, a Bundle or an Archive, a Mark where nothing
-// of it may be told. Its To is the cursor itself at the head. It tells at most
-// limit changes; zero is as many as one message of the form holds.
+// was asked for: a Batch, which may be of nothing that is to be told; a Bundle
+// or an Archive. It tells at most limit changes; zero is as many as one message
+// of the form holds. The error is a *notYet where nothing is to be told yet.
 //
 // It is the one place where the six forms differ. Whether the message is asked
 // for or told is its callers' business: see serveChanges and stream.
 func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
 	if after == n.Log.Head() && !after.IsZero() {
-		return protocol.Message{Kind: protocol.Batch, From: after, To: after}, nil
+		return protocol.Message{}, n.atHead(after)
+	}
+	if s.as == protocol.AsBatch {
+		if err := n.dueBundle(ctx, s, after); err != nil {
+			return protocol.Message{}, err
+		}
 	}
 	var t *turn
 	var err error
@@ -37,20 +42,52 @@ func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor
 		}
 	}
 	m, outputs, err := n.readBatch(ctx, t, s, after, limit)
-	if s.as == protocol.AsSite && (errors.Is(err, protocol.ErrTooOld) || errors.Is(err, protocol.ErrEpoch)) {
-		return m, errNoArchive
+	if err == nil && m.To == after {
+		err = n.atHead(after)
 	}
-	if err != nil {
-		return m, err
+	if err == nil {
+		err = n.addBodies(ctx, t, s, &m, outputs)
 	}
-	if err := n.addBodies(ctx, t, s, &m, outputs); err != nil {
-		return m, err
-	}
-	return m, nil
+	return m, err
 }
 
-// errNoArchive is that the whole site is to be told, and is not packed yet.
-var errNoArchive = errors.New("the archive of the site is not made yet")
+// A notYet is the error of next where nothing is to be told yet.
+type notYet struct {
+	until func(context.Context) error // blocks until that may be otherwise, or ctx ends
+	why   string                      // what is being made for the reader; empty: he has all that is due
+}
+
+func (e *notYet) Error() string { return "nothing is to be told yet: " + e.why }
+
+// atHead is that a reader has all that there is.
+func (n *Notifier) atHead(at protocol.Cursor) *notYet {
+	return &notYet{until: func(ctx context.Context) error { return n.Log.Wait(ctx, at) }}
+}
+
+// stands returns why next would refuse a cursor.
+func (n *Notifier) stands(ctx context.Context, s *selection, at protocol.Cursor) error {
+	_, err := n.Log.Read(ctx, at, 1)
+	if s.as == protocol.AsSite && (errors.Is(err, protocol.ErrTooOld) || errors.Is(err, protocol.ErrEpoch)) {
+		return nil // the whole site is what follows
+	}
+	return err
+}
+
+// tellsNothing reports whether a message only moves the watermark.
+func tellsNothing(m *protocol.Message) bool {
+	return m.Kind == protocol.Batch && len(m.Changes) == 0
+}
+
+// together makes one message of one that tells nothing and the one that
+// follows it, and returns false where they cannot be one: the content of a
+// bundle names the cursor that it follows.
+func together(m, next protocol.Message) (protocol.Message, bool) {
+	if next.Kind == protocol.Bundle && m.From != m.To {
+		return m, false
+	}
+	next.From = m.From
+	return next, true
+}
 
 // cheap reports whether what is asked for is a mere look into the journal.
 func (s *selection) cheap() bool {

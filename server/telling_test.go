@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -184,6 +185,62 @@ func TestBundlesOnSchedule(t *testing.T) {
 	}
 }
 
+// What a clock that was ahead has dated, and one that is put back meanwhile, hold up no bundle.
+func TestBundlesWithoutAClock(t *testing.T) {
+	var ahead atomic.Int64
+	d := newArchivist(t, func(n *server.Notifier) {
+		n.Heartbeat = 500 * time.Millisecond
+		n.Now = func() time.Time { return time.Now().Add(-time.Duration(ahead.Load())) }
+	})
+	ahead.Store(int64(365 * 24 * time.Hour)) // of the journal, which goes by the real time
+	l := d.listen(d.journal.Head(), "&as=batch&every=1")
+	for i := range 2 {
+		d.edit(20*i, 20*i+20)
+		m := l.next()
+		for m.Kind == protocol.Mark {
+			m = l.next()
+		}
+		if m.Kind != protocol.Bundle || m.To != d.journal.Head() {
+			t.Errorf("%+v", m)
+		}
+		ahead.Add(int64(time.Hour))
+	}
+}
+
+// Whoever waits for longer than others at the same place is not told with them.
+func TestBundlesOnSchedulesOfTheirOwn(t *testing.T) {
+	var ahead atomic.Int64
+	d := newArchivist(t, func(n *server.Notifier) {
+		n.Heartbeat = 500 * time.Millisecond // it looks at its clock as often
+		began := time.Now()
+		n.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
+	})
+	begin := d.journal.Head()
+	often, seldom := d.listen(begin, "&as=batch&every=600"), d.listen(begin, "&as=batch&every=7200")
+	d.edit(0, 20)
+	told := func(l *teller) bool {
+		t.Helper()
+		switch m := l.next(); {
+		case m.Kind == protocol.Bundle && m.N == 20 && m.To == d.journal.Head():
+			return true
+		case m.Kind != protocol.Mark || m.To != begin:
+			t.Fatalf("%+v", m)
+		}
+		return false
+	}
+	ahead.Store(int64(time.Hour))
+	for !told(often) {
+	}
+	for range 3 {
+		if told(seldom) {
+			t.Fatal("told before its time")
+		}
+	}
+	ahead.Store(int64(3 * time.Hour))
+	for !told(seldom) {
+	}
+}
+
 // As many changes as are asked for do not wait for the time of a bundle.
 func TestBundlesByCount(t *testing.T) {
 	d := newArchivist(t)
@@ -303,6 +360,60 @@ func TestManyAskForTheSite(t *testing.T) {
 	if len(made) > 2 { // the archive, and what says what it is
 		t.Errorf("%d files were made: %v", len(made), made)
 	}
+}
+
+// However many wait for the archive, what there is for them is found out once.
+func TestManyWaitForTheSite(t *testing.T) {
+	const readers = 40
+	var log *countedLog
+	d := newDepot(t, func(n *server.Notifier) {
+		log = &countedLog{Log: n.Log}
+		now := time.Now()
+		n.Log, n.Archive, n.PerAddress, n.Heartbeat = log, unfinished{}, readers, time.Second
+		n.Now = func() time.Time { return now }
+	})
+	begin := d.journal.Head()
+	for i := range 10 {
+		d.write(fmt.Sprintf("p%d.html", i), "<p>")
+	}
+	d.publish()
+	before := log.reads.Load()
+	var reading sync.WaitGroup
+	for range readers {
+		l := d.listen(begin, "&as=site")
+		reading.Go(func() { // all at once: whoever answers no ping is cut
+			for range 3 {
+				if m := l.next(); m.Kind != protocol.Mark || m.To != begin {
+					t.Errorf("%+v", m)
+				}
+			}
+		})
+	}
+	reading.Wait()
+	if reads := log.reads.Load() - before - readers; reads != 1 { // each cursor is read at once when its reader comes
+		t.Errorf("the journal was read %d times", reads)
+	}
+}
+
+// A countedLog counts how often it is read.
+type countedLog struct {
+	protocol.Log
+	reads atomic.Int64
+}
+
+func (l *countedLog) Read(ctx context.Context, after protocol.Cursor, max int) ([]protocol.Change, error) {
+	l.reads.Add(1)
+	return l.Log.Read(ctx, after, max)
+}
+
+// An unfinished archive is being made for ever.
+type unfinished struct{ server.Archive }
+
+func (unfinished) Latest() (server.Archived, bool) { return server.Archived{}, false }
+func (unfinished) Coming() bool                    { return true }
+func (unfinished) Wait(ctx context.Context, _ server.Archived) error {
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // A reader that filters hears nothing of what it does not want, knows all the

@@ -11,13 +11,16 @@ import (
 )
 
 // turns are the times at which somebody makes the site work: half of the
-// processors are left to those who ask for less.
+// processors are left to those who ask for less. Where there is but one, or
+// others want it too, that would not be enough: once the site has worked for a
+// while, turns pause as long as they work, in small steps.
 //
 // Who waits is served by address, those first who have had the least of late:
 // one that asks for much waits for itself, and whoever asks for little waits
 // for the turn that is being taken, however many others there are. An address
-// has one turn at a time while others wait. What is told as it happens and what
-// is asked for have room of their own, so that neither waits for the other.
+// has one turn at a time while others wait. What is told as it happens, what
+// is asked for, and what is judged by expressions, have room of their own, so that
+// none waits for more than a turn of another.
 //
 // The zero turns is ready, for many goroutines at once.
 type turns struct {
@@ -26,6 +29,7 @@ type turns struct {
 	byAddr map[string]*taker
 	queued [kinds]map[*taker]struct{} // those for whom somebody waits
 	asking int                        // who wait for what they ask for, in all
+	all    load                       // of all addresses
 	came   uint64                     // how many have waited so far
 	sweep  int                        // byAddr is tidied when it holds more
 }
@@ -36,6 +40,7 @@ type kind int
 const (
 	telling kind = iota // what happens, to whoever listens
 	asking              // an answer
+	judging             // either, where an expression is evaluated: it may cost a thousand times as much
 	kinds
 )
 
@@ -48,13 +53,20 @@ const (
 	// and of one address.
 	mostAsking, mostAskingEach = 1000, 8
 
-	// brake is for how long somebody is kept who is refused for asking too much
-	// at a time: else whoever asks again at once is refused thousands of times
-	// a second, which is work as well.
-	brake = time.Second
+	// forgotten is after how long half of what an address has had is forgotten,
+	// and forgottenAll of what all have had together.
+	forgotten, forgottenAll = time.Second, 4 * time.Second
 
-	// forgotten is after how long half of what an address has had is forgotten.
-	forgotten = time.Second
+	// Beyond so much work of late, such as that of a bundle of some thousand pages,
+	// a turn pauses after each stint for as long as it worked.
+	undivided = time.Second
+	stint     = 500 * time.Microsecond
+
+	// While there is so much work, who is refused for asking too much is kept for
+	// the time of brake: whoever asks again at once would be refused
+	// thousands of times a second, which is work as well, about so much each time.
+	brake    = time.Second
+	refusing = 5 * time.Millisecond
 )
 
 var (
@@ -68,31 +80,42 @@ var (
 // A taker is an address that takes turns. The empty one is of those whom
 // nothing tells apart; for it no bound of its own holds, see clientAddress.
 type taker struct {
-	addr  string
-	used  time.Duration // of late, as of at
-	at    time.Time
-	taken int
-	queue [kinds][]*waiter
+	load
+	addr   string
+	taken  int
+	asking int // that wait for what they ask for
+	queue  [kinds][]*waiter
+}
+
+// A load is how much work there was of late, as of a moment.
+type load struct {
+	used time.Duration
+	at   time.Time
 }
 
 // A waiter waits for a turn, until granted is closed.
 type waiter struct {
 	granted chan struct{}
 	number  uint64
+	asks    bool
+	paced   bool // set before granted is closed
 }
 
 // turn waits for a turn of whoever asks by a selection, which is not to last
 // for more than mostWork. An answer that has begun waits without end.
 func (n *Notifier) turn(ctx context.Context, s *selection, begun bool) (*turn, error) {
 	if begun {
-		return n.turns.take(ctx, s.addr, asking, 0, true)
+		return n.turns.take(ctx, s.addr, asking, 0, false)
 	}
 	k := asking
-	if s.listens {
+	switch {
+	case s.where != nil:
+		k = judging
+	case s.listens:
 		k = telling
 	}
 	end := time.Now().Add(mostWork - n.writeWait()/4)
-	t, err := n.turns.take(ctx, s.addr, k, n.writeWait()/4, false)
+	t, err := n.turns.take(ctx, s.addr, k, n.writeWait()/4, !s.listens)
 	if err != nil {
 		return nil, err
 	}
@@ -105,60 +128,62 @@ type turn struct {
 	of    *turns
 	who   *taker
 	kind  kind
+	asks  bool          // it counts among those who wait for what they ask for
 	wait  time.Duration // for how long it is waited for at most; zero: without end
 	held  bool
 	since time.Time
 	spent time.Duration // before since
 	end   time.Time     // when it gives up for good; zero: never
+
+	paced  bool
+	breath time.Time     // when it paused last
+	paused time.Duration // since since
 }
 
-// turnsAtATime is how many of one kind there may be at the same time; and one more of the other.
+// turnsAtATime is how many of one kind there may be at the same time; and one more of the others.
 func turnsAtATime() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 // take waits for a turn of an address, for wait at most if that is not zero.
-// The error is errBusy then, and errCrowd if too many of the address wait for
-// answers; an answer that is under way, going, is not counted among them.
-func (t *turns) take(ctx context.Context, addr string, k kind, wait time.Duration, going bool) (*turn, error) {
+// The error is errBusy then. Of those who ask there may wait so many: beyond that it is
+// errCrowd if they are of the address, and else errBusy.
+func (t *turns) take(ctx context.Context, addr string, k kind, wait time.Duration, asks bool) (*turn, error) {
 	t.mu.Lock()
 	who := t.taker(addr)
-	if k == asking && !going {
-		crowd := addr != "" && len(who.queue[k]) >= mostAskingEach
-		if crowd || t.asking >= mostAsking {
-			t.mu.Unlock()
-			return nil, braked(ctx, crowd)
+	if crowd := addr != "" && who.asking >= mostAskingEach; asks && (crowd || t.asking >= mostAsking) {
+		t.mu.Unlock()
+		if crowd {
+			return nil, errCrowd
 		}
+		return nil, errBusy
 	}
-	turn := &turn{of: t, who: who, kind: k, wait: wait}
-	err := t.await(ctx, turn) // unlocks
-	if err != nil {
+	turn := &turn{of: t, who: who, kind: k, wait: wait, asks: asks}
+	if err := t.await(ctx, turn); err != nil { // unlocks
 		return nil, err
 	}
 	return turn, nil
 }
 
-// braked returns why somebody is refused, not at once.
-func braked(ctx context.Context, crowd bool) error {
-	end := time.NewTimer(brake)
-	defer end.Stop()
-	select {
-	case <-end.C:
-	case <-ctx.Done():
-		return ctx.Err()
+// refused keeps somebody who is about to be refused for asking too much, if that is due.
+func (t *turns) refused(ctx context.Context) {
+	t.mu.Lock()
+	t.all.age(time.Now(), forgottenAll)
+	t.all.used += refusing
+	due := t.all.used > undivided
+	t.mu.Unlock()
+	if due {
+		sleep(ctx, brake)
 	}
-	if crowd {
-		return errCrowd
-	}
-	return errBusy
 }
 
 // await is called with mu held, and releases it.
 func (t *turns) await(ctx context.Context, turn *turn) error {
 	who, k := turn.who, turn.kind
-	w := &waiter{granted: make(chan struct{}), number: t.came}
+	w := &waiter{granted: make(chan struct{}), number: t.came, asks: turn.asks}
 	t.came++
 	who.queue[k] = append(who.queue[k], w)
-	if k == asking {
+	if w.asks {
 		t.asking++
+		who.asking++
 	}
 	if t.queued[k] == nil {
 		t.queued[k] = make(map[*taker]struct{})
@@ -181,8 +206,9 @@ func (t *turns) await(ctx context.Context, turn *turn) error {
 		err = ctx.Err()
 	}
 	turn.since = time.Now()
+	turn.breath, turn.paused = turn.since, 0
 	if err == nil {
-		turn.held = true
+		turn.held, turn.paced = true, w.paced
 		return nil
 	}
 	t.mu.Lock()
@@ -203,7 +229,7 @@ func (t *turns) taker(addr string) *taker {
 		if t.byAddr == nil {
 			t.byAddr = make(map[string]*taker)
 		}
-		who = &taker{addr: addr, at: time.Now()}
+		who = &taker{addr: addr, load: load{at: time.Now()}}
 		t.byAddr[addr] = who
 	}
 	return who
@@ -216,28 +242,29 @@ func (t *turns) tidy() {
 	}
 	now := time.Now()
 	for addr, who := range t.byAddr {
-		if who.taken == 0 && len(who.queue[telling])+len(who.queue[asking]) == 0 && now.Sub(who.at) > 10*forgotten {
+		if who.taken == 0 && !slices.ContainsFunc(who.queue[:], func(q []*waiter) bool { return len(q) > 0 }) && now.Sub(who.at) > 10*forgotten {
 			delete(t.byAddr, addr)
 		}
 	}
 	t.sweep = 2*len(t.byAddr) + 100
 }
 
-// age forgets what an address had long ago.
-func (who *taker) age(now time.Time) {
-	if past := now.Sub(who.at); past > 0 {
-		who.used = time.Duration(float64(who.used) * math.Exp2(-float64(past)/float64(forgotten)))
-		who.at = now
+// age forgets half of what was so long ago.
+func (l *load) age(now time.Time, forgotten time.Duration) {
+	if past := now.Sub(l.at); past > 0 {
+		l.used = time.Duration(float64(l.used) * math.Exp2(-float64(past)/float64(forgotten)))
+		l.at = now
 	}
 }
 
 func (t *turns) unqueue(who *taker, k kind, i int) {
+	if who.queue[k][i].asks {
+		t.asking--
+		who.asking--
+	}
 	who.queue[k] = slices.Delete(who.queue[k], i, i+1)
 	if len(who.queue[k]) == 0 {
 		delete(t.queued[k], who)
-	}
-	if k == asking {
-		t.asking--
 	}
 }
 
@@ -245,9 +272,11 @@ func (t *turns) unqueue(who *taker, k kind, i int) {
 func (t *turns) grant() {
 	most := turnsAtATime()
 	for k := range kinds {
-		for t.taken[k] < most && t.taken[telling]+t.taken[asking] <= most && len(t.queued[k]) > 0 {
+		for t.taken[k] < most && t.taken[telling]+t.taken[asking]+t.taken[judging] <= most && len(t.queued[k]) > 0 {
 			who := t.following(k)
 			w := who.queue[k][0]
+			t.all.age(time.Now(), forgottenAll)
+			w.paced = t.all.used > undivided
 			t.unqueue(who, k, 0)
 			who.taken++
 			t.taken[k]++
@@ -260,7 +289,7 @@ func (t *turns) grant() {
 func (t *turns) following(k kind) (next *taker) {
 	now := time.Now()
 	for who := range t.queued[k] {
-		if who.age(now); next == nil || who.before(next, k) {
+		if who.age(now, forgotten); next == nil || who.before(next, k) {
 			next = who
 		}
 	}
@@ -280,10 +309,12 @@ func (who *taker) before(other *taker, k kind) bool {
 func (t *turns) release(turn *turn) {
 	turn.held = false
 	now := time.Now()
-	took := now.Sub(turn.since)
+	took := now.Sub(turn.since) - turn.paused
 	turn.spent += took
-	turn.who.age(now)
+	turn.who.age(now, forgotten)
 	turn.who.used += took
+	t.all.age(now, forgottenAll)
+	t.all.used += took
 	turn.who.taken--
 	t.taken[turn.kind]--
 	t.grant()
@@ -294,13 +325,34 @@ func (t *turn) leave() {
 	if t == nil || !t.held {
 		return
 	}
+	t.breathe()
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
 	t.of.release(t)
 }
 
-// over reports whether the turn has lasted for as long as it should. No turn is never over.
-func (t *turn) over() bool { return t != nil && time.Since(t.since) >= turnTime }
+// over reports whether the turn has lasted for as long as it should. No turn is
+// never over. It is to be asked after each step.
+func (t *turn) over() bool {
+	if t == nil {
+		return false
+	}
+	t.breathe()
+	return time.Since(t.since) >= turnTime
+}
+
+// breathe pauses if that is due. So whoever asks for little need not wait until
+// Go's scheduler, or the system's, takes the processor away from this one.
+func (t *turn) breathe() {
+	worked := time.Since(t.breath)
+	if !t.paced || worked < stint {
+		return
+	}
+	begun := time.Now()
+	time.Sleep(worked)
+	t.breath = time.Now()
+	t.paused += t.breath.Sub(begun)
+}
 
 // rest lets others have their turn, if this one is over. On an error it has ended.
 func (t *turn) rest(ctx context.Context) error {

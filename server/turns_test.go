@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,15 +97,113 @@ func TestTurnsGoRound(t *testing.T) {
 				if took := time.Since(begun); a.Code != 200 || took > 60*time.Millisecond {
 					t.Errorf("beside %d of each of %d: %d after %v", c.each, c.peers, a.Code, took)
 				}
+				begun = time.Now()
+				a = answersTo(n, strings.Replace(path, "where=slow", "minlen=1", 1), "198.51.100.1:1")
+				if took := time.Since(begun); a.Code != 200 || took > time.Millisecond {
+					t.Errorf("without an expression, beside %d of each of %d: %d after %v", c.each, c.peers, a.Code, took)
+				}
 				time.Sleep(100 * time.Millisecond)
 			}
 			busy.Wait()
 			if crowd := c.each > 8+runtime.GOMAXPROCS(0); codes[200] == 0 || crowd != (codes[429] > 0) {
 				t.Errorf("%d of each of %d: %v", c.each, c.peers, codes)
 			}
+			if codes[429] > 2000 { // once a second, and some at first
+				t.Errorf("%d of each of %d are refused as fast as they ask: %v", c.each, c.peers, codes)
+			}
 			n.Close(t.Context())
 		})
 	}
+}
+
+// What lasts for long leaves half of the time to others, and what does not is
+// done at once.
+func TestTurnsPause(t *testing.T) {
+	n, begin := slowly(t)
+	var worked atomic.Int64 // milliseconds
+	slow := n.Where
+	n.Where = func(e string) (server.Predicate, error) {
+		p, err := slow(e)
+		return func(ctx context.Context, c *protocol.Change) (bool, error) {
+			defer worked.Add(5)
+			return p(ctx, c)
+		}, err
+	}
+	synctest.Test(t, func(t *testing.T) {
+		over, stop := context.WithCancel(t.Context())
+		var busy sync.WaitGroup
+		for i := range 20 {
+			busy.Go(func() {
+				for over.Err() == nil {
+					answersTo(n, "/parley/changes?where=slow&after="+begin.String(), fmt.Sprintf("192.0.2.%d:1", i))
+				}
+			})
+		}
+		most := int64(max(1, runtime.GOMAXPROCS(0)/2))
+		time.Sleep(500 * time.Millisecond)
+		if share := worked.Load() * 100 / (500 * most); share < 90 {
+			t.Errorf("%d %% of the time is used at first", share)
+		}
+		time.Sleep(4500 * time.Millisecond)
+		worked.Store(0)
+		time.Sleep(5 * time.Second)
+		if share := worked.Load() * 100 / (5000 * most); share < 30 || share > 60 {
+			t.Errorf("%d %% of the time is used in the long run", share)
+		}
+		stop()
+		busy.Wait()
+		n.Close(t.Context())
+	})
+}
+
+// An expression is compiled in a turn as well: it takes as long.
+func TestCompilingTakesTurns(t *testing.T) {
+	n, begin := slowly(t)
+	var at, most atomic.Int64
+	n.Where = func(string) (server.Predicate, error) {
+		if now := at.Add(1); now > most.Load() {
+			most.Store(now)
+		}
+		time.Sleep(5 * time.Millisecond)
+		at.Add(-1)
+		return nil, errors.New("this is none")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var busy sync.WaitGroup
+		for i := range 20 {
+			busy.Go(func() {
+				if a := answersTo(n, "/parley/changes?where=x&after="+begin.String(), fmt.Sprintf("192.0.2.%d:1", i)); a.Code != 400 {
+					t.Errorf("%d %s", a.Code, a.Body)
+				}
+			})
+		}
+		busy.Wait()
+		if want := int64(max(1, runtime.GOMAXPROCS(0)/2)); most.Load() != want {
+			t.Errorf("%d expressions are compiled at a time, want %d", most.Load(), want)
+		}
+		n.Close(t.Context())
+	})
+}
+
+// Who has few connections is told before those who have many.
+func TestToldBeforeTheMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 20 {
+			if took := server.SpreadTime(t.Context(), 4, 1000); took != 0 {
+				t.Errorf("one of four waits %v", took)
+			}
+		}
+		sum := time.Duration(0)
+		for range 100 {
+			took := server.SpreadTime(t.Context(), 16, 1000)
+			if sum += took; took > 100*time.Millisecond {
+				t.Errorf("one of sixteen waits %v", took)
+			}
+		}
+		if sum < 2*time.Second || sum > 8*time.Second {
+			t.Errorf("a hundred wait %v in all", sum)
+		}
+	})
 }
 
 // sends begins a request whose body does not end before end is called, which

@@ -89,11 +89,14 @@ func (m urlMap) dir(prefix string) (place string, ok bool) {
 	if rest == "" {
 		return "", true
 	}
-	names := strings.Split(strings.TrimSuffix(rest, "/"), "/")
-	for i, s := range names {
-		if names[i], ok = unescapeName(s); !ok {
+	var room [16]string
+	names := room[:0]
+	for s := range strings.SplitSeq(strings.TrimSuffix(rest, "/"), "/") {
+		name, ok := unescapeName(s)
+		if !ok {
 			return "", false
 		}
+		names = append(names, name)
 	}
 	return strings.Join(names, "/"), true
 }
@@ -113,10 +116,11 @@ func (m urlMap) places(url string) []string {
 		return nil
 	}
 	var list []string
-	for _, n := range []string{name, name + ".html"} {
-		if m.tail(n) == url[slash:] {
-			list = append(list, joinPlace(dir, n))
-		}
+	if m.tail(name) == url[slash:] {
+		list = append(list, joinPlace(dir, name))
+	}
+	if m.clean && m.tail(name+".html") == url[slash:] {
+		list = append(list, joinPlace(dir, name+".html"))
 	}
 	return list
 }
@@ -153,8 +157,12 @@ func escapeName(name string) string {
 }
 
 // unescapeName reverses escapeName. It returns false for what escapeName does
-// not write, and for what is no file name.
+// not write, and for what is no file name. A segment with nothing to reverse is
+// returned as it is.
 func unescapeName(segment string) (name string, ok bool) {
+	if escapeName(segment) == segment {
+		return segment, segment != "" && segment != "." && segment != ".."
+	}
 	b := make([]byte, 0, len(segment))
 	for i := 0; i < len(segment); i++ {
 		c := segment[i]

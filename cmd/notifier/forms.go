@@ -40,6 +40,7 @@ func newForms(site *siteflags.Flags, inv server.Inventory, j *server.Journal, lo
 		if f.callers, err = server.ReadCallers(f.on.Callers); err != nil {
 			return nil, fmt.Errorf("--callers: %w", err)
 		}
+		f.callers.Logger = log
 	}
 	docroot := siteflags.SiteOf(inv)
 	if docroot == nil && f.on.Versions > 0 {

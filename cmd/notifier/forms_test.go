@@ -12,9 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/command"
@@ -219,6 +221,32 @@ func TestCallersOfList(t *testing.T) {
 			t.Errorf("%s: %d: %s", token, code, answer)
 		}
 	}
+}
+
+// A token that is taken out of its file is known no more, one that is added is,
+// and who asks for that as of any daemon does no harm.
+func TestCallersChange(t *testing.T) {
+	callers := filepath.Join(t.TempDir(), "callers")
+	const nice, evil = "0123456789abcdefnice", "0123456789abcdefevil"
+	write := func(text string) {
+		if err := os.WriteFile(callers, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("EvilBot " + evil + "\n")
+	s := startSidecar(t, map[string]string{"a.html": text("a")}, "--callers", callers)
+	status := func(token string) int {
+		code, _ := ask(t, "GET", s.base+"parley/changes?after="+s.found().Head.String(), "", "Authorization", "Bearer "+token)
+		return code
+	}
+	if status(nice) != 401 || status(evil) != 200 {
+		t.Error("at first another one is known")
+	}
+	write("NiceBot " + nice + "\n")
+	if self, err := os.FindProcess(os.Getpid()); err != nil || runtime.GOOS != "windows" && self.Signal(syscall.SIGHUP) != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return status(nice) == 200 && status(evil) == 401 })
 }
 
 // Everything that a site can tell, behind one option.

@@ -11,7 +11,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
@@ -44,6 +46,7 @@ Tell more than what changed, as far as the site can afford it:
 Know crawlers by name, for rules of their own in robots.txt; and run their programs:
     echo "NiceBot $(openssl rand -hex 16) agents" >>/etc/parley.callers
     notifier ... --preset high --callers /etc/parley.callers
+    sed -i /^NiceBot/d /etc/parley.callers        and it is unknown, without a restart
 
 Metrics and health, on an address of their own:
     notifier ... --admin 127.0.0.1:8640       then GET /metrics, /healthz
@@ -98,6 +101,9 @@ func notifier() *command.Command {
 }
 
 func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
+	hangups := make(chan os.Signal, 1) // by which many a daemon is asked to read its files again
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	if err := d.site.CheckDocroot(); err != nil {
 		return err
 	}
@@ -186,6 +192,16 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if admin != nil {
 		own("admin", func() error { return serve(ctx, admin, adminHandler(p, n, f), nil) })
 	}
+	own("hangups", func() error {
+		for {
+			select {
+			case <-hangups:
+				env.Log.Info("SIGHUP changes nothing: --callers counts again whenever it changes, all other options from a restart on")
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
 	own("publish", func() error { return p.Run(ctx) })
 	own("hold", func() error { return holder.Run(ctx) })
 	t.own(ctx, own)

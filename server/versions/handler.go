@@ -86,8 +86,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !e.Held.IsZero():
 		refuse(w, http.StatusNotFound) // whoever took it away meant that, even if it is still kept
 	default:
-		switch err := h.Store.opened(r.Context(), page); {
+		switch f, err := h.Store.open(r.Context(), page); {
 		case err == nil:
+			f.Close()
 			h.page(w, r, &e.Item)
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 			refuse(w, http.StatusNotFound)
@@ -188,7 +189,13 @@ func (a *response) send(tag, name string, content io.ReadSeeker, size int) {
 		d := a.item.Digest
 		head.Set("Repr-Digest", d.String())
 	}
-	http.ServeContent(a.w, a.r, "", a.item.Modified.Truncate(time.Second), content)
+	// A date in the future, of a clock that was ahead, may not be told (RFC 9110,
+	// 8.8.2.1). All that follows has the same one until then: by the tag alone they differ.
+	modified := a.item.Modified.Truncate(time.Second)
+	if modified.After(time.Now()) {
+		modified = time.Time{}
+	}
+	http.ServeContent(a.w, a.r, "", modified, content)
 }
 
 // held answers whoever has the page, in whatever coding, and says that it is
@@ -209,7 +216,7 @@ func (a *response) held() bool {
 // of which it is known. Parts of that are not sent: it may be made anew.
 func (a *response) delta() bool {
 	base, ok := dictionary(a.r.Header)
-	if !ok || !parseAccept(a.r.Header.Values("Accept-Encoding")).names("dcz") || a.r.Header.Get("Range") != "" {
+	if !ok || !coding.ParseAccept(a.r.Header.Values("Accept-Encoding")).Names("dcz") || a.r.Header.Get("Range") != "" {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(a.r.Context(), deltaPatience)
@@ -236,7 +243,7 @@ func (a *response) whole() {
 	}
 	tag, name, b := a.tag, "", page
 	if len(page) >= leastPacked && packable(a.item.Type) {
-		for _, n := range parseAccept(a.r.Header.Values("Accept-Encoding")).order("zstd", "gzip") {
+		for _, n := range coding.ParseAccept(a.r.Header.Values("Accept-Encoding")).Order("zstd", "gzip") {
 			// Parts are parts of the page itself, but for whoever goes on with a coding that he began with.
 			if a.r.Header.Get("Range") != "" && a.r.Header.Get("If-Range") != `"`+a.tag+"-"+n+`"` {
 				continue

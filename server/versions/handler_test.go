@@ -165,6 +165,40 @@ func TestPageRequests(t *testing.T) {
 	}
 }
 
+// Of a page that changed while the clock was ahead no date is told until that
+// is past: all later versions have the same one.
+func TestDateAhead(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(71, 72))
+	r := newRig(t, nil)
+	page := text(rnd, 3000)
+	r.first(map[string][]byte{"page.html": page})
+	f := r.front()
+	ahead := time.Now().AddDate(1, 0, 0)
+	r.publisher.Now = func() time.Time { return ahead }
+	for i := range 3 {
+		page = edited(rnd, page)
+		r.write("page.html", page)
+		if i == 0 {
+			r.ok(os.Chtimes(filepath.Join(r.site.Docroot, "page.html"), ahead, ahead))
+		}
+		r.look()
+		r.publisher.Now = nil // from now on the clock is right
+		e, ok, err := r.journal.Get(base + "page.html")
+		if err != nil || !ok || !e.Item.Modified.After(time.Now()) {
+			t.Fatalf("%v, %v: it is of %v", ok, err, e.Item.Modified)
+		}
+		date := e.Item.Modified.Format(http.TimeFormat)
+		tag := `"` + tagOf(page) + `"`
+		whole := ask(t, f, "GET", "/page.html", "If-Modified-Since", date)
+		whole.is(t, "by date", 200, page)
+		if whole.Header.Get("Last-Modified") != "" || whole.Header.Get("ETag") != tag {
+			t.Errorf("%v", whole.Header)
+		}
+		ask(t, f, "GET", "/page.html", "Range", "bytes=100-", "If-Range", date).is(t, "goes on by date", 200, page)
+		ask(t, f, "GET", "/page.html", "If-None-Match", tag, "If-Modified-Since", date).is(t, "by tag", 304, nil)
+	}
+}
+
 func TestCodings(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(33, 34))
 	r := newRig(t, nil)

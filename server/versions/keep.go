@@ -160,8 +160,13 @@ func (s *Store) takeIn(ctx context.Context, it *protocol.Item) {
 	if s.Dir == "" || s.Open == nil || s.has(id, it.Digest, false) || s.resting() {
 		return
 	}
-	page, err := s.standing(ctx, it.URL)
-	if err == nil && protocol.Sum(page) == it.Digest {
+	f, err := s.Open(ctx, it.URL)
+	if err != nil {
+		return
+	}
+	page, err := s.standing(it, f)
+	f.Close()
+	if err == nil {
 		s.put(id, it.Digest, page)
 	}
 }

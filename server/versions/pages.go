@@ -23,8 +23,9 @@ var (
 )
 
 const (
-	maxOpens  = 8       // pages that are read at one time
-	largePage = 2 << 20 // bytes: differences of larger ones are computed one at a time
+	maxOpens  = 8        // larger pages that are read at one time
+	smallPage = 64 << 10 // bytes: what has no more is about as soon read again as found in memory, and is not kept there
+	largePage = 2 << 20  // bytes: differences of larger ones are computed one at a time
 )
 
 func (s *Store) prepare() {
@@ -50,14 +51,12 @@ func take(ctx context.Context, tokens chan struct{}) error {
 // there and item is what the journal says of it: what it held before is to be had as
 // the base of a difference, and by Version. They are not to be changed.
 func (s *Store) Page(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
-	is, err := s.there(ctx, item.URL)
+	f, err := s.isThere(ctx, item)
 	if err != nil {
 		return nil, fmt.Errorf("page %s: %w", item.URL, err)
 	}
-	if s.Journal != nil && is != item.Digest {
-		return nil, fmt.Errorf("page %s as it was: %w", item.URL, server.ErrNoVersion)
-	}
-	return s.bytesOf(ctx, item, max)
+	defer f.Close()
+	return s.bytesOf(ctx, item, max, f)
 }
 
 // Version returns the bytes of a page as it is, or as it was: as they were
@@ -65,74 +64,104 @@ func (s *Store) Page(ctx context.Context, item *protocol.Item, max int64) ([]byt
 // returns none. It is for those whom the site trusts with what a page held
 // before, and is otherwise as Page.
 func (s *Store) Version(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
-	if _, err := s.there(ctx, item.URL); err != nil {
+	_, f, err := s.there(ctx, item.URL)
+	if err != nil {
 		return nil, fmt.Errorf("version of %s: %w", item.URL, err)
 	}
-	return s.bytesOf(ctx, item, max)
+	defer f.Close()
+	return s.bytesOf(ctx, item, max, f)
 }
 
 // Present reports whether Page may give what item is, as far as it is to be had:
 // whoever keeps the bytes for those who ask next asks this first. See [server.Presence].
 func (s *Store) Present(item *protocol.Item) bool {
-	is, err := s.there(context.Background(), item.URL)
-	return err == nil && (s.Journal == nil || is == item.Digest) && s.public(item.URL)
+	f, err := s.isThere(context.Background(), item)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return s.public(item.URL)
 }
 
-// there returns the digest of a page that is there, and can be opened. Whoever
-// takes a page away, or from the notifier, means its bytes too, even while that
-// is not announced yet, or is not to be; so the error wraps server.ErrNoVersion.
-func (s *Store) there(ctx context.Context, url string) (protocol.Digest, error) {
-	if err := s.opened(ctx, url); err != nil {
-		return protocol.Digest{}, err
+// isThere opens a page that is there, and is what item says. The error wraps
+// server.ErrNoVersion, but for trouble with the journal or the end of ctx.
+func (s *Store) isThere(ctx context.Context, item *protocol.Item) (io.ReadCloser, error) {
+	is, f, err := s.there(ctx, item.URL)
+	if err == nil && s.Journal != nil && is != item.Digest {
+		f.Close()
+		return nil, fmt.Errorf("it was so: %w", server.ErrNoVersion)
 	}
-	if s.Journal == nil {
-		return protocol.Digest{}, nil
-	}
-	e, ok, err := s.Journal.Get(url)
-	switch {
-	case err != nil:
-		return protocol.Digest{}, err
-	case !ok || !e.Held.IsZero():
-		return protocol.Digest{}, fmt.Errorf("it is gone: %w", server.ErrNoVersion)
-	}
-	return e.Item.Digest, nil
+	return f, err
 }
 
-// opened opens what stands at a URL now, and closes it again: what cannot be
-// opened is given to nobody, however well it may have been kept. The error wraps
+// there opens a page that is there, and returns its digest as far as there is a
+// journal. Whoever takes a page away, or from the notifier, means its bytes
+// too, even while that is not announced yet, or is not to be; so the error wraps
+// server.ErrNoVersion. What is opened is asked for last: it is what stands
+// there now, if that is what the journal says.
+func (s *Store) there(ctx context.Context, url string) (d protocol.Digest, f io.ReadCloser, err error) {
+	if s.Journal != nil {
+		e, ok, err := s.Journal.Get(url)
+		switch {
+		case err != nil:
+			return d, nil, err
+		case !ok || !e.Held.IsZero():
+			return d, nil, fmt.Errorf("it is gone: %w", server.ErrNoVersion)
+		}
+		d = e.Item.Digest
+	}
+	f, err = s.open(ctx, url)
+	return d, f, err
+}
+
+// open opens what stands at a URL now: what cannot be opened is given to
+// nobody, however well it may have been kept. The error wraps
 // server.ErrNoVersion, and fs.ErrNotExist or fs.ErrPermission if it is that.
-func (s *Store) opened(ctx context.Context, url string) error {
+// Without Open there is nothing to be read.
+func (s *Store) open(ctx context.Context, url string) (io.ReadCloser, error) {
 	if s.Open == nil {
-		return nil
+		return absent{}, nil
 	}
 	f, err := s.Open(ctx, url)
 	switch {
 	case err == nil:
-		f.Close()
-		return nil
+		return f, nil
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return nil, ctx.Err()
 	case !errors.Is(err, fs.ErrNotExist):
 		s.log().Debug("a page cannot be opened", "url", url, "err", err)
 	}
-	return fmt.Errorf("it cannot be opened: %w: %w", server.ErrNoVersion, err)
+	return nil, fmt.Errorf("it cannot be opened: %w: %w", server.ErrNoVersion, err)
 }
 
-func (s *Store) bytesOf(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
+// absent is a file that is not there.
+type absent struct{}
+
+func (absent) Read([]byte) (int, error) { return 0, fs.ErrNotExist }
+func (absent) Close() error             { return nil }
+
+// bytesOf returns a version of a page at whose URL stands f now.
+func (s *Store) bytesOf(ctx context.Context, item *protocol.Item, max int64, f io.Reader) ([]byte, error) {
 	s.ready()
 	max = min(max, s.maxPage())
 	if item.Length > max || item.Digest.IsZero() || !s.public(item.URL) {
 		return nil, fmt.Errorf("page %s of %d bytes: %w", item.URL, item.Length, server.ErrNoVersion)
 	}
-	page, err := s.page(ctx, item.URL, item.Digest)
+	page, err := s.page(ctx, item, item.Digest, f)
 	if err == nil && int64(len(page)) > max {
 		return nil, fmt.Errorf("page %s of %d bytes: %w", item.URL, len(page), server.ErrNoVersion)
 	}
 	return page, err
 }
 
-func (s *Store) page(ctx context.Context, url string, d protocol.Digest) ([]byte, error) {
-	key := versionKey{id: idOf(url), digest: d}
+// page returns the version d of a page: from memory, as it is kept, or as f.
+func (s *Store) page(ctx context.Context, item *protocol.Item, d protocol.Digest, f io.Reader) ([]byte, error) {
+	if d == item.Digest && uint64(item.Length) <= smallPage { // and known
+		if b, err := s.standing(item, f); err == nil {
+			return b, nil
+		}
+	}
+	key := versionKey{id: idOf(item.URL), digest: d}
 	if b, ok := s.recent.get(key); ok {
 		return b, nil
 	}
@@ -142,7 +171,7 @@ func (s *Store) page(ctx context.Context, url string, d protocol.Digest) ([]byte
 		}
 		defer func() { <-s.opens }()
 		since := s.recent.since()
-		b, err := s.read(ctx, url, d)
+		b, err := s.read(ctx, item, d, f)
 		if err != nil {
 			return nil, err
 		}
@@ -151,34 +180,39 @@ func (s *Store) page(ctx context.Context, url string, d protocol.Digest) ([]byte
 	})
 }
 
-// read returns a version from where it is.
-func (s *Store) read(ctx context.Context, url string, d protocol.Digest) ([]byte, error) {
-	if b, ok := s.get(idOf(url), d); ok {
+// read returns a version from where it is: soonest from where it is meant to stand.
+func (s *Store) read(ctx context.Context, item *protocol.Item, d protocol.Digest, f io.Reader) ([]byte, error) {
+	if d == item.Digest {
+		b, err := s.standing(item, f)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err == nil:
+			return b, nil
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errOther):
+			s.log().Debug("a page cannot be read", "url", item.URL, "err", err)
+		}
+	}
+	if b, ok := s.get(idOf(item.URL), d); ok {
 		return b, nil
 	}
-	now, err := s.standing(ctx, url)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err == nil && protocol.Sum(now) == d:
-		return now, nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errLarge):
-		s.log().Debug("a page cannot be read", "url", url, "err", err)
-	}
-	return nil, fmt.Errorf("page %s: %w", url, server.ErrNoVersion)
+	return nil, fmt.Errorf("page %s: %w", item.URL, server.ErrNoVersion)
 }
 
-// standing returns what stands at a URL at this moment, whatever it is.
-func (s *Store) standing(ctx context.Context, url string) ([]byte, error) {
-	if s.Open == nil {
-		return nil, fs.ErrNotExist
+// errOther is that something else stands at a URL than the page that is looked for.
+var errOther = errors.New("it is another by now")
+
+// standing returns what f holds, if that is what item says.
+func (s *Store) standing(item *protocol.Item, f io.Reader) ([]byte, error) {
+	most := s.maxPage()
+	if item.Length >= 0 {
+		most = min(most, item.Length)
 	}
-	r, err := s.Open(ctx, url)
-	if err != nil {
-		return nil, err
+	b, err := readAll(f, item.Length, most)
+	if errors.Is(err, errLarge) || err == nil && protocol.Sum(b) != item.Digest {
+		err = errOther
 	}
-	defer r.Close()
-	return readAll(r, s.maxPage())
+	return b, err
 }
 
 // errNotWorth is what is remembered of a difference that is no smaller than the page.
@@ -192,13 +226,11 @@ var errNotWorth = fmt.Errorf("it is no smaller than the page: %w", server.ErrNoV
 func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Digest) (delta []byte, err error) {
 	s.ready()
 	defer func() { s.asked(err) }()
-	is, err := s.there(ctx, item.URL)
-	if err == nil && s.Journal != nil && is != item.Digest {
-		err = fmt.Errorf("it was so: %w", server.ErrNoVersion)
-	}
+	f, err := s.isThere(ctx, item)
 	if err != nil {
 		return nil, fmt.Errorf("difference of %s: %w", item.URL, err)
 	}
+	defer f.Close()
 	id := idOf(item.URL)
 	if item.Digest.IsZero() || base.IsZero() || item.Length > s.maxPage() || !s.public(item.URL) || base != item.Digest && !s.has(id, base, true) {
 		return nil, fmt.Errorf("difference of %s against %v: %w", item.URL, base, server.ErrNoVersion)
@@ -206,7 +238,7 @@ func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Di
 	key := deltaKey{id, base, item.Digest}
 	delta, ok := s.recent.get(key)
 	if !ok {
-		delta, err = s.works.do(ctx, key, func() ([]byte, error) { return s.delta(ctx, item, key) })
+		delta, err = s.works.do(ctx, key, func() ([]byte, error) { return s.delta(ctx, item, key, f) })
 	}
 	if err == nil && delta == nil {
 		err = errNotWorth
@@ -230,7 +262,7 @@ func (s *Store) asked(err error) {
 }
 
 // delta computes a difference. It is nil if it is not worth it.
-func (s *Store) delta(ctx context.Context, item *protocol.Item, key deltaKey) ([]byte, error) {
+func (s *Store) delta(ctx context.Context, item *protocol.Item, key deltaKey, f io.Reader) ([]byte, error) {
 	tokens := s.small
 	if item.Length < 0 || item.Length > largePage {
 		tokens = s.large
@@ -241,13 +273,13 @@ func (s *Store) delta(ctx context.Context, item *protocol.Item, key deltaKey) ([
 	}
 	defer func() { <-tokens }()
 	since := s.recent.since()
-	page, err := s.page(ctx, item.URL, item.Digest)
+	page, err := s.page(ctx, item, item.Digest, f)
 	if err != nil {
 		return nil, err
 	}
 	base := page
 	if key.base != key.now {
-		if base, err = s.page(ctx, item.URL, key.base); err != nil {
+		if base, err = s.page(ctx, item, key.base, f); err != nil {
 			return nil, err
 		}
 	}

@@ -7,7 +7,6 @@
 package versions
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,6 +17,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -63,7 +63,7 @@ type Store struct {
 
 	MaxBytes  int64 // on disk, whole blocks counted; zero means 1 GiB
 	MaxPage   int64 // the largest page, in bytes; zero means 32 MiB, and is the most
-	MaxMemory int64 // of pages and differences that were asked for lately; zero means 64 MiB
+	MaxMemory int64 // of larger pages, packed ones and differences that were asked for lately; zero means 64 MiB
 
 	// MaxAtOnce is how many differences are computed at one time. Zero means
 	// as many as half of the processors. Large pages go one at a time.
@@ -280,8 +280,12 @@ func (s *Store) readVersion(id pageID, d protocol.Digest) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	size := int64(-1)
+	if fi, err := f.Stat(); err == nil {
+		size = fi.Size()
+	}
 	// What does not become smaller is a little larger.
-	packed, err := readAll(f, s.maxPage()+s.maxPage()/100+1024)
+	packed, err := readAll(f, size, s.maxPage()+s.maxPage()/100+1024)
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +297,7 @@ func (s *Store) readVersion(id pageID, d protocol.Digest) ([]byte, error) {
 	if err := b.Open("zstd", packed); err != nil {
 		return nil, err
 	}
-	page, err := readAll(b, s.maxPage())
+	page, err := readAll(b, -1, s.maxPage())
 	if err == nil && protocol.Sum(page) != d {
 		err = errors.New("it is not what its name says")
 	}
@@ -302,34 +306,32 @@ func (s *Store) readVersion(id pageID, d protocol.Digest) ([]byte, error) {
 
 var errLarge = errors.New("too large")
 
-// readAll reads what has at most so many bytes.
-func readAll(r io.Reader, most int64) ([]byte, error) {
-	var begin []byte
-	if f, ok := r.(*os.File); ok {
-		if fi, err := f.Stat(); err == nil && fi.Mode().IsRegular() && fi.Size() < most {
-			begin = make([]byte, fi.Size()+1)
-			n, err := f.Read(begin)
-			if begin = begin[:n]; err == nil && n < cap(begin) {
-				return begin, nil // a file of which less comes than was asked for has ended
-			} else if err != nil {
-				return begin, ended(err)
-			}
+// readAll reads what has at most so many bytes. Where it is known how many there
+// should be, which is not negative, no more is waited for when these have come:
+// its callers know what they read by its digest.
+func readAll(r io.Reader, known, most int64) ([]byte, error) {
+	if known > most {
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", errLarge, known, most)
+	}
+	room := known
+	if known < 0 {
+		room = min(most, 4<<10)
+	}
+	b := make([]byte, 0, room+1)
+	for {
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch room = most - int64(len(b)); {
+		case room < 0:
+			return nil, fmt.Errorf("%w: more than %d bytes", errLarge, most)
+		case err == io.EOF || int64(len(b)) == known:
+			return b, nil
+		case err != nil:
+			return nil, err
+		case len(b) == cap(b):
+			b = slices.Grow(b, int(min(int64(len(b)), room+1)))
 		}
 	}
-	b := bytes.NewBuffer(begin)
-	_, err := b.ReadFrom(io.LimitReader(r, most+1-int64(len(begin))))
-	if err == nil && int64(b.Len()) > most {
-		err = fmt.Errorf("%w: more than %d bytes", errLarge, most)
-	}
-	return b.Bytes(), err
-}
-
-// ended makes of an end what it is to who reads everything: no error.
-func ended(err error) error {
-	if err == io.EOF {
-		return nil
-	}
-	return err
 }
 
 // drop throws a version away.

@@ -396,10 +396,14 @@ func TestManyAtOnce(t *testing.T) {
 	s := &versions.Store{Dir: filepath.Join(t.TempDir(), "versions"), MaxBytes: most, MaxMemory: 100_000}
 	var all sync.WaitGroup
 	var deltas atomic.Int64
+	turns := 300
+	if testing.Short() {
+		turns = 60
+	}
 	for worker := range uint64(4) {
 		all.Go(func() {
 			rnd := rand.New(rand.NewPCG(27, worker))
-			for range 300 {
+			for range turns {
 				n, m := rnd.Uint64N(400), rnd.Uint64N(400)
 				url := childURL(n)
 				m = m - m%50 + n%50 // of the same page

@@ -50,7 +50,7 @@ func (f *Flags) DefineForms(fs *flag.FlagSet) {
 	fs.BoolVar(&o.Query, "query", false, "answer which pages a filter wants, at BASE/parley/query")
 	fs.BoolVar(&o.Expressions, "expressions", false, "let filters be expressions in CEL, of bounded cost")
 	fs.BoolVar(&o.Serve, "serve-pages", false, "answer requests for the pages themselves that the web server hands on, and send those who have an old version what differs")
-	fs.StringVar(&o.Callers, "callers", "", "know crawlers by `FILE`: lines of a name as in robots.txt, a token, and the word agents for those whose programs are run here")
+	fs.StringVar(&o.Callers, "callers", "", "know crawlers by `FILE`, which counts again whenever it changes: lines of a name as in robots.txt, a token, and the word agents for those whose programs are run here")
 }
 
 // formNames are the options that DefineForms defines.

@@ -58,7 +58,7 @@ func (f *Flags) Define(fs *flag.FlagSet) {
 	fs.Var(&f.MaxFile, "max-file", "leave out files over `SIZE`")
 	fs.Var(&f.Retention, "retention", "remember changes and deletions for `TIME`")
 	fs.BoolVar(&f.Heal, "heal", false, "give files that were written anew with the bytes they had their old date back, so that the web server answers 304 again")
-	fs.StringVar(&f.Tokens, "announce-tokens", "", "pages are announced to the notifier, at BASE/parley/announce, by whoever bears a token in `FILE`, one a line")
+	fs.StringVar(&f.Tokens, "announce-tokens", "", "pages are announced to the notifier, at BASE/parley/announce, by whoever bears a token in `FILE`, one a line, which is read at the start")
 	f.pages.define(fs)
 	f.outputs.define(fs)
 	f.senders.define(fs)

@@ -1,0 +1,318 @@
+package archive_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/bundle"
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/warc"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/versions"
+)
+
+// A depot is a docroot whose archive is to be had at a door.
+type depot struct {
+	*testing.T
+	dir, root string
+	site      *server.Site
+	journal   *server.Journal
+	publisher *server.Publisher
+	maker     *archive.Maker
+	notifier  *server.Notifier
+	web       *httptest.Server
+	base      string
+
+	mu  sync.Mutex // guards what follows
+	now time.Time
+	// before is called before a page is read.
+	before func(url string)
+
+	judges func(name string) // is called before it is said what a caller may have
+}
+
+func newDepot(t *testing.T, change ...func(*archive.Maker)) *depot {
+	t.Helper()
+	d := &depot{T: t, dir: t.TempDir(), now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
+	d.root = filepath.Join(d.dir, "www")
+	d.web = httptest.NewUnstartedServer(nil)
+	d.base = "http://" + d.web.Listener.Addr().String() + "/"
+	for i := range 20 {
+		d.write(fmt.Sprintf("d%d/p%d.html", i%3, i), fmt.Sprintf("<title>Page %d</title><p>%s", i, strings.Repeat("text ", i*50)))
+	}
+	d.write("index.html", "<title>Home</title>")
+	d.write("empty.html", "")
+	d.site = &server.Site{Docroot: d.root, Base: d.base}
+	var err error
+	d.journal, err = server.OpenJournal(t.Context(), filepath.Join(d.dir, "state"), server.JournalOptions{Base: d.base, Now: d.clock})
+	d.must(err)
+	snapshot := &server.Snapshot{Path: filepath.Join(d.dir, "robots.rdf"), Manifest: server.Describe(d.base), Public: d.site.Public}
+	d.publisher = &server.Publisher{Inventory: d.site, Journal: d.journal, Snapshot: snapshot}
+	pages := pagesOf{d, &versions.Store{Journal: d.journal, Open: d.site.OpenPage, Public: d.site.Public}}
+	d.maker = &archive.Maker{Dir: filepath.Join(d.dir, "archive"), Base: d.base, Journal: d.journal, Pages: pages, Public: d.site.Public, Now: d.clock}
+	for _, f := range change {
+		f(d.maker)
+	}
+	d.notifier = &server.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: d.site.Public, Pages: pages, Archive: d.maker,
+		Identify: func(r *http.Request) (server.Caller, error) { return server.Caller{Name: r.Header.Get("X-Name")}, nil },
+		PublicTo: func(name, url string) bool {
+			if d.judges != nil {
+				d.judges(name)
+			}
+			return name != "shutout" || !strings.Contains(url, "/d2/")
+		}}
+	d.web.Config.Handler = d.notifier
+	d.web.Start()
+	t.Cleanup(func() {
+		d.web.CloseClientConnections()
+		d.must(d.notifier.Close(context.Background()))
+		d.web.Close()
+		d.must(d.journal.Close())
+	})
+	d.publish()
+	return d
+}
+
+// pagesOf lets a test change the site while it is being packed.
+type pagesOf struct {
+	d *depot
+	*versions.Store
+}
+
+func (p pagesOf) Page(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
+	p.d.mu.Lock()
+	before := p.d.before
+	p.d.mu.Unlock()
+	if before != nil {
+		before(item.URL)
+	}
+	return p.Store.Page(ctx, item, max)
+}
+
+func (d *depot) clock() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.now
+}
+
+func (d *depot) pass(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now = d.now.Add(by)
+}
+
+func (d *depot) must(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+func (d *depot) write(name, text string) {
+	d.Helper()
+	p := filepath.Join(d.root, name)
+	d.must(os.MkdirAll(filepath.Dir(p), 0o755))
+	d.must(os.WriteFile(p+".new", []byte(text), 0o644))
+	d.must(os.Rename(p+".new", p))
+}
+
+func (d *depot) publish() protocol.Cursor {
+	d.Helper()
+	_, err := d.publisher.AcceptDeletions(d.Context())
+	d.must(err)
+	return d.journal.Head()
+}
+
+// run runs the maker until the test ends, or until what it returns is called.
+func (d *depot) run() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.maker.Run(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				d.Error(err)
+			}
+		})
+	}
+	d.Cleanup(stop)
+	return stop
+}
+
+// next waits until there is another archive than one.
+func (d *depot) next(than server.Archived) server.Archived {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(d.Context(), 20*time.Second)
+	defer cancel()
+	d.must(d.maker.Wait(ctx, than))
+	a, ok := d.maker.Latest()
+	if !ok {
+		d.Fatal("there is none after all")
+	}
+	return a
+}
+
+func (d *depot) get(ref string, header ...string) (*http.Response, []byte) {
+	d.Helper()
+	req, err := http.NewRequestWithContext(d.Context(), "GET", d.base+ref, nil)
+	d.must(err)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	d.must(err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	d.must(err)
+	return resp, b
+}
+
+// pages is what the site holds, by URL.
+func (d *depot) pages() map[string]string {
+	d.Helper()
+	pages := map[string]string{}
+	d.must(filepath.WalkDir(d.root, func(p string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(p, ".html") {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		pages[d.base+strings.TrimSuffix(filepath.ToSlash(p[len(d.root)+1:]), "index.html")] = string(b)
+		return err
+	}))
+	return pages
+}
+
+// unpack returns what an archive holds, by URL, with nothing where the bytes
+// of a page are not in it. It checks everything that can be.
+func (d *depot) unpack(a server.Archived, b []byte) (pages map[string]string, without []string) {
+	t := d.T
+	t.Helper()
+	if int64(len(b)) != a.Length || protocol.Sum(b) != a.Digest {
+		t.Errorf("%d bytes of %v, not %d of %v", len(b), protocol.Sum(b), a.Length, a.Digest)
+	}
+	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
+	d.must(err)
+	files := map[string][]byte{}
+	for _, f := range z.File {
+		if f.Method != zip.Store {
+			t.Errorf("%s is not stored as it is", f.Name)
+		}
+		in, err := f.Open()
+		d.must(err)
+		files[f.Name], err = io.ReadAll(in) // which checks its sum
+		d.must(err)
+	}
+
+	var p struct {
+		Profile   string
+		Version   string `json:"wacz_version"`
+		Resources []struct {
+			Name, Path, Hash string
+			Bytes            int
+		}
+		Parley struct {
+			Cursor        protocol.Cursor
+			Items, Bodies int
+		}
+	}
+	d.must(json.Unmarshal(files["datapackage.json"], &p))
+	if p.Profile != "data-package" || p.Version != "1.1.1" || p.Parley.Cursor != a.Cursor || p.Parley.Items != a.Items || len(p.Resources) != 3 {
+		t.Errorf("datapackage.json: %s", files["datapackage.json"])
+	}
+	for _, r := range p.Resources {
+		if hash := fmt.Sprintf("sha256:%x", sha256.Sum256(files[r.Path])); r.Hash != hash || r.Bytes != len(files[r.Path]) || r.Name != filepath.Base(r.Path) {
+			t.Errorf("%s has %s and %d bytes", r.Path, hash, len(files[r.Path]))
+		}
+	}
+	var seal struct{ Path, Hash string }
+	d.must(json.Unmarshal(files["datapackage-digest.json"], &seal))
+	if seal.Path != "datapackage.json" || seal.Hash != fmt.Sprintf("sha256:%x", sha256.Sum256(files["datapackage.json"])) {
+		t.Errorf("datapackage-digest.json: %+v", seal)
+	}
+
+	data := files["archive/data.warc.gz"]
+	if _, err := warc.Validate(bytes.NewReader(data)); err != nil {
+		t.Error(err)
+	}
+	r, err := bundle.NewReader(bytes.NewReader(data), bundle.Limits{})
+	d.must(err)
+	defer r.Close()
+	pages = map[string]string{}
+	var stated []string
+	for p, err := range r.Pages() {
+		d.must(err)
+		stated = append(stated, p.Change.Item.URL)
+		if p.Body == nil {
+			without = append(without, p.Change.Item.URL)
+			continue
+		}
+		pages[p.Change.Item.URL] = string(p.Body)
+	}
+	if r.Head.To != a.Cursor || len(stated) != a.Items || p.Parley.Bodies != len(pages) || r.Refused > 0 {
+		t.Errorf("%d items at %v, %d bodies, %d refused; the archive: %+v", len(stated), r.Head.To, len(pages), r.Refused, p.Parley)
+	}
+
+	var listed []string
+	for line := range strings.Lines(string(files["pages/pages.jsonl"])) {
+		var p struct{ URL, TS string }
+		d.must(json.Unmarshal([]byte(line), &p))
+		if p.URL == "" {
+			continue // the first
+		}
+		if _, err := time.Parse(time.RFC3339, p.TS); err != nil {
+			t.Error(err)
+		}
+		listed = append(listed, p.URL)
+	}
+	if !slices.Equal(listed, stated) || !slices.IsSortedFunc(stated, protocol.Compare) {
+		t.Errorf("pages.jsonl lists %v, the data %v", listed, stated)
+	}
+
+	// Each page is found by the index alone.
+	at := t.TempDir()
+	d.must(os.WriteFile(filepath.Join(at, "data.warc.gz"), data, 0o644))
+	in, err := coding.NewReader(bytes.NewReader(files["indexes/index.cdx.gz"]))
+	d.must(err)
+	cdxj, err := io.ReadAll(in)
+	d.must(err)
+	if !slices.IsSorted(slices.Collect(strings.Lines(string(cdxj)))) {
+		t.Error("the index is not sorted")
+	}
+	d.must(os.WriteFile(filepath.Join(at, "data.warc.gz.cdxj"), cdxj, 0o644))
+	for url, text := range pages {
+		found, err := (&warc.Index{Dir: at}).Lookup(url)
+		if err != nil || len(found) != 1 {
+			t.Errorf("%s: %v, %v", url, found, err)
+			continue
+		}
+		rec, err := warc.Open(at, found[0].Place)
+		d.must(err)
+		m, err := warc.ReadMessage(rec.Body)
+		d.must(err)
+		body, err := io.ReadAll(m.Body)
+		if err != nil || string(body) != text || rec.Type() != warc.Response || rec.URL() != url || m.Status != 200 {
+			t.Errorf("%s at %v: %s of %s, %d, %v", url, found[0].Place, rec.Type(), rec.URL(), m.Status, err)
+		}
+		rec.Close()
+	}
+	return pages, without
+}

@@ -1,0 +1,176 @@
+package archive_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/archive"
+)
+
+// Whoever only wants to know how things stand has nothing made.
+func TestStatsMakeNothing(t *testing.T) {
+	d := newDepot(t)
+	d.run()
+	for range 10 {
+		if st := d.maker.Stats(); st != (archive.Stats{}) {
+			t.Fatalf("%+v", st)
+		}
+	}
+	if d.maker.Coming() {
+		t.Error("an archive is being made that nobody wants")
+	}
+	a := d.next(server.Archived{})
+	if st := d.maker.Stats(); st.Made != 1 || st.Cursor != a.Cursor || st.Items != a.Items || st.Bytes != a.Length {
+		t.Errorf("%+v", st)
+	}
+}
+
+// An archive is made again when most of the site has changed, not sooner than
+// the least time after the one before, and not for less.
+func TestWhenItIsDue(t *testing.T) {
+	d := newDepot(t)
+	d.run()
+	a := d.next(server.Archived{})
+	edit := func(n, text int) {
+		for i := range n {
+			d.write(fmt.Sprintf("d%d/p%d.html", i%3, i), fmt.Sprint("<p>", text))
+		}
+		d.publish()
+	}
+	edit(10, 1) // of 22
+	d.pass(time.Hour)
+	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.Coming() {
+		t.Errorf("ten changes make another: %+v", now)
+	}
+	edit(3, 2)
+	d.pass(-59 * time.Minute)
+	if _, ok := d.maker.Latest(); !ok || d.maker.Coming() {
+		t.Error("another so soon")
+	}
+	d.pass(59 * time.Minute)
+	if b := d.next(a); b.Cursor != d.journal.Head() {
+		t.Errorf("%+v", b)
+	}
+}
+
+// A restart takes over what is there; what a killed process left of an
+// archive goes, and so does an archive of another epoch.
+func TestRestart(t *testing.T) {
+	d := newDepot(t)
+	stop := d.run()
+	a := d.next(server.Archived{})
+	stop()
+	dir := d.maker.Dir
+	d.must(os.WriteFile(filepath.Join(dir, ".site-123.tmp"), []byte("half"), 0o600))
+	d.must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("site.otherepoch.7.3.%x.wacz", a.Digest[:])), []byte("PK"), 0o600))
+	d.must(os.WriteFile(filepath.Join(dir, "note.txt"), []byte("of a person"), 0o600))
+	again := &archive.Maker{Dir: dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public}
+	if b, ok := again.Latest(); ok {
+		t.Errorf("nobody has looked at it, and it is given: %+v", b)
+	}
+	d.maker = again
+	d.run()
+	if b := d.next(server.Archived{}); b != a || again.Stats().Made != 0 {
+		t.Errorf("%+v, %+v", b, again.Stats())
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil || len(list) != 2 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// An archive whose bytes are not what they were is given to nobody, and another
+// is made.
+func TestRottenArchive(t *testing.T) {
+	d := newDepot(t)
+	stop := d.run()
+	a := d.next(server.Archived{})
+	stop()
+	names, err := filepath.Glob(filepath.Join(d.maker.Dir, "site.*.wacz"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	b, err := os.ReadFile(names[0])
+	d.must(err)
+	at := bytes.Index(b, []byte("archive/data.warc.gz")) + 200 // within the data: the directory and pages.jsonl are good
+	whole := bytes.Clone(b)
+	for i := range 100 {
+		b[at+i] ^= 0x55
+	}
+	d.must(os.WriteFile(names[0], b, 0o600))
+	d.maker = &archive.Maker{Dir: d.maker.Dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public}
+	d.notifier.Archive = d.maker
+	if resp, _ := d.get("parley/site.wacz"); resp.StatusCode != 503 {
+		t.Errorf("before anybody has looked at it: %s", resp.Status)
+	}
+	if resp, _ := d.get("parley/site.wacz?at=" + a.Cursor.String()); resp.StatusCode != 410 {
+		t.Errorf("by its cursor: %s", resp.Status)
+	}
+	if resp, _ := d.get("parley/site.wacz", "If-Range", fmt.Sprintf(`"%x"`, a.Digest[:16]), "Range", "bytes=100-"); resp.StatusCode != 503 {
+		t.Errorf("going on with it: %s", resp.Status)
+	}
+	d.run()
+	if n := d.next(server.Archived{}); n != a || d.maker.Stats().Made != 1 {
+		t.Errorf("%+v instead of %+v, %+v", n, a, d.maker.Stats())
+	}
+	resp, got := d.get("parley/site.wacz")
+	if resp.StatusCode != 200 || protocol.Sum(got) != a.Digest || !bytes.Equal(got, whole) {
+		t.Errorf("%s: %d bytes", resp.Status, len(got))
+	}
+}
+
+// On a disk that is nearly full no archive is made, which is said once, and
+// nothing is left behind.
+func TestReserve(t *testing.T) {
+	var said bytes.Buffer
+	d := newDepot(t, func(m *archive.Maker) {
+		m.Reserve, m.Logger = math.MaxInt64, slog.New(slog.NewTextHandler(&said, nil))
+	})
+	stop := d.run()
+	for tried := 1; tried <= 3; tried++ {
+		if a, ok := d.maker.Latest(); ok {
+			t.Fatalf("%+v", a)
+		}
+		for end := time.Now().Add(20 * time.Second); d.maker.Stats().Failed < tried || d.maker.Coming(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%+v", d.maker.Stats())
+			}
+		}
+		d.pass(time.Hour)
+	}
+	stop()
+	list, err := os.ReadDir(d.maker.Dir)
+	if err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if strings.Count(said.String(), "\n") != 1 || !strings.Contains(said.String(), "nearly full") {
+		t.Errorf("it says %s", &said)
+	}
+}
+
+// Where no archive can stand that is said at once.
+func TestNoPlace(t *testing.T) {
+	d := newDepot(t, func(m *archive.Maker) {
+		if err := os.WriteFile(m.Dir, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := d.maker.Open(); err == nil {
+		t.Error("it can be opened")
+	}
+	if a, ok := d.maker.Latest(); ok {
+		t.Errorf("%+v", a)
+	}
+	if err := d.maker.Run(t.Context()); err == nil || t.Context().Err() != nil {
+		t.Errorf("it ran: %v", err)
+	}
+}

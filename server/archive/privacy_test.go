@@ -1,0 +1,177 @@
+package archive_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/archive"
+)
+
+// What is not public any more takes the archive with it, at once.
+func TestPrivacy(t *testing.T) {
+	d := newDepot(t)
+	stop := d.run()
+	a := d.next(server.Archived{})
+	at := "parley/site.wacz?at=" + url.QueryEscape(a.Cursor.String())
+	stop()
+	d.write("robots.txt", "User-agent: *\nDisallow: /d1/\n")
+	d.publish()
+	d.pass(time.Minute)
+	for _, ref := range []string{at, "parley/site.wacz"} {
+		if resp, b := d.get(ref); resp.StatusCode < 400 || bytes.Contains(b, []byte("/d1/")) {
+			t.Errorf("%s: %s", ref, resp.Status)
+		}
+	}
+	if _, ok := d.maker.Latest(); ok {
+		t.Error("it may still be given to anybody")
+	}
+	if list, _ := filepath.Glob(filepath.Join(d.dir, "archive", "*.wacz")); len(list) != 0 {
+		t.Errorf("on the disk are %v", list)
+	}
+	d.run()
+	d.pass(time.Hour)
+	b := d.next(server.Archived{})
+	_, content := d.get("parley/site.wacz")
+	if pages, _ := d.unpack(b, content); len(pages) != 15 || bytes.Contains(content, []byte("/d1/")) {
+		t.Errorf("%d pages", len(pages))
+	}
+}
+
+// A page that is taken away is in no archive for longer than it takes to make
+// another, and one that nobody has asked for is not given to whoever asks late.
+func TestPagesThatGo(t *testing.T) {
+	d := newDepot(t)
+	d.write("secret.html", "<p>the password is 12345")
+	d.publish()
+	stop := d.run()
+	a := d.next(server.Archived{})
+	holds := func() bool {
+		t.Helper()
+		resp, b := d.get("parley/site.wacz")
+		if resp.StatusCode != 200 {
+			t.Fatalf("%s: %.200s", resp.Status, b)
+		}
+		pages, _ := d.unpack(server.Archived{Cursor: a.Cursor, Items: a.Items, Length: int64(len(b)), Digest: protocol.Sum(b)}, b)
+		return pages[d.base+"secret.html"] != ""
+	}
+	if !holds() {
+		t.Fatal("the page is not in the archive")
+	}
+	d.must(os.Remove(filepath.Join(d.root, "secret.html")))
+	d.publish()
+	d.pass(9 * time.Minute)
+	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.Coming() {
+		t.Errorf("another so soon: %+v", now)
+	}
+	d.pass(2 * time.Minute)
+	a = d.next(a)
+	if holds() {
+		t.Error("the page is in the next archive too")
+	}
+	// Nobody asks, and nothing is made for that.
+	stop()
+	d.must(os.Remove(filepath.Join(d.root, "d0/p0.html")))
+	d.publish()
+	d.pass(time.Hour)
+	if now, ok := d.maker.Latest(); !ok || now != a {
+		t.Errorf("an hour later: %+v", now)
+	}
+	d.pass(24 * time.Hour)
+	if now, ok := d.maker.Latest(); ok {
+		t.Errorf("a day later: %+v", now)
+	}
+	if resp, b := d.get("parley/site.wacz?at=" + url.QueryEscape(a.Cursor.String())); resp.StatusCode != 410 {
+		t.Errorf("%s: %.200s", resp.Status, b)
+	}
+	// Nor by a process that finds it there.
+	d.run()
+	b := d.next(server.Archived{})
+	d.write("d1/p1.html", "<p>gone with the next look")
+	d.must(os.Remove(filepath.Join(d.root, "d1/p1.html")))
+	d.publish()
+	d.pass(25 * time.Hour)
+	again := &archive.Maker{Dir: d.maker.Dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public, Now: d.clock}
+	if st := again.Stats(); st.Cursor != b.Cursor || st.Items != b.Items || st.Bytes != b.Length {
+		t.Errorf("it is said to be %+v", st)
+	}
+	if now, ok := again.Latest(); ok {
+		t.Errorf("after a restart: %+v", now)
+	}
+}
+
+// Who has rules of his own in robots.txt gets no archive that holds what they forbid.
+func TestRulesOfOneCaller(t *testing.T) {
+	d := newDepot(t)
+	d.run()
+	d.next(server.Archived{})
+	for name, status := range map[string]int{"": 200, "friend": 200, "shutout": 403} {
+		if resp, b := d.get("parley/site.wacz", "X-Name", name); resp.StatusCode != status {
+			t.Errorf("%q: %s: %.100s", name, resp.Status, b)
+		}
+	}
+	if resp, b := d.get("parley/changes?as=site&after=0:0", "X-Name", "shutout"); resp.StatusCode != 403 {
+		t.Errorf("%s: %s", resp.Status, b)
+	}
+}
+
+// One caller is judged once, however many ask in that name, and holds up nobody else.
+func TestJudgedOnce(t *testing.T) {
+	d := newDepot(t)
+	d.run()
+	a := d.next(server.Archived{})
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var judged atomic.Int64
+	d.judges = func(name string) {
+		if name == "slow" && judged.Add(1) == 1 {
+			close(begun)
+			<-goOn
+		}
+	}
+	var wait sync.WaitGroup
+	answers := make(chan int, 3)
+	ask := func() {
+		wait.Go(func() {
+			req, err := http.NewRequest("HEAD", d.base+"parley/site.wacz", nil)
+			if err == nil {
+				req.Header.Set("X-Name", "slow")
+				var resp *http.Response
+				if resp, err = http.DefaultClient.Do(req); err == nil {
+					resp.Body.Close()
+					answers <- resp.StatusCode
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ask()
+	<-begun
+	for range 2 {
+		ask()
+	}
+	if resp, b := d.get("parley/site.wacz", "X-Name", "friend"); resp.StatusCode != 200 {
+		t.Errorf("while another is judged: %s: %.100s", resp.Status, b)
+	}
+	close(goOn)
+	wait.Wait()
+	close(answers)
+	n := 0
+	for status := range answers {
+		if n++; status != 200 {
+			t.Errorf("%d", status)
+		}
+	}
+	if n != 3 || judged.Load() > int64(a.Items) {
+		t.Errorf("%d answers, for which %d URLs of %d were judged", n, judged.Load(), a.Items)
+	}
+}

@@ -1,0 +1,156 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// What requests say, as all doors read it.
+
+const (
+	formType  = "application/x-www-form-urlencoded"
+	formBytes = 64 << 10 // of parameters in a body
+)
+
+// single names the parameters that may stand once; those of a filter may be repeated.
+func single(name string) bool {
+	switch name {
+	case "prefix", "match", "type", "op", "lang":
+		return false
+	}
+	return true
+}
+
+// query reads the parameters of a request that stand in its URL.
+func query(r *http.Request, known ...string) (url.Values, *problem) {
+	return parameters(r.URL.RawQuery, known...)
+}
+
+// parameters reads parameters as a URL has them. An unknown one is refused by
+// its name: ignored in silence it would be the riddle why nothing comes.
+func parameters(written string, known ...string) (url.Values, *problem) {
+	q, err := url.ParseQuery(written)
+	if err != nil {
+		return nil, badParameter("", "the query cannot be read: "+err.Error())
+	}
+	for name, v := range q {
+		if !slices.Contains(known, name) {
+			return nil, badParameter(name, fmt.Sprintf("there is no parameter %.100q here, only %s", name, strings.Join(known, ", ")))
+		}
+		if len(v) > 1 && single(name) {
+			return nil, badParameter(name, name+" is given more than once")
+		}
+	}
+	return q, nil
+}
+
+// cursorOf reads the parameter after. Without it the cursor is the zero Cursor.
+func cursorOf(q url.Values) (protocol.Cursor, *problem) {
+	if !q.Has("after") {
+		return protocol.Cursor{}, nil
+	}
+	c, err := protocol.ParseCursor(q.Get("after"))
+	if err != nil {
+		return c, badParameter("after", err.Error())
+	}
+	return c, nil
+}
+
+// numberOf reads a parameter that is a whole number from least to most.
+func numberOf(q url.Values, name string, least, most, otherwise int) (int, *problem) {
+	if !q.Has(name) {
+		return otherwise, nil
+	}
+	v, err := strconv.Atoi(q.Get(name))
+	if err != nil || v < least || v > most {
+		return 0, badParameter(name, fmt.Sprintf("%s must be a whole number from %d to %d", name, least, most))
+	}
+	return v, nil
+}
+
+// questionOf reads the parameters of a request: those in its URL, and of a
+// QUERY (RFC 10008) or POST also those in its body, as a form has them. It says
+// in a header that there may be such a body.
+func questionOf(w http.ResponseWriter, r *http.Request, known ...string) (url.Values, *problem) {
+	w.Header().Set("Accept-Query", `"`+formType+`"`)
+	if r.Method != methodQuery && r.Method != http.MethodPost {
+		return query(r, known...)
+	}
+	if _, p := bodyType(r.Header, "parameters", formType); p != nil {
+		return nil, p
+	}
+	b, p := readBody(w, r, "parameters", formBytes)
+	if p != nil {
+		return nil, p
+	}
+	written := string(b)
+	if r.URL.RawQuery != "" {
+		written = r.URL.RawQuery + "&" + written
+	}
+	return parameters(written, known...)
+}
+
+// bodyType returns the media type of the body of a request, which is one of
+// types. what names, in the plural, what the body is to hold.
+func bodyType(h http.Header, what string, types ...string) (string, *problem) {
+	t, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	charset, coding := params["charset"], h.Get("Content-Encoding")
+	if err != nil || !slices.Contains(types, t) || charset != "" && !strings.EqualFold(charset, "utf-8") ||
+		coding != "" && !strings.EqualFold(coding, "identity") {
+		return "", plainProblem(http.StatusUnsupportedMediaType, what+" are wanted as "+strings.Join(types, " or ")+", without content coding")
+	}
+	return t, nil
+}
+
+// readBody returns the body of a request, which has at most most bytes.
+func readBody(w http.ResponseWriter, r *http.Request, what string, most int64) ([]byte, *problem) {
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, &problem{Type: problemLimit, Title: "the body is too long", Status: http.StatusRequestEntityTooLarge,
+			Detail: fmt.Sprintf("%s have at most %d bytes at once", what, most)}
+	case err != nil:
+		return nil, plainProblem(http.StatusBadRequest, "the body did not arrive whole")
+	}
+	return b, nil
+}
+
+// entityTags returns the tags of If-None-Match, each quoted, weak ones as if
+// they were strong: that is how they are compared, and a proxy that compresses makes them weak.
+func entityTags(h http.Header) (tags []string) {
+	for _, list := range h.Values("If-None-Match") {
+		for t := range strings.SplitSeq(list, ",") {
+			t = strings.TrimPrefix(strings.TrimSpace(t), "W/")
+			if len(t) > 1 && t[0] == '"' && t[len(t)-1] == '"' {
+				tags = append(tags, t)
+			}
+		}
+	}
+	return tags
+}
+
+// noneMatch reports whether If-None-Match names the tag.
+func noneMatch(h http.Header, etag string) bool {
+	return strings.TrimSpace(h.Get("If-None-Match")) == "*" || slices.Contains(entityTags(h), strings.TrimPrefix(etag, "W/"))
+}
+
+// hasToken reports whether one of the comma-separated lists holds the token.
+func hasToken(lists []string, token string) bool {
+	for _, l := range lists {
+		for t := range strings.SplitSeq(l, ",") {
+			if strings.EqualFold(strings.TrimSpace(t), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
