@@ -30,7 +30,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,16 +37,10 @@ import (
 
 	"github.com/parleyweb/parley/bench/internal/docroot"
 	"github.com/parleyweb/parley/bench/internal/nginx"
+	"github.com/parleyweb/parley/bench/internal/program"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "crawl:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("crawl", run) }
 
 // A bench is one run of the program.
 type bench struct {

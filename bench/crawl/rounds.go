@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/parleyweb/parley/bench/internal/cost"
 	"github.com/parleyweb/parley/bench/internal/nginx"
 )
 
@@ -109,7 +110,7 @@ func (b *bench) once(ctx context.Context, r *rival, s *site, n *nginx.Server, wa
 			<-ended
 			return nil, fmt.Errorf("%w: it said %s", ctx.Err(), tail(said.String()))
 		case <-time.After(10 * time.Millisecond):
-			o.peak = max(o.peak, resident(cmd.Process.Pid))
+			o.peak = max(o.peak, float64(cost.Resident(cmd.Process.Pid))/1e6)
 		}
 	}
 	o.wall = time.Since(began).Seconds()
@@ -263,14 +264,3 @@ func median(list []float64) float64 {
 func tail(s string) string { return s[max(0, len(s)-2000):] }
 
 func cpuTime(p *os.ProcessState) float64 { return (p.UserTime() + p.SystemTime()).Seconds() }
-
-// resident is what a process had resident at most so far, in MB, where the
-// system tells it: pages of mapped files included. (What getrusage tells of a
-// child begins with the memory of its parent.)
-func resident(pid int) (peak float64) {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if _, rest, ok := strings.Cut(string(status), "VmHWM:"); ok {
-		fmt.Sscan(rest, &peak)
-	}
-	return peak * 1024 / 1e6
-}

@@ -27,7 +27,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,14 +40,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "dayrun:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("dayrun", run) }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("dayrun", flag.ContinueOnError)
@@ -69,7 +61,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := program.Build(ctx, dir, "notifier", "crawler"); err != nil {
 		return err
 	}
-	d := &day{dir: dir, out: out, changed: make(chan struct{}, 1)}
+	d := &day{dir: dir, out: out}
 	if err := d.open(ctx, *from); err != nil {
 		return err
 	}
@@ -94,8 +86,7 @@ type day struct {
 	pages    []string // that both sites have, and the crawler holds of both
 	programs []*program.Program
 
-	changed chan struct{} // the crawler told something
-	mu      sync.Mutex    // guards the sites' versions
+	mu sync.Mutex // guards the sites' versions
 }
 
 // A site is one of the two.
@@ -168,7 +159,7 @@ func (d *day) begin(ctx, waiting context.Context, options []string) error {
 	speaks, silent := d.sites[0], d.sites[1]
 	want := speaks.Survey().Pages // what links lead to is what can be known of the silent one
 	// The first description must be whole, or the crawler would not find the site speaking.
-	if err := d.until(waiting, "the notifier's manifest", func() bool { return program.Get(speaks.base+"robots.rdf") == nil }); err != nil {
+	if err := program.Until(waiting, "the notifier's manifest", func() bool { return program.Get(speaks.base+"robots.rdf") == nil }, d.programs...); err != nil {
 		return err
 	}
 	collection := filepath.Join(d.dir, "collection")
@@ -177,16 +168,16 @@ func (d *day) begin(ctx, waiting context.Context, options []string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.until(waiting, "the collection", func() bool {
+	if err := program.Until(waiting, "the collection", func() bool {
 		_, err := os.Stat(filepath.Join(collection, "state.db"))
 		return err == nil || crawler.Ended()
-	}); err != nil {
+	}, d.programs...); err != nil {
 		return err
 	}
 	if _, err := d.start(ctx, d.told, "crawler", "events", "--into", collection, "--follow"); err != nil {
 		return err
 	}
-	err = d.until(waiting, "the first copies", func() bool {
+	err = program.Until(waiting, "the first copies", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, s := range d.sites {
@@ -197,7 +188,7 @@ func (d *day) begin(ctx, waiting context.Context, options []string) error {
 			}
 		}
 		return true
-	})
+	}, d.programs...)
 	if err != nil {
 		for _, s := range d.sites {
 			var missing []string
@@ -243,7 +234,7 @@ func (d *day) edit(ctx context.Context, edits int, over time.Duration) error {
 		}
 	}
 	fmt.Fprintf(d.out, "%d edits of each in %.0f s\n", edits, time.Since(began).Seconds())
-	err := d.until(ctx, "the last edits", func() bool {
+	err := program.Until(ctx, "the last edits", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, s := range d.sites {
@@ -252,7 +243,7 @@ func (d *day) edit(ctx context.Context, edits int, over time.Duration) error {
 			}
 		}
 		return true
-	})
+	}, d.programs...)
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -296,10 +287,6 @@ func (d *day) told(line []byte) error {
 			v.held = i
 			break
 		}
-	}
-	select {
-	case d.changed <- struct{}{}:
-	default:
 	}
 	return nil
 }
@@ -355,24 +342,6 @@ func (d *day) report() error {
 	w.Flush()
 	if stale > 0 {
 		return fmt.Errorf("%d pages are held as they were once", stale)
-	}
-	return nil
-}
-
-// until waits for a condition, which what the crawler tells may make true.
-func (d *day) until(ctx context.Context, what string, cond func() bool) error {
-	for !cond() {
-		for _, p := range d.programs {
-			if p.Ended() {
-				return fmt.Errorf("waiting for %s: %s ended: %w: %s", what, p.Name, p.Err(), p.Tail())
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
-		case <-d.changed:
-		case <-time.After(100 * time.Millisecond):
-		}
 	}
 	return nil
 }

@@ -33,18 +33,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parleyweb/parley/bench/internal/cost"
+	"github.com/parleyweb/parley/bench/internal/program"
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/versions"
 )
 
-func main() {
-	if err := run(context.Background(), os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "delta:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("delta", run) }
 
 const base = "https://www.example.org/"
 
@@ -73,21 +70,8 @@ func open(ctx context.Context, dir, state string, keep bool) (*site, error) {
 	return s, nil
 }
 
-// A cost is what something took.
-type cost struct{ wall, cpu time.Duration }
-
-func measure(f func() error) (cost, error) {
-	begun, cpu := time.Now(), processorTime()
-	err := f()
-	return cost{time.Since(begun), processorTime() - cpu}, err
-}
-
-func (c cost) String() string {
-	return fmt.Sprintf("%.2f s, %.2f s of processors", c.wall.Seconds(), c.cpu.Seconds())
-}
-
-func (s *site) look(ctx context.Context) (rep server.Report, c cost, err error) {
-	c, err = measure(func() error { rep, err = s.publisher.Turn(ctx); return err })
+func (s *site) look(ctx context.Context) (rep server.Report, c cost.Cost, err error) {
+	c, err = cost.Of(func() error { rep, err = s.publisher.Turn(ctx); return err })
 	return rep, c, err
 }
 
@@ -118,7 +102,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			fmt.Fprintf(out, "first look, %s a store of versions: %d pages, %v\n", name, rep.New, c)
 		}
 	}
-	c, err := measure(func() error { return s.store.Fill(ctx) })
+	c, err := cost.Of(func() error { return s.store.Fill(ctx) })
 	if err != nil {
 		return err
 	}
@@ -173,7 +157,7 @@ func compare(ctx context.Context, s *site, at protocol.Cursor, out io.Writer) er
 				continue
 			}
 			var delta []byte
-			d, err := measure(func() error { delta, err = s.store.Delta(ctx, &c.Item, c.Prev); return err })
+			d, err := cost.Of(func() error { delta, err = s.store.Delta(ctx, &c.Item, c.Prev); return err })
 			r := result{none: errors.Is(err, server.ErrNoVersion), delta: len(delta)}
 			if err != nil && !r.none {
 				return err
@@ -186,11 +170,11 @@ func compare(ctx context.Context, s *site, at protocol.Cursor, out io.Writer) er
 			if err != nil && !r.none {
 				return err
 			}
-			g, err := measure(func() error { r.gzip, err = gzipped(page); return err })
+			g, err := cost.Of(func() error { r.gzip, err = gzipped(page); return err })
 			if err != nil {
 				return err
 			}
-			deltas, gzips = deltas+d.cpu, gzips+g.cpu
+			deltas, gzips = deltas+d.CPU, gzips+g.CPU
 			r.page = len(page)
 			results = append(results, r)
 			if r.none {

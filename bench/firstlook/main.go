@@ -11,44 +11,46 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parleyweb/parley/bench/internal/docroot"
+	"github.com/parleyweb/parley/bench/internal/program"
 )
 
-func main() {
-	files := flag.Int("files", 1_000_000, "how many files")
-	dir := flag.String("dir", "", "where the tree is or is to be made; default a temporary place")
-	flag.Parse()
-	if err := run(*files, *dir); err != nil {
-		fmt.Fprintln(os.Stderr, "firstlook:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("firstlook", run) }
 
-func run(files int, dir string) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("firstlook", flag.ContinueOnError)
+	files := flags.Int("files", 1_000_000, "how many files")
+	dir := flags.String("dir", "", "where the tree is or is to be made; default a temporary place")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
 	tmp, err := os.MkdirTemp("", "parley-firstlook-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	if dir == "" {
-		dir = filepath.Join(tmp, "docroot")
+	if *dir == "" {
+		*dir = filepath.Join(tmp, "docroot")
 	}
-	if err := plant(dir, files); err != nil {
+	if err := docroot.Plant(*dir, *files); err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-o", tmp+string(filepath.Separator), "github.com/parleyweb/parley/cmd/rdfgen")
-	if msg, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w\n%s", err, msg)
+	if err := program.Build(ctx, tmp, "rdfgen"); err != nil {
+		return err
 	}
 	for _, what := range []string{"first look", "second look"} {
-		cmd := exec.Command(filepath.Join(tmp, "rdfgen"), "--docroot", dir, "--base", "https://www.example.org/",
+		cmd := exec.CommandContext(ctx, filepath.Join(tmp, "rdfgen"), "--docroot", *dir, "--base", "https://www.example.org/",
 			"--state", filepath.Join(tmp, "state.db"), "--out", filepath.Join(tmp, "robots.rdf"), "--verbose")
 		var said bytes.Buffer
 		cmd.Stderr = &said
@@ -60,7 +62,7 @@ func run(files int, dir string) error {
 		if err := cmd.Wait(); err != nil {
 			return fmt.Errorf("rdfgen: %w\n%s", err, said.String())
 		}
-		fmt.Printf("%-12s %6.1f s wall %6.1f s cpu   peak anonymous %d MB, with mapped file %d MB   %s\n", what, time.Since(began).Seconds(),
+		fmt.Fprintf(out, "%-12s %6.1f s wall %6.1f s cpu   peak anonymous %d MB, with mapped file %d MB   %s\n", what, time.Since(began).Seconds(),
 			(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), anonymous>>10, total>>10, strings.SplitN(said.String(), "\n", 2)[0])
 	}
 	for _, f := range []string{"robots.rdf", "state.db"} {
@@ -68,31 +70,9 @@ func run(files int, dir string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%-12s %6.1f MB\n", f, float64(st.Size())/1e6)
+		fmt.Fprintf(out, "%-12s %6.1f MB\n", f, float64(st.Size())/1e6)
 	}
 	return nil
-}
-
-// plant makes the tree, unless it is there already.
-func plant(dir string, files int) error {
-	mark := filepath.Join(dir, ".planted-"+strconv.Itoa(files))
-	if _, err := os.Stat(mark); err == nil {
-		return nil
-	}
-	const each = 50 // files in a directory
-	for i := 0; i < files; i += each {
-		d := filepath.Join(dir, fmt.Sprintf("s%02d", i/each%97), fmt.Sprintf("t%03d", i/each/97%211), fmt.Sprintf("u%d", i/each))
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			return err
-		}
-		for j := i; j < min(i+each, files); j++ {
-			page := fmt.Appendf(nil, "<!doctype html><title>%d</title><p>%s</p>", j, strings.Repeat("words ", j%80))
-			if err := os.WriteFile(filepath.Join(d, fmt.Sprintf("page-%d.html", j)), page, 0o644); err != nil {
-				return err
-			}
-		}
-	}
-	return os.WriteFile(mark, nil, 0o644)
 }
 
 // watch samples the memory of a running program until it ends, in KiB.

@@ -28,25 +28,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/parleyweb/parley/bench/internal/program"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/sim"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "fresh:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("fresh", run) }
 
 // A bench is one run of the program.
 type bench struct {

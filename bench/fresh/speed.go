@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/parleyweb/parley/bench/internal/cost"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/sim"
@@ -18,10 +19,6 @@ import (
 // pages, so that there is no peer; what stands beside the planner is the full solution of Cho and
 // Garcia-Molina's conditions at known rates, which is the least that a plan could be.
 func (b *bench) speed(ctx context.Context) error {
-	if processCPU() == 0 {
-		b.note("left out: the time of the processor is not known here")
-		return nil
-	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	n := 1_000_000
 	if b.quick {
@@ -164,9 +161,9 @@ func visited(n int) []fresh.Page {
 }
 
 func cpu(f func()) time.Duration {
-	before := processCPU()
+	before := cost.Processor()
 	f()
-	return processCPU() - before
+	return cost.Processor() - before
 }
 
 func median(x []float64) float64 {

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/parleyweb/parley/bench/internal/cost"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/frontier"
 )
@@ -51,7 +52,7 @@ func serve(dir string, in io.Reader, out io.Writer) error {
 			}
 		}
 		res := result{}
-		began, cpu, wrote := time.Now(), processCPU(), written()
+		began, cpu, wrote := time.Now(), cost.Processor(), written()
 		err := error(nil)
 		switch head[0] {
 		case 'I':
@@ -62,7 +63,7 @@ func serve(dir string, in io.Reader, out io.Writer) error {
 		case 'S':
 			err = s.settle(&res)
 		}
-		res.Elapsed, res.CPU = time.Since(began), processCPU()-cpu
+		res.Elapsed, res.CPU = time.Since(began), cost.Processor()-cpu
 		res.Anon, res.Written = anonymous(), written()-wrote
 		if err != nil {
 			res.Error = err.Error()

@@ -19,7 +19,7 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -27,21 +27,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
-	"time"
+
+	"github.com/parleyweb/parley/bench/internal/cost"
+	"github.com/parleyweb/parley/bench/internal/docroot"
+	"github.com/parleyweb/parley/bench/internal/program"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "lastmod:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("lastmod", run) }
 
 const base = "https://www.example.org/"
 
-func run(args []string, w io.Writer) error {
+func run(ctx context.Context, args []string, w io.Writer) error {
 	flags := flag.NewFlagSet("lastmod", flag.ContinueOnError)
 	files := flags.Int("files", 1_000_000, "how many files")
 	dir := flags.String("dir", "", "where the tree is or is to be made; default a temporary place")
@@ -58,15 +54,15 @@ func run(args []string, w io.Writer) error {
 	if *dir == "" {
 		*dir = filepath.Join(tmp, "docroot")
 	}
-	if err := plant(*dir, *files); err != nil {
+	if err := docroot.Plant(*dir, *files); err != nil {
 		return err
 	}
-	if err := say("build", exec.Command("go", "build", "-o", tmp+string(filepath.Separator), "github.com/parleyweb/parley/cmd/rdfgen")); err != nil {
+	if err := program.Build(ctx, tmp, "rdfgen"); err != nil {
 		return err
 	}
 	if *npm == "" {
 		*npm = filepath.Join(tmp, "npm")
-		if err := say("install the npm package", exec.Command("npm", "install", "--no-save", "--prefix", *npm, "sitemap@9")); err != nil {
+		if _, err := cost.Run(exec.CommandContext(ctx, "npm", "install", "--no-save", "--prefix", *npm, "sitemap@9")); err != nil {
 			return err
 		}
 	}
@@ -75,99 +71,35 @@ func run(args []string, w io.Writer) error {
 		return err
 	}
 	ours := func() *exec.Cmd {
-		return exec.Command(filepath.Join(tmp, "rdfgen"), "--docroot", *dir, "--base", base, "--state", filepath.Join(tmp, "state.db"),
+		return exec.CommandContext(ctx, filepath.Join(tmp, "rdfgen"), "--docroot", *dir, "--base", base, "--state", filepath.Join(tmp, "state.db"),
 			"--out", filepath.Join(out, "robots.rdf"), "--sitemap", filepath.Join(out, "sitemap.xml"), "--verbose")
 	}
 	theirs := func() *exec.Cmd {
 		const pipe = `find "$1" -name '*.html' -printf '` + base + `%P\n' | "$2" > "$3"`
-		return exec.Command("sh", "-c", pipe, "sh", *dir, filepath.Join(*npm, "node_modules", ".bin", "sitemap"), filepath.Join(out, "npm.xml"))
+		return exec.CommandContext(ctx, "sh", "-c", pipe, "sh", *dir, filepath.Join(*npm, "node_modules", ".bin", "sitemap"), filepath.Join(out, "npm.xml"))
 	}
-	first, err := measure(ours())
+	first, err := cost.Run(ours())
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%d files, %d CPUs\nfirst run, every file digested:  %v\n", *files, runtime.NumCPU(), first)
-	var best [2]cost
+	fmt.Fprintf(w, "%d files, %d CPUs\nfirst run, every file digested:  %s\n", *files, runtime.NumCPU(), first)
+	var best [2]cost.Cost
 	for i := range *rounds {
 		for side, cmd := range []func() *exec.Cmd{ours, theirs} {
 			if side == 1 && *npm == "none" {
 				continue
 			}
-			c, err := measure(cmd())
+			c, err := cost.Run(cmd())
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(w, "round %d  %-22s %v\n", i+1, []string{"rdfgen, unchanged", "find | sitemap (npm)"}[side], c)
-			best[side] = best[side].least(c)
+			fmt.Fprintf(w, "round %d  %-22s %s\n", i+1, []string{"rdfgen, unchanged", "find | sitemap (npm)"}[side], c)
+			best[side] = best[side].Best(c)
 		}
 	}
-	if best[1].wall > 0 {
+	if best[1].Wall > 0 {
 		fmt.Fprintf(w, "rdfgen takes %.2fx the wall time and %.2fx the CPU time\n",
-			best[0].wall.Seconds()/best[1].wall.Seconds(), best[0].cpu.Seconds()/best[1].cpu.Seconds())
+			best[0].Wall.Seconds()/best[1].Wall.Seconds(), best[0].CPU.Seconds()/best[1].CPU.Seconds())
 	}
 	return nil
-}
-
-// say runs a command, and repeats what it said if it failed.
-func say(what string, cmd *exec.Cmd) error {
-	if msg, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", what, err, msg)
-	}
-	return nil
-}
-
-// A cost is what one run took.
-type cost struct {
-	wall, cpu time.Duration
-	memory    int64 // the most of one process, in bytes; 0 if unknown
-}
-
-func (c cost) String() string {
-	s := fmt.Sprintf("%6.2f s wall %6.2f s cpu", c.wall.Seconds(), c.cpu.Seconds())
-	if c.memory > 0 {
-		s += fmt.Sprintf("  %4d MB", c.memory>>20)
-	}
-	return s
-}
-
-func (c cost) least(o cost) cost {
-	if c.wall == 0 {
-		return o
-	}
-	return cost{min(c.wall, o.wall), min(c.cpu, o.cpu), max(c.memory, o.memory)}
-}
-
-func measure(cmd *exec.Cmd) (c cost, err error) {
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	began := time.Now()
-	if err := cmd.Run(); err != nil {
-		return c, fmt.Errorf("%s: %w\n%s", cmd.Path, err, &said)
-	}
-	c.wall = time.Since(began)
-	c.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() // with all children that it waited for
-	c.memory = peak(cmd.ProcessState)
-	return c, nil
-}
-
-// plant makes the tree, unless it is there already.
-func plant(dir string, files int) error {
-	mark := filepath.Join(dir, ".planted-"+strconv.Itoa(files))
-	if _, err := os.Stat(mark); err == nil {
-		return nil
-	}
-	const each = 50 // files in a directory
-	for i := 0; i < files; i += each {
-		d := filepath.Join(dir, fmt.Sprintf("s%02d", i/each%97), fmt.Sprintf("t%03d", i/each/97%211), fmt.Sprintf("u%d", i/each))
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			return err
-		}
-		for j := i; j < min(i+each, files); j++ {
-			page := fmt.Appendf(nil, "<!doctype html><title>%d</title><p>%s</p>", j, strings.Repeat("words ", j%80))
-			if err := os.WriteFile(filepath.Join(d, fmt.Sprintf("page-%d.html", j)), page, 0o644); err != nil {
-				return err
-			}
-		}
-	}
-	return os.WriteFile(mark, nil, 0o644)
 }

@@ -18,41 +18,34 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/parleyweb/parley/bench/internal/program"
 	"github.com/parleyweb/parley/internal/front"
 )
 
-func main() {
-	docroot := flag.String("docroot", "/usr/share/doc/git-doc", "site to copy and edit")
-	edits := flag.Int("edits", 1000, "how many edits")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *docroot, *edits); err != nil {
-		fmt.Fprintln(os.Stderr, "latency:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("latency", run) }
 
-func run(ctx context.Context, docroot string, edits int) (err error) {
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	flags := flag.NewFlagSet("latency", flag.ContinueOnError)
+	docroot := flags.String("docroot", "/usr/share/doc/git-doc", "site to copy and edit")
+	edits := flags.Int("edits", 1000, "how many edits")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
 	tmp, err := os.MkdirTemp("", "parley-latency-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp)
 	root, mirror := filepath.Join(tmp, "docroot"), filepath.Join(tmp, "mirror")
-	if err := os.CopyFS(root, os.DirFS(docroot)); err != nil {
+	if err := os.CopyFS(root, os.DirFS(*docroot)); err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", tmp+string(filepath.Separator),
-		"github.com/parleyweb/parley/cmd/notifier", "github.com/parleyweb/parley/cmd/crawler")
-	if msg, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w\n%s", err, msg)
+	if err := program.Build(ctx, tmp, "notifier", "crawler"); err != nil {
+		return err
 	}
 	web, err := front.Serve(root)
 	if err != nil {
@@ -60,42 +53,36 @@ func run(ctx context.Context, docroot string, edits int) (err error) {
 	}
 	defer web.Close()
 
-	var logs bytes.Buffer
-	program := func(name string, args ...string) (*exec.Cmd, error) {
-		cmd := exec.CommandContext(ctx, filepath.Join(tmp, name), args...)
-		cmd.Stderr = &logs
-		return cmd, cmd.Start()
-	}
+	waiting, cancel := context.WithTimeout(ctx, 8*time.Minute) // for the first copy
+	defer cancel()
 	began := time.Now()
-	notifier, err := program("notifier", "--docroot", root, "--base", web.Base, "--listen", web.Sidecar, "--state", filepath.Join(tmp, "state.db"))
+	notifier, err := program.Start(ctx, nil, filepath.Join(tmp, "notifier"), "--docroot", root, "--base", web.Base, "--listen", web.Sidecar, "--state", filepath.Join(tmp, "state.db"))
 	if err != nil {
 		return err
 	}
-	defer end(notifier)
+	defer notifier.End()
 	var pages []string
-	if err := until(ctx, func() bool { pages, err = web.Pages(ctx); return err == nil }); err != nil {
-		return fmt.Errorf("%w: %s", err, logs.String())
+	if err := program.Until(waiting, "the manifest", func() bool { pages, err = web.Pages(ctx); return err == nil }, notifier); err != nil {
+		return err
 	}
 	described := time.Since(began)
 	began = time.Now()
-	crawler, err := program("crawler", "follow", web.Base, "--into", mirror)
+	crawler, err := program.Start(ctx, nil, filepath.Join(tmp, "crawler"), "follow", web.Base, "--into", mirror)
 	if err != nil {
 		return err
 	}
-	defer end(crawler)
-	if err := until(ctx, func() bool { return web.Crawler().Requests >= len(pages) && same(root, mirror, pages[len(pages)-1]) }); err != nil {
-		return fmt.Errorf("%w: %s", err, logs.String())
+	defer crawler.End()
+	if err := program.Until(waiting, "the copy", func() bool {
+		return web.Crawler().Requests >= len(pages) && same(root, mirror, pages[len(pages)-1]) &&
+			!slices.ContainsFunc(pages, func(p string) bool { return !same(root, mirror, p) })
+	}, notifier, crawler); err != nil {
+		return err
 	}
-	if err := until(ctx, func() bool {
-		return !slices.ContainsFunc(pages, func(p string) bool { return !same(root, mirror, p) })
-	}); err != nil {
-		return fmt.Errorf("%w: %s", err, logs.String())
-	}
-	fmt.Printf("%s: %d pages described in %v, copied in %v\n", docroot, len(pages), described.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	fmt.Fprintf(out, "%s: %d pages described in %v, copied in %v\n", *docroot, len(pages), described.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 
 	before := web.Crawler()
 	var fresh, floor []time.Duration
-	for i := range edits {
+	for i := range *edits {
 		p := pages[i*7919%len(pages)]
 		content, err := os.ReadFile(filepath.Join(root, p))
 		if err != nil {
@@ -108,7 +95,7 @@ func run(ctx context.Context, docroot string, edits int) (err error) {
 		}
 		for !same(root, mirror, p) {
 			if time.Since(saved) > 30*time.Second {
-				return fmt.Errorf("edit %d of %s did not arrive: %s", i, p, logs.String())
+				return fmt.Errorf("edit %d of %s did not arrive: %s\n%s", i, p, notifier.Tail(), crawler.Tail())
 			}
 			time.Sleep(200 * time.Microsecond)
 		}
@@ -120,12 +107,12 @@ func run(ctx context.Context, docroot string, edits int) (err error) {
 		}
 		floor = append(floor, time.Since(began))
 	}
-	cost := web.Crawler().Sub(before)
-	end(crawler)
-	spent := crawler.ProcessState
-	fmt.Printf("%d edits, %d requests for pages; the crawler took %v of CPU in all\n", edits, cost.Requests, (spent.UserTime() + spent.SystemTime()).Round(10*time.Millisecond))
-	fmt.Printf("save to fresh copy  %s\n", quantiles(fresh))
-	fmt.Printf("floor: one fsync    %s\n", quantiles(floor))
+	asked := web.Crawler().Sub(before).Requests
+	crawler.End()
+	user, system := crawler.Used()
+	fmt.Fprintf(out, "%d edits, %d requests for pages; the crawler took %v of CPU in all\n", *edits, asked, (user + system).Round(10*time.Millisecond))
+	fmt.Fprintf(out, "save to fresh copy  %s\n", quantiles(fresh))
+	fmt.Fprintf(out, "floor: one fsync    %s\n", quantiles(floor))
 	return nil
 }
 
@@ -168,27 +155,6 @@ func same(root, mirror, page string) bool {
 	}
 	q, err := os.ReadFile(filepath.Join(mirror, page))
 	return err == nil && bytes.Equal(p, q)
-}
-
-func until(ctx context.Context, cond func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, 8*time.Minute)
-	defer cancel()
-	for !cond() {
-		select {
-		case <-ctx.Done():
-			return errors.New("waited in vain")
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	return nil
-}
-
-func end(cmd *exec.Cmd) {
-	if cmd.ProcessState != nil {
-		return
-	}
-	cmd.Process.Kill()
-	cmd.Wait() // its error is that it was killed
 }
 
 func quantiles(d []time.Duration) string {

@@ -16,21 +16,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"os"
+
+	"github.com/parleyweb/parley/bench/internal/program"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "links:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("links", run) }
 
-func run(args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("links", flag.ContinueOnError)
 	mb := flags.Int("mb", 64, "read at most so many MB of pages of a directory")
 	rounds := flags.Int("rounds", 7, "rounds, of which the median counts")
@@ -46,10 +42,12 @@ func run(args []string, out io.Writer) error {
 		names = []string{"/usr/share/cppreference"}
 	}
 	for _, name := range names {
-		var err error
-		if *walk {
+		err := ctx.Err()
+		switch {
+		case err != nil:
+		case *walk:
 			err = reach(name, out)
-		} else {
+		default:
 			err = speed(name, *mb<<20, *rounds, out)
 		}
 		if err != nil {

@@ -23,7 +23,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 func printed(t *testing.T, args ...string) string {
 	t.Helper()
 	var out strings.Builder
-	if err := run(args, &out); err != nil {
+	if err := run(t.Context(), args, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -46,7 +46,7 @@ func TestSpeed(t *testing.T) {
 			t.Errorf("not one reference a page: %s", line)
 		}
 	}
-	if err := run([]string{t.TempDir()}, &strings.Builder{}); err == nil {
+	if err := run(t.Context(), []string{t.TempDir()}, &strings.Builder{}); err == nil {
 		t.Error("a directory without pages is no error")
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"slices"
 	"time"
 
-	xhtml "golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
-
+	"github.com/parleyweb/parley/bench/internal/cost"
 	"github.com/parleyweb/parley/client/crawl/gather"
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/urlref"
+	xhtml "golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 )
 
 // A contender reads a page, and returns how many references or links it found.
@@ -141,12 +141,12 @@ func speed(dir string, limit, rounds int, out io.Writer) error {
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
-			begin := processorTime()
+			begin := cost.Processor()
 			n := 0
 			for j, b := range pages {
 				n += c.read(urls[j], b)
 			}
-			took[i] = append(took[i], processorTime()-begin)
+			took[i] = append(took[i], cost.Processor()-begin)
 			runtime.ReadMemStats(&after)
 			allocated[i], found[i] = after.TotalAlloc-before.TotalAlloc, n
 		}

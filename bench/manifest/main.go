@@ -12,6 +12,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,16 +23,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parleyweb/parley/bench/internal/program"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "manifest:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("manifest", run) }
 
-func run(args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("manifest", flag.ContinueOnError)
 	n := flags.Int("n", 1_000_000, "items")
 	rounds := flags.Int("rounds", 3, "rounds of each measurement")
@@ -46,7 +44,7 @@ func run(args []string, out io.Writer) error {
 	if *only != "" {
 		return alone(*only, *file, *n, out)
 	}
-	return compare(*n, *rounds, out)
+	return compare(ctx, *n, *rounds, out)
 }
 
 // A contest is two ways to do the same.
@@ -56,7 +54,7 @@ type contest struct {
 	times        [2][]time.Duration
 }
 
-func compare(n, rounds int, out io.Writer) error {
+func compare(ctx context.Context, n, rounds int, out io.Writer) error {
 	f, err := os.CreateTemp("", "parley-bench-*.rdf")
 	if err != nil {
 		return err
@@ -91,6 +89,9 @@ func compare(n, rounds int, out io.Writer) error {
 	for range rounds {
 		for _, c := range contests {
 			for side, f := range []func() error{c.ours, c.theirs} {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
 				runtime.GC()
 				start := time.Now()
 				if err := f(); err != nil {
@@ -121,7 +122,7 @@ func compare(n, rounds int, out io.Writer) error {
 		return err
 	}
 	for _, side := range []string{"write", "read"} {
-		cmd := exec.Command(self, "-only", side, "-n", fmt.Sprint(n), "-file", f.Name())
+		cmd := exec.CommandContext(ctx, self, "-only", side, "-n", fmt.Sprint(n), "-file", f.Name())
 		cmd.Stderr = os.Stderr
 		said, err := cmd.Output()
 		if err != nil {

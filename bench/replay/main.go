@@ -26,7 +26,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -41,14 +40,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "replay:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("replay", run) }
 
 type options struct {
 	trace  string
@@ -200,6 +192,8 @@ func (r *replay) open(ctx context.Context) error {
 	if r.server, err = nginx.Start(ctx, r.dir, hosts...); err != nil {
 		return err
 	}
+	waiting, cancel := context.WithTimeout(ctx, 6*time.Minute)
+	defer cancel()
 	each := r.budget * float64(24*time.Hour) / float64(r.day) // of a page in a day of ours
 	for i, s := range r.sites {
 		s.base = r.server.Bases[i]
@@ -207,7 +201,7 @@ func (r *replay) open(ctx context.Context) error {
 			if err := r.start(ctx, nil, "notifier", "--docroot", s.root, "--base", s.base, "--listen", sidecars[i], "--out", filepath.Join(s.root, "robots.rdf"), "--write-every", (r.day / 20).String(), "--state", filepath.Join(r.dir, s.name+".db")); err != nil {
 				return err
 			}
-			if err := r.until(ctx, "the manifest of "+s.name, func() bool { return program.Get(s.base+"robots.rdf") == nil }); err != nil {
+			if err := program.Until(waiting, "the manifest of "+s.name, func() bool { return program.Get(s.base+"robots.rdf") == nil }, r.programs...); err != nil {
 				return err
 			}
 		}
@@ -218,17 +212,17 @@ func (r *replay) open(ctx context.Context) error {
 		if err := r.start(ctx, nil, "crawler", args...); err != nil {
 			return err
 		}
-		if err := r.until(ctx, "the collection of "+s.name, func() bool {
+		if err := program.Until(waiting, "the collection of "+s.name, func() bool {
 			_, err := os.Stat(filepath.Join(into, "state.db"))
 			return err == nil
-		}); err != nil {
+		}, r.programs...); err != nil {
 			return err
 		}
 		if err := r.start(ctx, func(line []byte) error { return r.told(s, line) }, "crawler", "events", "--into", into, "--follow"); err != nil {
 			return err
 		}
 	}
-	return r.until(ctx, "the first copies", func() bool {
+	return program.Until(waiting, "the first copies", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, s := range r.sites {
@@ -237,7 +231,7 @@ func (r *replay) open(ctx context.Context) error {
 			}
 		}
 		return true
-	})
+	}, r.programs...)
 }
 
 // into is where the crawler of a site keeps its collection.
@@ -406,24 +400,4 @@ func (r *replay) report(ctx context.Context, out io.Writer) error {
 	}
 	w.Flush()
 	return wrong
-}
-
-// until waits for a condition.
-func (r *replay) until(ctx context.Context, what string, cond func() bool) error {
-	for began := time.Now(); !cond(); {
-		for _, p := range r.programs {
-			if p.Ended() {
-				return fmt.Errorf("waiting for %s: %s ended: %w: %s", what, p.Name, p.Err(), p.Tail())
-			}
-		}
-		if time.Since(began) > 2*time.Minute {
-			return fmt.Errorf("waited in vain for %s", what)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return nil
 }

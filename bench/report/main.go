@@ -12,6 +12,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,25 +22,21 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
+
+	"github.com/parleyweb/parley/bench/internal/cost"
+	"github.com/parleyweb/parley/bench/internal/program"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "report:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("report", run) }
 
 // A side is a program that reports.
 type side struct {
-	name      string
-	args      []string
-	wall, cpu time.Duration // of its best round
-	memory    int64         // bytes, at most
+	name string
+	args []string
+	best cost.Cost
 }
 
-func run(args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
 	n := flags.Int("n", 5_000_000, "lines")
 	rounds := flags.Int("rounds", 3, "rounds of each side")
@@ -65,11 +62,10 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	rdfgen := filepath.Join(dir, "rdfgen")
-	if text, err := exec.Command("go", "build", "-o", rdfgen, "github.com/parleyweb/parley/cmd/rdfgen").CombinedOutput(); err != nil {
-		return fmt.Errorf("build rdfgen: %w: run this within the module\n%s", err, text)
+	if err := program.Build(ctx, dir, "rdfgen"); err != nil {
+		return err
 	}
-	sides := []*side{{name: "rdfgen report", args: []string{rdfgen, "report", "--log", log, "--json"}}}
+	sides := []*side{{name: "rdfgen report", args: []string{filepath.Join(dir, "rdfgen"), "report", "--log", log, "--json"}}}
 	if goaccess, err := exec.LookPath("goaccess"); err == nil {
 		sides = append(sides, &side{name: version(goaccess), args: []string{goaccess, log, "--log-format=COMBINED", "--no-global-config", "--no-progress", "-o", "json"}})
 	} else {
@@ -78,19 +74,21 @@ func run(args []string, out io.Writer) error {
 	fmt.Fprintf(out, "%d lines, %.0f MB; %s, %d CPUs; best of %d\n\n", *n, float64(size)/1e6, runtime.Version(), runtime.NumCPU(), *rounds)
 	for range *rounds {
 		for _, s := range sides {
-			if err := s.round(); err != nil {
+			c, err := cost.Run(exec.CommandContext(ctx, s.args[0], s.args[1:]...)) // what it says goes nowhere
+			if err != nil {
 				return err
 			}
+			s.best = s.best.Best(c)
 		}
 	}
 	fmt.Fprintf(out, "%-22s%10s%10s%16s%16s%14s\n", "", "wall s", "CPU s", "lines/wall s", "lines/CPU s", "memory MB")
 	for _, s := range sides {
-		fmt.Fprintf(out, "%-22s%10.2f%10.2f%16.0f%16.0f%14.0f\n", s.name, s.wall.Seconds(), s.cpu.Seconds(),
-			float64(*n)/s.wall.Seconds(), float64(*n)/s.cpu.Seconds(), float64(s.memory)/1e6)
+		fmt.Fprintf(out, "%-22s%10.2f%10.2f%16.0f%16.0f%14.0f\n", s.name, s.best.Wall.Seconds(), s.best.CPU.Seconds(),
+			float64(*n)/s.best.Wall.Seconds(), float64(*n)/s.best.CPU.Seconds(), float64(s.best.Memory)/1e6)
 	}
 	if len(sides) == 2 {
 		fmt.Fprintf(out, "\nrdfgen / goaccess: %.2f in lines per wall second, %.2f in lines per CPU second\n",
-			sides[1].wall.Seconds()/sides[0].wall.Seconds(), sides[1].cpu.Seconds()/sides[0].cpu.Seconds())
+			sides[1].best.Wall.Seconds()/sides[0].best.Wall.Seconds(), sides[1].best.CPU.Seconds()/sides[0].best.CPU.Seconds())
 	}
 	return nil
 }
@@ -110,27 +108,6 @@ func writeLog(name string, n int, seed uint64) (int64, error) {
 		return 0, err
 	}
 	return info.Size(), f.Close()
-}
-
-// round runs a side once. What it says goes nowhere.
-func (s *side) round() error {
-	cmd := exec.Command(s.args[0], s.args[1:]...)
-	var said strings.Builder
-	cmd.Stderr = &said
-	start := time.Now()
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %s", s.name, err, said.String())
-	}
-	wall := time.Since(start)
-	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	if s.cpu == 0 || cpu < s.cpu {
-		s.cpu = cpu
-	}
-	if s.wall == 0 || wall < s.wall {
-		s.wall = wall
-	}
-	s.memory = max(s.memory, peak(cmd.ProcessState))
-	return nil
 }
 
 // version is what a program calls itself.

@@ -42,17 +42,17 @@ func TestRun(t *testing.T) {
 		t.Skip("builds rdfgen")
 	}
 	var out bytes.Buffer
-	if err := run([]string{"-n", "5000", "-rounds", "1"}, &out); err != nil {
+	if err := run(t.Context(), []string{"-n", "5000", "-rounds", "1"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "5000 lines, ") || !strings.Contains(out.String(), "\nrdfgen report ") {
 		t.Error(out.String())
 	}
-	if err := run([]string{"-n", "0"}, &out); err == nil {
+	if err := run(t.Context(), []string{"-n", "0"}, &out); err == nil {
 		t.Error("no lines were written")
 	}
 	name := t.TempDir() + "/log"
-	if err := run([]string{"-n", "10", "-write", name}, &out); err != nil {
+	if err := run(t.Context(), []string{"-n", "10", "-write", name}, &out); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(name); err != nil || bytes.Count(text, []byte("\n")) != 10 {

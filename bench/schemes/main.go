@@ -28,7 +28,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"time"
@@ -36,14 +35,7 @@ import (
 	"github.com/parleyweb/parley/bench/internal/program"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "schemes:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("schemes", run) }
 
 type options struct {
 	docroot string

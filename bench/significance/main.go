@@ -38,17 +38,13 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/parleyweb/parley/bench/internal/program"
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/maintext"
 	"github.com/parleyweb/parley/protocol"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "significance:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("significance", run) }
 
 // A bench is one run of the program.
 type bench struct {
@@ -58,7 +54,7 @@ type bench struct {
 	wrong    int // things that were told and are not so, or the other way round
 }
 
-func run(args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("significance", flag.ContinueOnError)
 	whole := flags.Bool("whole", false, "compare the text of whole pages")
 	share := flags.Float64("min-share", 0.02, "learn masks for what is on this share of the changed pages")
@@ -96,7 +92,7 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := b.follow(masks); err != nil {
+	if err := b.follow(ctx, masks); err != nil {
 		return err
 	}
 	if *cost {
@@ -111,7 +107,7 @@ func run(args []string, out io.Writer) error {
 }
 
 // follow publishes one version after the other, and compares each with the one before it.
-func (b *bench) follow(masks maintext.Masks) error {
+func (b *bench) follow(ctx context.Context, masks maintext.Masks) error {
 	dir, err := os.MkdirTemp("", "parley-significance-")
 	if err != nil {
 		return err
@@ -134,7 +130,7 @@ func (b *bench) follow(masks maintext.Masks) error {
 		}
 		editions := make([]edition, len(pubs))
 		for k, p := range pubs {
-			if editions[k], err = p.publish(context.Background(), newer); err != nil {
+			if editions[k], err = p.publish(ctx, newer); err != nil {
 				return fmt.Errorf("%s: %w", p, err)
 			}
 		}

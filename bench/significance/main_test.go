@@ -32,7 +32,7 @@ func TestThreeVersions(t *testing.T) {
 	}
 	for _, flags := range [][]string{nil, {"-whole"}} {
 		var out strings.Builder
-		if err := run(append(flags, versions...), &out); err != nil {
+		if err := run(t.Context(), append(flags, versions...), &out); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{
@@ -51,10 +51,10 @@ func TestThreeVersions(t *testing.T) {
 			}
 		}
 	}
-	if err := run(versions[:1], new(strings.Builder)); err == nil {
+	if err := run(t.Context(), versions[:1], new(strings.Builder)); err == nil {
 		t.Error("one version is enough")
 	}
-	if err := run([]string{versions[0], t.TempDir()}, new(strings.Builder)); err == nil {
+	if err := run(t.Context(), []string{versions[0], t.TempDir()}, new(strings.Builder)); err == nil {
 		t.Error("a directory without pages is a version")
 	}
 }

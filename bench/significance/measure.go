@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/parleyweb/parley/bench/internal/cost"
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/maintext"
 )
@@ -96,11 +97,11 @@ func (b *bench) cost(dir string, masks maintext.Masks) error {
 	for range 5 {
 		for i := range steps {
 			s := &steps[i]
-			began := processorTime()
+			began := cost.Processor()
 			for _, p := range s.on {
 				s.do(p)
 			}
-			if took := processorTime() - began; s.best == 0 || took < s.best {
+			if took := cost.Processor() - began; s.best == 0 || took < s.best {
 				s.best = took
 			}
 		}

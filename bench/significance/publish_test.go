@@ -210,7 +210,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 func mustRun(t *testing.T, args ...string) string {
 	t.Helper()
 	var out strings.Builder
-	if err := run(append([]string{"-cost=false"}, args...), &out); err != nil {
+	if err := run(t.Context(), append([]string{"-cost=false"}, args...), &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	return out.String()

@@ -23,6 +23,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/bench/internal/cost"
+	"github.com/parleyweb/parley/bench/internal/program"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -31,14 +33,9 @@ import (
 
 const base = "https://www.example.org/"
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "sitemap:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("sitemap", run) }
 
-func run(args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("sitemap", flag.ContinueOnError)
 	n := flags.Int("n", 1_000_000, "pages")
 	only := flags.String("only", "", "take one measurement in -dir; for the program itself")
@@ -50,9 +47,9 @@ func run(args []string, out io.Writer) error {
 		return errors.New("-n must be at least 1")
 	}
 	if *only != "" {
-		return alone(*only, *dir, *n, out)
+		return alone(ctx, *only, *dir, *n, out)
 	}
-	return all(*n, out)
+	return all(ctx, *n, out)
 }
 
 // steps are the measurements, in their order.
@@ -69,7 +66,7 @@ var steps = []struct{ name, what string }{
 	{"feeds", "three feeds, nothing changed"},
 }
 
-func all(n int, out io.Writer) error {
+func all(ctx context.Context, n int, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "parley-bench-")
 	if err != nil {
 		return err
@@ -77,7 +74,7 @@ func all(n int, out io.Writer) error {
 	defer os.RemoveAll(dir)
 	fmt.Fprintf(out, "%d pages; %s, %d CPUs\n\n%-48s %10s %10s %10s %10s\n", n, runtime.Version(), runtime.NumCPU(), "", "wall s", "CPU s", "heap MB", "peak MB")
 	for _, s := range steps {
-		cmd := exec.Command(os.Args[0], "-only", s.name, "-dir", dir, "-n", fmt.Sprint(n))
+		cmd := exec.CommandContext(ctx, os.Args[0], "-only", s.name, "-dir", dir, "-n", fmt.Sprint(n))
 		cmd.Stderr = os.Stderr
 		line, err := cmd.Output()
 		if err != nil {
@@ -85,13 +82,13 @@ func all(n int, out io.Writer) error {
 		}
 		used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		f := strings.Fields(string(line))
-		fmt.Fprintf(out, "%-48s %10s %10.3f %10s %10.0f\n", s.what, f[0], used.Seconds(), f[1], peak(cmd.ProcessState))
+		fmt.Fprintf(out, "%-48s %10s %10.3f %10s %10.0f\n", s.what, f[0], used.Seconds(), f[1], float64(cost.Peak(cmd.ProcessState))/1e6)
 	}
 	return nil
 }
 
 // alone takes one measurement, and prints its wall time and the heap.
-func alone(what, dir string, n int, out io.Writer) error {
+func alone(ctx context.Context, what, dir string, n int, out io.Writer) error {
 	j, err := journal.Open(filepath.Join(dir, "state"), nil)
 	if err != nil {
 		return err
@@ -100,11 +97,11 @@ func alone(what, dir string, n int, out io.Writer) error {
 	begin := time.Now()
 	switch what {
 	case "journal":
-		err = fill(j, n)
+		err = fill(ctx, j, n)
 	case "touch":
-		err = touch(j)
+		err = touch(ctx, j)
 	default:
-		_, err = output(what, dir).Write(context.Background(), j)
+		_, err = output(what, dir).Write(ctx, j)
 	}
 	if err != nil {
 		return err
@@ -130,12 +127,12 @@ func page(i int) protocol.Item {
 		Modified: time.Unix(1.6e9+61*int64(i), 0).UTC(), Length: 12_345, Type: "text/html", Digest: protocol.Sum([]byte(fmt.Sprint(i)))}
 }
 
-func fill(j *journal.Journal, n int) error {
+func fill(ctx context.Context, j *journal.Journal, n int) error {
 	var steps []journal.Step
 	for i := range n {
 		steps = append(steps, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: page(i), Stamp: make([]byte, 40)}})
 		if len(steps) == protocol.MaxBatch || i == n-1 {
-			if _, err := j.Append(context.Background(), steps); err != nil {
+			if _, err := j.Append(ctx, steps); err != nil {
 				return err
 			}
 			steps = steps[:0]
@@ -144,9 +141,9 @@ func fill(j *journal.Journal, n int) error {
 	return j.Settle()
 }
 
-func touch(j *journal.Journal) error {
+func touch(ctx context.Context, j *journal.Journal) error {
 	it := page(0)
 	it.Digest, it.Modified = protocol.Sum([]byte("other")), time.Unix(1.8e9, 0).UTC()
-	_, err := j.Append(context.Background(), []journal.Step{{Op: protocol.Update, Entry: journal.Entry{Item: it}}})
+	_, err := j.Append(ctx, []journal.Step{{Op: protocol.Update, Entry: journal.Entry{Item: it}}})
 	return err
 }

@@ -10,10 +10,23 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync"
 	"time"
 )
+
+// Main is the function main of a measurement: run with the arguments of the
+// command, until it is done or interrupted. Its error is printed, and makes the exit code 1.
+func Main(name string, run func(ctx context.Context, args []string, out io.Writer) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends what does not heed the first
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
 
 // A Program is one that runs.
 type Program struct {
@@ -116,6 +129,33 @@ func (p *Program) End() {
 		p.cmd.Process.Kill()
 		<-p.done
 	}
+}
+
+// Used is the processor time that a program had which has ended.
+func (p *Program) Used() (user, system time.Duration) {
+	return p.cmd.ProcessState.UserTime(), p.cmd.ProcessState.SystemTime()
+}
+
+// Until waits for a condition that programs bring about. The error says what
+// was waited for, if a program ends before, or ctx does.
+func Until(ctx context.Context, what string, cond func() bool, programs ...*Program) error {
+	for !cond() {
+		for _, p := range programs {
+			if p.Ended() {
+				return fmt.Errorf("waiting for %s: %s ended: %w: %s", what, p.Name, p.Err(), p.Tail())
+			}
+		}
+		select {
+		case <-ctx.Done():
+			err := fmt.Errorf("waiting for %s: %w", what, ctx.Err())
+			for _, p := range programs {
+				err = fmt.Errorf("%w\n%s: %s", err, p.Name, p.Tail())
+			}
+			return err
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
 }
 
 // Get returns an error if a URL cannot be had.

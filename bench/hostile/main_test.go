@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/agent"
+)
+
+// Attacks are made and answered, and every edit is told beside them; whether
+// that is quick enough is another matter here.
+func TestRun(t *testing.T) {
+	const docroot = "/usr/share/doc/git-doc"
+	if _, err := os.Stat(docroot); err != nil {
+		t.Skip("no " + docroot + " on this machine")
+	}
+	var out strings.Builder
+	kinds := []string{"expression 1x64", "ranges"}
+	if err := run(t.Context(), []string{"-docroot", docroot, "-pages", "40", "-rounds", "1", "-for", "1s", "-only", strings.Join(kinds, ",")}, &out); err != nil {
+		t.Fatal(err)
+	}
+	table, answers, _ := strings.Cut(out.String(), "Answers")
+	for _, name := range kinds {
+		_, line, _ := strings.Cut(table, "\n"+name+"  ")
+		line, _, _ = strings.Cut(line, "\n")
+		var told, withPage, edits int
+		if i := strings.Index(line, " and "); i < 0 {
+			t.Errorf("%s is not measured:\n%s", name, table)
+		} else if _, err := fmt.Sscanf(line[strings.LastIndexByte(line[:i], ' ')+1:], "%d and %d of %d", &told, &withPage, &edits); err != nil || edits == 0 || told != edits || withPage != edits {
+			t.Errorf("%s: %d and %d of %d edits were told, %v:\n%s", name, told, withPage, edits, err, table)
+		}
+		_, answer, _ := strings.Cut(answers, "  "+name+": ")
+		if _, answer, _ = strings.Cut(answer, "\n"); !strings.HasPrefix(answer, "    ") {
+			t.Errorf("%s is not answered:\n%s", name, answers)
+		}
+	}
+}
+
+// The programs are such as a site takes, and do what they are said to.
+func TestPrograms(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := agent.Open(t.TempDir(), agent.Options{Command: []string{self, agent.ProcessName}, Time: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for name, p := range map[string]struct {
+		code []byte
+		ends bool
+	}{"loops": {loops, false}, "grows": {grows, false}, "prints": {prints, false}, "tells": {tells, true}} {
+		d, err := h.Keep(t.Context(), "bot", module(p.code, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := h.Run(t.Context(), "bot", d, &protocol.Change{Op: protocol.Create, Item: protocol.Item{URL: "https://example.org/", Length: -1}}, []byte("page"), nil)
+		if p.ends != (err == nil) || p.ends && (!v.Tell || len(v.Output) != agent.MaxOutput) || err != nil && !strings.Contains(err.Error(), "took longer") {
+			t.Errorf("%s: %d bytes, %v", name, len(v.Output), err)
+		}
+	}
+}
+
+// The process that attacks is this one, and so is what runs programs.
+func TestMain(m *testing.M) {
+	agent.Main()
+	if len(os.Args) > 1 && os.Args[1] == "attack" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
