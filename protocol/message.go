@@ -163,7 +163,11 @@ func (m Message) Encode() []byte {
 	var v any
 	switch m.Kind {
 	case Ev:
-		v = wireEv{T: Ev, After: known(&m.From), To: &m.To, wireChange: toWire(m.Changes[0], m.body(0))}
+		w := wireEv{T: Ev, After: known(&m.From), To: &m.To, wireChange: toWire(m.Changes[0], m.body(0))}
+		if q := (quick{b: make([]byte, 0, 512)}); q.ev(&w) {
+			return q.b
+		}
+		v = w
 	case Hello:
 		v = wireMessage{T: Hello, V: version, From: &m.From, Head: &m.Head, Floor: &m.Floor,
 			At: FormatDate(m.At), HB: int64(m.Heartbeat / time.Second), Manifest: m.Manifest}
@@ -406,8 +410,11 @@ func parsePacked(w wireMessage) (Message, error) {
 
 func parseEv(b []byte) (Message, error) {
 	var w wireEv
-	if err := json.Unmarshal(b, &w); err != nil {
-		return Message{}, err
+	if q := (quick{b: b, reading: true}); !q.ev(&w) {
+		w = wireEv{}
+		if err := json.Unmarshal(b, &w); err != nil {
+			return Message{}, err
+		}
 	}
 	if w.To == nil || w.T != Ev {
 		return Message{}, fmt.Errorf("ev without its watermark to")
