@@ -144,6 +144,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 type world struct {
 	base   string
 	items  []protocol.Item
+	places map[string]int // of each URL in items
 	bytes  int64
 	from   protocol.Cursor // before any of the pages
 	coding string          // that a batch is asked for in
@@ -167,7 +168,7 @@ func (w *world) fresh() *server.Notifier {
 }
 
 func publish(ctx context.Context, dir string, pages int) (_ *world, err error) {
-	w := &world{}
+	w := &world{places: make(map[string]int, pages)}
 	root := filepath.Join(dir, "www")
 	for _, d := range []string{root, filepath.Join(dir, "nginx")} {
 		if err := os.Mkdir(d, 0o755); err != nil {
@@ -219,6 +220,7 @@ func publish(ctx context.Context, dir string, pages int) (_ *world, err error) {
 		if err != nil {
 			return nil, err
 		}
+		w.places[e.Item.URL] = len(w.items)
 		w.items = append(w.items, e.Item)
 		w.bytes += e.Item.Length
 	}
@@ -283,14 +285,11 @@ func (w *world) arms() []arm {
 }
 
 func (w *world) batchByURL(ctx context.Context, c *http.Client) error {
-	type asked struct {
-		URL string `json:"url"`
-	}
-	list := make([]asked, len(w.items))
+	ask := protocol.Question{Pages: make([]protocol.AskedPage, len(w.items))}
 	for i := range w.items {
-		list[i].URL = w.items[i].URL
+		ask.Pages[i].URL = w.items[i].URL
 	}
-	question, err := json.Marshal(map[string]any{"pages": list})
+	question, err := json.Marshal(ask)
 	if err != nil {
 		return err
 	}
@@ -326,21 +325,20 @@ func (w *world) bundle(c *http.Client, req *http.Request) error {
 		return err
 	}
 	defer r.Close()
-	want := make(map[string]protocol.Digest, len(w.items))
-	for i := range w.items {
-		want[w.items[i].URL] = w.items[i].Digest
-	}
+	came, left := make([]bool, len(w.items)), len(w.items)
 	for p, err := range r.Pages() {
 		if err != nil {
 			return err
 		}
-		if p.Body == nil || want[p.Change.Item.URL] != p.Change.Item.Digest {
-			return fmt.Errorf("%s did not come", p.Change.Item.URL)
+		i, ok := w.places[p.Change.Item.URL]
+		if !ok || came[i] || p.Body == nil || w.items[i].Digest != p.Change.Item.Digest {
+			return fmt.Errorf("%s did not come, or not once", p.Change.Item.URL)
 		}
-		delete(want, p.Change.Item.URL)
+		came[i] = true
+		left--
 	}
-	if len(want) > 0 {
-		return fmt.Errorf("%d pages did not come", len(want))
+	if left > 0 {
+		return fmt.Errorf("%d pages did not come", left)
 	}
 	return nil
 }
