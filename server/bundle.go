@@ -23,8 +23,8 @@ const (
 	bundlePages = 10_000   // URLs that changed, those that are not told too
 	bundlePage  = 16 << 20 // bytes of a page; a larger one is to be asked for by its URL
 
-	// packTime is for how long changes are gathered whose expression takes
-	// long, where nobody has said how far.
+	// packTime is how much work is done to gather changes whose expression
+	// takes long, where nobody has said how far.
 	packTime = 3 * time.Second
 
 	// A group is what is read ahead, and packed by several at a time.
@@ -58,8 +58,7 @@ func (n *Notifier) packAfter(ctx context.Context, t *turn, s *selection, after, 
 	if !upTo.IsZero() {
 		enough = queryWork // more than it took to find out where that is
 	}
-	begun := n.Now()
-	for full := false; most > 0 && !full && (s.where == nil || n.Now().Sub(begun) < enough) && (upTo.IsZero() || p.to.Seq < upTo.Seq); {
+	for full := false; most > 0 && !full && (s.where == nil || t.worked() < enough) && (upTo.IsZero() || p.to.Seq < upTo.Seq); {
 		changes, err := n.Log.Read(ctx, p.to, min(most, protocol.MaxBatch))
 		if err != nil {
 			return nil, err
@@ -310,6 +309,7 @@ func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle
 				}
 			}
 			g := n.packGroup(ctx, p, rest[:k], c)
+			t.over() // pauses, if that is due
 			t.leave()
 			select {
 			case groups <- g:

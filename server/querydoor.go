@@ -21,8 +21,9 @@ const (
 	mostQueried = 50_000 // items that are told at once, and tombstones
 	fewQueried  = 10_000 // where limit says nothing
 
-	// A question that takes longer to answer, or an answer that takes longer
-	// to read, is cut: the journal's file cannot shrink meanwhile.
+	// A question that takes more work to answer, or an answer that takes longer
+	// to read, is cut: the journal's file cannot shrink meanwhile. At half speed,
+	// as turns are that pause, so much work is done well within mostWork.
 	queryWork = 10 * time.Second
 	queryRead = 60 * time.Second
 
@@ -189,7 +190,7 @@ func told[T any](f *finding, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 
 func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 	a.n.deadline(w, mostWork)
-	if err := a.find(r.Context()); errors.Is(err, context.DeadlineExceeded) {
+	if err := a.find(r.Context()); errors.Is(err, errMuchWork) {
 		return plainProblem(http.StatusUnprocessableEntity,
 			fmt.Sprintf("there is more to look at than can be judged in %v: name a part of the site by prefix, or ask for less by limit and go on by past", queryWork))
 	} else if err != nil {
@@ -253,24 +254,27 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
+// errMuchWork is that a question takes more than queryWork.
+var errMuchWork = errors.New("there is too much to look at")
+
 // find judges everything once, and sums up what is told.
-func (a *answer) find(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryWork)
-	defer cancel()
+func (a *answer) find(ctx context.Context) error {
 	t, err := a.n.turn(ctx, a.sel, false)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if t.leave(); errors.Is(err, context.DeadlineExceeded) && t.spent < queryWork/2 {
-			err = errBusy // it was others who took the time
+	defer t.leave()
+	step := func() error {
+		if t.worked() > queryWork {
+			return errMuchWork
 		}
-	}()
+		return t.rest(ctx)
+	}
 	a.sum = sha256.New()
 	for i, err := range a.offer.Items(a.past) {
 		var ok bool
 		if err == nil {
-			err = t.rest(ctx)
+			err = step()
 		}
 		if err == nil {
 			ok, err = a.wants(ctx, &i)
@@ -292,7 +296,7 @@ func (a *answer) find(ctx context.Context) (err error) {
 	for g, err := range a.offer.Gone {
 		var ok bool
 		if err == nil {
-			err = t.rest(ctx)
+			err = step()
 		}
 		if err == nil {
 			ok, err = a.wantsGone(ctx, &g)

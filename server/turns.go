@@ -19,8 +19,8 @@ import (
 // one that asks for much waits for itself, and whoever asks for little waits
 // for the turn that is being taken, however many others there are. An address
 // has one turn at a time while others wait. What is told as it happens, what
-// is asked for, and what is judged by expressions, have room of their own, so that
-// none waits for more than a turn of another.
+// is asked for, and what is judged by expressions, come in rotation where there
+// is no room for all: none waits for more than a turn of each of the others.
 //
 // The zero turns is ready, for many goroutines at once.
 type turns struct {
@@ -29,7 +29,9 @@ type turns struct {
 	byAddr map[string]*taker
 	queued [kinds]map[*taker]struct{} // those for whom somebody waits
 	asking int                        // who wait for what they ask for, in all
+	last   kind                       // of the turn that was granted last
 	all    load                       // of all addresses
+	failed load                       // of refusing what is too much
 	came   uint64                     // how many have waited so far
 	sweep  int                        // byAddr is tidied when it holds more
 }
@@ -58,13 +60,13 @@ const (
 	forgotten, forgottenAll = time.Second, 4 * time.Second
 
 	// Beyond so much work of late, such as that of a bundle of some thousand pages,
-	// a turn pauses after each stint for as long as it worked.
+	// a turn pauses after each stint for as long as it worked, at most turnTime.
 	undivided = time.Second
 	stint     = 500 * time.Microsecond
 
-	// While there is so much work, who is refused for asking too much is kept for
-	// the time of brake: whoever asks again at once would be refused
-	// thousands of times a second, which is work as well, about so much each time.
+	// Refusing whoever asks too much is work as well, about so much each time.
+	// Beyond undivided of it, who is refused is kept for the time of brake:
+	// whoever asks again at once would be refused thousands of times a second.
 	brake    = time.Second
 	refusing = 5 * time.Millisecond
 )
@@ -101,8 +103,8 @@ type waiter struct {
 	paced   bool // set before granted is closed
 }
 
-// turn waits for a turn of whoever asks by a selection, which is not to last
-// for more than mostWork. An answer that has begun waits without end.
+// turn waits for a turn of whoever asks by a selection, which gives up after
+// mostWork. An answer that has begun waits without end.
 func (n *Notifier) turn(ctx context.Context, s *selection, begun bool) (*turn, error) {
 	if begun {
 		return n.turns.take(ctx, s.addr, asking, 0, false)
@@ -114,7 +116,7 @@ func (n *Notifier) turn(ctx context.Context, s *selection, begun bool) (*turn, e
 	case s.listens:
 		k = telling
 	}
-	end := time.Now().Add(mostWork - n.writeWait()/4)
+	end := time.Now().Add(mostWork)
 	t, err := n.turns.take(ctx, s.addr, k, n.writeWait()/4, !s.listens)
 	if err != nil {
 		return nil, err
@@ -132,15 +134,14 @@ type turn struct {
 	wait  time.Duration // for how long it is waited for at most; zero: without end
 	held  bool
 	since time.Time
-	spent time.Duration // before since
+	spent time.Duration // of work, before since
 	end   time.Time     // when it gives up for good; zero: never
 
 	paced  bool
-	breath time.Time     // when it paused last
 	paused time.Duration // since since
 }
 
-// turnsAtATime is how many of one kind there may be at the same time; and one more of the others.
+// turnsAtATime is how many of one kind there may be at the same time; of all, one more.
 func turnsAtATime() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 // take waits for a turn of an address, for wait at most if that is not zero.
@@ -166,9 +167,9 @@ func (t *turns) take(ctx context.Context, addr string, k kind, wait time.Duratio
 // refused keeps somebody who is about to be refused for asking too much, if that is due.
 func (t *turns) refused(ctx context.Context) {
 	t.mu.Lock()
-	t.all.age(time.Now(), forgottenAll)
-	t.all.used += refusing
-	due := t.all.used > undivided
+	t.failed.age(time.Now(), forgottenAll)
+	t.failed.used += refusing
+	due := t.failed.used > undivided
 	t.mu.Unlock()
 	if due {
 		sleep(ctx, brake)
@@ -206,7 +207,7 @@ func (t *turns) await(ctx context.Context, turn *turn) error {
 		err = ctx.Err()
 	}
 	turn.since = time.Now()
-	turn.breath, turn.paused = turn.since, 0
+	turn.paused = 0
 	if err == nil {
 		turn.held, turn.paced = true, w.paced
 		return nil
@@ -268,20 +269,24 @@ func (t *turns) unqueue(who *taker, k kind, i int) {
 	}
 }
 
-// grant gives the turns that are there to whoever comes next.
+// grant gives the turns that are there to whoever comes next, beginning with
+// the kind after that of the last one.
 func (t *turns) grant() {
 	most := turnsAtATime()
-	for k := range kinds {
-		for t.taken[k] < most && t.taken[telling]+t.taken[asking]+t.taken[judging] <= most && len(t.queued[k]) > 0 {
-			who := t.following(k)
-			w := who.queue[k][0]
-			t.all.age(time.Now(), forgottenAll)
-			w.paced = t.all.used > undivided
-			t.unqueue(who, k, 0)
-			who.taken++
-			t.taken[k]++
-			close(w.granted)
+	for i := kind(1); i <= kinds && t.taken[telling]+t.taken[asking]+t.taken[judging] <= most; i++ {
+		k := (t.last + i) % kinds
+		if t.taken[k] >= most || len(t.queued[k]) == 0 {
+			continue
 		}
+		who := t.following(k)
+		w := who.queue[k][0]
+		t.all.age(time.Now(), forgottenAll)
+		w.paced = t.all.used > undivided
+		t.unqueue(who, k, 0)
+		who.taken++
+		t.taken[k]++
+		close(w.granted)
+		t.last, i = k, 0
 	}
 }
 
@@ -325,7 +330,6 @@ func (t *turn) leave() {
 	if t == nil || !t.held {
 		return
 	}
-	t.breathe()
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
 	t.of.release(t)
@@ -344,15 +348,18 @@ func (t *turn) over() bool {
 // breathe pauses if that is due. So whoever asks for little need not wait until
 // Go's scheduler, or the system's, takes the processor away from this one.
 func (t *turn) breathe() {
-	worked := time.Since(t.breath)
-	if !t.paced || worked < stint {
+	begun := time.Now()
+	owed := begun.Sub(t.since) - 2*t.paused
+	if !t.paced || owed < stint {
 		return
 	}
-	begun := time.Now()
-	time.Sleep(worked)
-	t.breath = time.Now()
-	t.paused += t.breath.Sub(begun)
+	time.Sleep(min(owed, turnTime))
+	t.paused += time.Since(begun)
 }
+
+// worked returns how much work was done in a turn that has not ended: waits and
+// pauses are none.
+func (t *turn) worked() time.Duration { return t.spent + time.Since(t.since) - t.paused }
 
 // rest lets others have their turn, if this one is over. On an error it has ended.
 func (t *turn) rest(ctx context.Context) error {

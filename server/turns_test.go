@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,8 +141,8 @@ func TestTurnsPause(t *testing.T) {
 			})
 		}
 		most := int64(max(1, runtime.GOMAXPROCS(0)/2))
-		time.Sleep(500 * time.Millisecond)
-		if share := worked.Load() * 100 / (500 * most); share < 90 {
+		time.Sleep(500 * time.Millisecond / time.Duration(most))
+		if share := worked.Load() * 100 / 500; share < 90 {
 			t.Errorf("%d %% of the time is used at first", share)
 		}
 		time.Sleep(4500 * time.Millisecond)
@@ -152,6 +153,155 @@ func TestTurnsPause(t *testing.T) {
 		}
 		stop()
 		busy.Wait()
+		n.Close(t.Context())
+	})
+}
+
+// While all kinds of turns are wanted all the time, all are taken as often.
+func TestKindsGoRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		had, errs := server.TakenTurns(ctx, 4+runtime.GOMAXPROCS(0), 2*time.Millisecond)
+		if least, most := slices.Min(had[:]), slices.Max(had[:]); least < most/2 || least < 1000 || len(errs) > 0 {
+			t.Errorf("turns by kind: %v; %v", had, errs)
+		}
+	})
+}
+
+// Pauses count for nothing where work is bounded: neither of a question nor of
+// a bundle.
+func TestPausesAreNoWork(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.html", "a")
+	w.turn()
+	begin := w.journal.Head()
+	for i := range 1400 {
+		w.write(fmt.Sprintf("p%d.html", i), "p")
+	}
+	w.turn()
+	synctest.Test(t, func(t *testing.T) {
+		n := &server.Notifier{Log: w.journal, Base: base, Pages: struct{ server.Pages }{},
+			Items: func(context.Context) (*server.Moment, error) {
+				return endless(func() { time.Sleep(5 * time.Millisecond) }), nil
+			},
+			Where: func(string) (server.Predicate, error) {
+				return func(context.Context, *protocol.Change) (bool, error) {
+					time.Sleep(2 * time.Millisecond)
+					return false, nil
+				}, nil
+			}}
+		for range 2 { // the second one pauses from the beginning
+			if a := answers(n, "/parley/query?limit=1900"); a.Code != 200 || strings.Count(a.Body.String(), "<item ") != 1900 {
+				t.Errorf("9.5 s of work: %d %.300s", a.Code, a.Body)
+			}
+			if a := answers(n, "/parley/query?limit=2100"); a.Code != 422 || !strings.Contains(a.Body.String(), "prefix") {
+				t.Errorf("10.5 s of work: %d %.300s", a.Code, a.Body)
+			}
+		}
+		a := answers(n, "/parley/changes?as=batch&where=none&after="+begin.String())
+		if m, err := protocol.ParseMessage(a.Body.Bytes()); err != nil || m.To != n.Log.Head() {
+			t.Errorf("2.8 s of work: %v, %d: %+v", err, a.Code, m)
+		}
+		// Whoever is not answered because of others is not told that it was too much.
+		codes := make(chan int)
+		peers := 8 * runtime.GOMAXPROCS(0)
+		for i := range peers {
+			go func() {
+				codes <- answersTo(n, "/parley/query?limit=1900", fmt.Sprintf("192.0.2.%d:1", i)).Code
+			}()
+		}
+		count := map[int]int{}
+		for range peers {
+			count[<-codes]++
+		}
+		if count[503] == 0 || count[422] > 0 {
+			t.Errorf("answers of %d: %v", peers, count)
+		}
+		n.Close(t.Context())
+	})
+}
+
+// A pause is short, however long the step was before it; and who is done does
+// not pause.
+func TestPausesAreShort(t *testing.T) {
+	n, begin := slowly(t)
+	n.Where = func(e string) (server.Predicate, error) {
+		if e == "bad" {
+			time.Sleep(2 * time.Second)
+			return nil, errors.New("this is none")
+		}
+		return func(context.Context, *protocol.Change) (bool, error) {
+			time.Sleep(2 * time.Second)
+			return true, nil
+		}, nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for range 2 { // the second time pauses are due
+			begun := time.Now()
+			answers(n, "/parley/changes?where=bad&after="+begin.String())
+			if took := time.Since(begun); took != 2*time.Second {
+				t.Errorf("an expression is refused after %v", took)
+			}
+			begun = time.Now()
+			answers(n, "/parley/changes?where=good&after="+begin.String())
+			if took := time.Since(begun); took > 2100*time.Millisecond {
+				t.Errorf("a message that takes 2 s takes %v", took)
+			}
+		}
+		n.Close(t.Context())
+	})
+}
+
+// Who is refused over and over is kept, and slows down nobody else. A question
+// that is too long is no reason to keep anybody.
+func TestRefusedPeopleSlowNobody(t *testing.T) {
+	n, begin := slowly(t)
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		n.Items = func(context.Context) (*server.Moment, error) {
+			<-free
+			return endless(func() {}), nil
+		}
+		n.Pages = struct{ server.Pages }{}
+		var held sync.WaitGroup
+		for range 4 {
+			held.Go(func() { answers(n, "/parley/query?limit=1") })
+		}
+		synctest.Wait()
+		begun := time.Now()
+		for range 300 {
+			w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/parley/batch", http.NoBody)
+			r.Header.Set("Content-Type", "application/json")
+			r.ContentLength = protocol.MaxQuestion + 1
+			if n.ServeHTTP(w, r); w.Code != 413 {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+		}
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("300 that are too long are refused within %v", took)
+		}
+		for range 300 {
+			if a := answers(n, "/parley/query?limit=1"); a.Code != 429 {
+				t.Fatalf("%d %s", a.Code, a.Body)
+			}
+		}
+		if took := time.Since(begun); took < time.Second || took > 20*time.Second {
+			t.Errorf("300 are refused within %v", took)
+		}
+		begun = time.Now()
+		for at := begin; at != n.Log.Head(); {
+			m, err := protocol.ParseMessage(answersTo(n, "/parley/changes?where=slow&after="+at.String(), "198.51.100.1:1").Body.Bytes())
+			if err != nil || m.To == at {
+				t.Fatalf("%v %+v", err, m)
+			}
+			at = m.To
+		}
+		if took := time.Since(begun); took > 600*time.Millisecond {
+			t.Errorf("half a second of work takes %v", took)
+		}
+		close(free)
+		held.Wait()
 		n.Close(t.Context())
 	})
 }

@@ -1,0 +1,34 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// TakenTurns returns how many turns, of so long each, the tellings, askings and
+// judgings had until ctx ended, while so many addresses asked for each.
+func TakenTurns(ctx context.Context, each int, long time.Duration) (had [kinds]int, errs []error) {
+	var t turns
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range each * int(kinds) {
+		k := kind(i % int(kinds))
+		all.Go(func() {
+			for ctx.Err() == nil {
+				turn, err := t.take(context.Background(), string(rune('a'+i)), k, 5*time.Second, k != telling)
+				if err == nil {
+					time.Sleep(long)
+					turn.leave()
+				}
+				mu.Lock()
+				if had[k]++; err != nil {
+					errs = append(errs, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return had, errs
+}
