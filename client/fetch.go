@@ -32,7 +32,7 @@ const (
 type StatusError struct {
 	URL        string
 	Status     int
-	Title      string        // what the site says about it (RFC 9457), or empty
+	Title      string        // what the site says about it (RFC 9457), or empty: it may be a proxy's answer
 	Parameter  string        // of the request, which is wrong, if the site says so
 	RetryAfter time.Duration // at most an hour; 0 if the site does not say
 

@@ -86,7 +86,8 @@ func (f *follower) tells(as protocol.Form) bool {
 }
 
 // refused returns what ends the following: that the site does not offer what is asked for, or
-// refuses a part of the filter, or runs no program for the caller; nil for what may pass.
+// refuses a part of the filter, or runs no program for the caller; nil for what may pass, such
+// as a refusal that is not the site's own word, but that of a proxy before it.
 func (f *follower) refused(door Door, err error) *OfferError {
 	var offer *OfferError
 	var status *StatusError
@@ -102,8 +103,8 @@ func (f *follower) refused(door Door, err error) *OfferError {
 		case value != "":
 			return &OfferError{Base: f.base, What: "filter", Asked: status.Parameter + "=" + value, Err: status}
 		}
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-		if f.state(door) != nil && !f.filter.Agent.IsZero() {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity:
+		if status.Title != "" && f.state(door) != nil && !f.filter.Agent.IsZero() {
 			return program
 		}
 	}

@@ -455,8 +455,8 @@ func TestProgramRefused(t *testing.T) {
 	}{
 		"not run, by stream":  {src: client.Source{}, says: "refuses the program " + program.Agent.String()},
 		"not run, by changes": {src: client.Source{NoStream: true}, says: "this site runs no programs"},
-		"of nobody":           {src: client.Source{}, fault: sitetest.Status(http.StatusUnauthorized, 0), says: "401"},
-		"of somebody":         {src: client.Source{NoStream: true, As: protocol.AsPage}, fault: sitetest.Status(http.StatusForbidden, 0), says: "403"},
+		"of nobody":           {src: client.Source{}, fault: refuses(http.StatusUnauthorized), says: "401"},
+		"of somebody":         {src: client.Source{NoStream: true, As: protocol.AsPage}, fault: refuses(http.StatusForbidden), says: "403"},
 		"chosen":              {src: client.Source{Choose: func(*protocol.Discovery, protocol.Cursor) protocol.Form { return protocol.AsBatch }}, says: "refuses the program"},
 		"bundles":             {src: client.Source{As: protocol.AsBatch}, says: "the form batch for what a program decides about, but meta, delta, page"},
 		"archives":            {src: client.Source{As: protocol.AsSite}, says: "the form site for what a program decides about, but meta, delta, page"},
@@ -464,17 +464,7 @@ func TestProgramRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWholeSite(t, 3)
 			w.Archive()
-			w.Break("/.well-known/parley", func(rw http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
-				rec := httptest.NewRecorder()
-				own(rec, r)
-				var d protocol.Discovery
-				if err := json.Unmarshal(rec.Body.Bytes(), &d); err != nil {
-					t.Error(err)
-				}
-				d.Filters = append(d.Filters, "agent")
-				rw.Header().Set("Content-Type", "application/json")
-				json.NewEncoder(rw).Encode(d)
-			})
+			w.Break("/.well-known/parley", saysPrograms)
 			if c.fault != nil {
 				w.Break("/parley/stream", c.fault)
 				w.Break("/parley/changes", c.fault)
@@ -489,6 +479,83 @@ func TestProgramRefused(t *testing.T) {
 			var offer *client.OfferError
 			if len(errs) != 1 || !errors.As(errs[0], &offer) || !strings.Contains(errs[0].Error(), c.says) {
 				t.Errorf("errors %v", errs)
+			}
+		})
+	}
+}
+
+// saysPrograms is a site that says of itself that it runs programs.
+func saysPrograms(rw http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+	rec := httptest.NewRecorder()
+	own(rec, r)
+	var d protocol.Discovery
+	if err := json.Unmarshal(rec.Body.Bytes(), &d); err != nil {
+		panic(err)
+	}
+	d.Filters = append(d.Filters, "agent")
+	rw.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(rw).Encode(d)
+}
+
+// refuses is a site that says itself why it refuses something.
+func refuses(status int) sitetest.Fault {
+	return func(rw http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+		rw.Header().Set("Content-Type", "application/problem+json")
+		rw.WriteHeader(status)
+		fmt.Fprintf(rw, `{"status":%d,"title":"no"}`, status)
+	}
+}
+
+// What is refused by somebody before the site, or because of something else than the program,
+// may pass: the following goes on, at another door.
+func TestProgramRefusedByOthers(t *testing.T) {
+	page := func(status int) sitetest.Fault {
+		return func(rw http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+			rw.Header().Set("Content-Type", "text/html")
+			rw.WriteHeader(status)
+			io.WriteString(rw, "<title>Access denied</title>")
+		}
+	}
+	for name, fault := range map[string]sitetest.Fault{
+		"401, a page": page(http.StatusUnauthorized),
+		"403, a page": page(http.StatusForbidden),
+		"403, empty":  sitetest.Status(http.StatusForbidden, 0),
+		"422, a page": page(http.StatusUnprocessableEntity),
+		"413":         refuses(http.StatusRequestEntityTooLarge),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWholeSite(t, 3)
+			w.Break("/.well-known/parley", saysPrograms)
+			w.Break("/parley/stream", fault)
+			w.Break("/parley/changes", fault)
+			src := &client.Source{Base: w.Base, Filter: protocol.Filter{Agent: protocol.Sum([]byte("program"))}, Poll: time.Second}
+			var doors []client.Door
+			told := false
+			for s, err := range client.Follow(t.Context(), src, protocol.Cursor{}) {
+				var offer *client.OfferError
+				var door *client.DoorError
+				var status *client.StatusError
+				switch {
+				case errors.As(err, &offer):
+					t.Fatal(err)
+				case err != nil:
+					if !errors.As(err, &door) || !errors.As(err, &status) {
+						t.Fatal(err)
+					}
+					doors = append(doors, door.Door)
+					if len(doors) == 2 {
+						w.Write("index.html", "changed meanwhile")
+						w.Publish()
+					}
+				case len(doors) == 2 && len(s.Changes) > 0:
+					told = true
+				}
+				if told {
+					break
+				}
+			}
+			if !told || fmt.Sprint(doors) != "[stream changes]" {
+				t.Errorf("told %v, errors at %v", told, doors)
 			}
 		})
 	}

@@ -207,6 +207,36 @@ func TestWholeSnapshotDropsWhatTheSourceNamedBefore(t *testing.T) {
 	check(t, r.c)
 }
 
+// The pages of a state that does not say which are listed are found to be so when it
+// is opened, by what their manifests have named, though those are not read again.
+func TestListedBefore(t *testing.T) {
+	r := newRig(t)
+	one := r.source(collection.ManifestRDF)
+	two := r.commit(collection.Turn{Sources: []collection.Source{{Kind: collection.ManifestRDF, URL: home + "/docs/robots.rdf"}}}).Sources[0]
+	r.find("/linked")
+	all := make([]protocol.Change, 12_000) // more than one transaction has
+	for i := range all {
+		all[i] = create(fmt.Sprintf("/%d", i), "A")
+	}
+	r.apply(one, whole(1, append(all, create("/dropped", "A"))...), collection.ByManifest)
+	r.apply(one, whole(2, all...), collection.ByManifest)
+	r.apply(two, whole(1, create("/docs/", "B")), collection.ByManifest)
+	r.visit("/0", 200, "A")
+	before := dump(t, r.c)
+	if err := r.c.ForgetListed(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "listed", r.page("/0").Listed, false)
+	r.reopen()
+	for path, listed := range map[string]bool{"/0": true, "/11999": true, "/docs/": true, "/linked": false, "/dropped": false} {
+		want(t, path+" listed", r.page(path).Listed, listed)
+	}
+	if dump(t, r.c) != before {
+		t.Error("the collection is other than it was")
+	}
+	check(t, r.c)
+}
+
 func TestOtherManifestOfTheSite(t *testing.T) {
 	r := newRig(t)
 	one := r.source(collection.ManifestRDF)

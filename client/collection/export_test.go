@@ -101,6 +101,23 @@ func (c *Collection) SetVersion(v uint64) error {
 	})
 }
 
+// ForgetListed makes the state look like one of an earlier program, whose pages do
+// not say whether they are listed.
+func (c *Collection) ForgetListed() error {
+	return c.update(func(u *update) error {
+		for id := frontier.PageID(1); id <= u.last; id++ {
+			w, err := u.get(id)
+			if err != nil {
+				return err
+			}
+			if w.Listed {
+				w.Listed, w.dirty = false, true
+			}
+		}
+		return u.tx.Bucket(metaBucket).Delete(listedKey)
+	})
+}
+
 // CrashAfter makes the collection stop like a killed process: n file
 // operations from now, in the middle of what a transaction asked for.
 func (c *Collection) CrashAfter(n int) {

@@ -121,6 +121,9 @@ func (c *Collection) open(path string) error {
 			err = c.verifyCopy()
 		}
 		if err == nil {
+			err = c.list()
+		}
+		if err == nil {
 			err = c.waitAnew()
 		}
 		if err != nil {
@@ -185,6 +188,9 @@ func (c *Collection) load() error {
 				if _, err := tx.CreateBucket(name); err != nil {
 					return err
 				}
+			}
+			if err := tx.Bucket(metaBucket).Put(listedKey, []byte{1}); err != nil {
+				return err
 			}
 			return c.writeMeta(tx)
 		})

@@ -43,7 +43,7 @@ const (
 	pageBelief   // Belief of the history
 	pageNotices  // Notices, Noticed, Heard
 	pageAsk      // Ask
-	pageListed   //
+	pageListed   // a manifest names it
 )
 
 // What is kept of strings that a site chooses, in bytes.

@@ -69,6 +69,51 @@ func (s *applying) name(w *work) error {
 	return b.Put(key, isNamed)
 }
 
+// listedKey is, in the meta bucket, of a state whose pages say whether they are
+// listed. One of an earlier program has that in the named bucket alone.
+var listedKey = []byte("listed")
+
+const listAtOnce = 10_000 // pages in a transaction
+
+// list has the pages say whether they are listed, once for each state. Killed on
+// the way it begins again.
+func (c *Collection) list() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var done bool
+	err := c.reading(func(tx *bbolt.Tx) error {
+		done = tx.Bucket(metaBucket).Get(listedKey) != nil
+		return nil
+	})
+	for from := []byte{}; err == nil && !done; {
+		err = c.update(func(u *update) error {
+			cur := u.tx.Bucket(namedBucket).Cursor()
+			k, _ := cur.Seek(from)
+			for n := 0; k != nil && n < listAtOnce; n++ {
+				if len(k) != 12 {
+					return damaged(namedBucket, k)
+				}
+				w, err := u.get(keyPage(k[8:]))
+				if err != nil {
+					return err
+				}
+				if w != nil && !w.Listed {
+					w.Listed, w.dirty = true, true
+				}
+				k, _ = cur.Next()
+			}
+			if from, done = bytes.Clone(k), k == nil; done {
+				return u.tx.Bucket(metaBucket).Put(listedKey, []byte{1})
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("list pages: %w", err)
+	}
+	return nil
+}
+
 const (
 	dropAtOnce = 1000           // pages in a transaction
 	mostFrom   = 20             // so many are never most of a site

@@ -29,8 +29,9 @@ const longestBehind = time.Minute
 
 // awaits says that pages of a site are about to be delivered: until it is known
 // which, none of them is asked for. The function that it returns says that they are known.
-// Where the site has more to tell, none is asked for until that has come, or for a minute:
-// it may bring what was told now without a body, or tell of it again.
+// Where pages have changed and the site has more to tell, none is asked for until that has come,
+// or for a minute: it may bring what was told now without a body, or tell of it again. That the
+// site has come further with nothing for us to know is no reason to wait.
 func (r *run) awaits(st *site, step *client.Step) func() {
 	if step.Door == "" { // a list, or a notice, which brings nothing
 		return func() {}
@@ -38,7 +39,7 @@ func (r *run) awaits(st *site, step *client.Step) func() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st.delivering++
-	if step.Behind && st.behind.IsZero() {
+	if step.Behind && len(step.Changes) > 0 && st.behind.IsZero() {
 		st.behind = time.Now().Add(longestBehind)
 		r.resting[st] = struct{}{}
 	}

@@ -61,6 +61,41 @@ func TestCatchingUp(t *testing.T) {
 	}
 }
 
+// That a site has more to tell of what is not for us is no reason to wait: where much
+// happens, that is always so.
+func TestBehindElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, web := pipe(t, pages(3))
+		c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
+		c.start()
+		time.Sleep(time.Minute)
+		c.want(s.live())
+		const late = "d0/p0.html" // which is asked for again after 10 seconds
+		s.with(func() {
+			s.odd[late] = func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) { http.NotFound(w, r) }
+		})
+		s.edit(late, "again")
+		time.Sleep(5 * time.Second)
+		s.with(func() {
+			delete(s.odd, late)
+			s.ahead = 1
+		})
+		for range 6 {
+			s.with(func() {
+				s.tell(protocol.Change{Op: protocol.Update, Item: protocol.Item{URL: "http://elsewhere.test/", Length: -1}})
+			})
+			time.Sleep(5 * time.Second)
+		}
+		if got := list(c.files()); got != list(s.live()) {
+			t.Errorf("the copy is\n%s", got)
+		}
+		if n := len(s.times[late]); n != 3 {
+			t.Errorf("asked %d times, want one that brings nothing between two that do", n)
+		}
+		c.stop()
+	})
+}
+
 // A site that says for ever that it has more to tell is not waited for for ever.
 func TestNeverCaughtUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
