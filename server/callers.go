@@ -21,17 +21,21 @@ import (
 //
 // The file is looked at whenever somebody asks, once a second at most: who is
 // taken out of it is unknown two seconds later. While it is not there, or not
-// what it should be, those who were known stay known, and nobody else is.
+// what it should be, or somebody is still reading it, those who were known stay
+// known, and nobody else is.
 type Callers struct {
 	Logger *slog.Logger
 
 	path string
 
-	mu     sync.Mutex // guards what follows
-	list   []knownCaller
-	text   [sha256.Size]byte // the digest of the file that was taken in last
-	looked time.Time
-	failed string // why the file could not be taken in when it was looked at last
+	mu      sync.Mutex // guards what follows
+	list    []knownCaller
+	looked  time.Time
+	looking bool // somebody looks at the file: what follows is his alone, and nobody waits for him
+
+	text   [sha256.Size]byte // the digest of the text that was parsed last
+	fault  error             // of that text
+	failed string            // why the file could not be taken in when it was looked at last
 }
 
 type knownCaller struct {
@@ -63,7 +67,8 @@ func ReadCallers(path string) (*Callers, error) {
 	c := &Callers{path: path, looked: time.Now()}
 	b, _, err := readCallersFile(path)
 	if err == nil {
-		err = c.take(b)
+		c.text = sha256.Sum256(b)
+		c.list, err = parseCallers(b)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read callers %s: %w", path, err)
@@ -92,30 +97,42 @@ func readCallersFile(path string) (b []byte, written time.Time, err error) {
 	return b, info.ModTime(), nil
 }
 
-// take knows from now on whom a file says, or whom it knew if that cannot be read.
-func (c *Callers) take(b []byte) error {
-	list, err := parseCallers(b)
-	if err == nil {
-		c.list, c.text = list, sha256.Sum256(b)
-	}
-	return err
-}
-
-// known returns those who are known now.
+// known returns those who are known now. While one of those who ask looks at
+// the file, which may take long, the others have those who were known.
 func (c *Callers) known() []knownCaller {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.path == "" || time.Since(c.looked) < callersRest {
-		return c.list
+	list, now := c.list, time.Now()
+	if c.path == "" || c.looking || now.Sub(c.looked) < callersRest {
+		c.mu.Unlock()
+		return list
 	}
-	c.looked = time.Now()
+	c.looking, c.looked = true, now
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.list, c.looking = list, false
+	}()
+	list = c.look(list, now)
+	return list
+}
+
+// look returns those whom the file says from now on, or those who were known if
+// it says nothing new, or nothing that can be read.
+func (c *Callers) look(known []knownCaller, now time.Time) []knownCaller {
 	b, written, err := readCallersFile(c.path)
-	if err == nil && sha256.Sum256(b) != c.text {
-		if age := c.looked.Sub(written); age >= 0 && age < callersRest {
-			return c.list // the next look takes it
+	if sum := sha256.Sum256(b); err == nil && sum == c.text {
+		err = c.fault
+	} else if err == nil {
+		if now.Sub(written) < callersRest && time.Since(written) >= 0 {
+			return known // the next look takes it
 		}
-		if err = c.take(b); err == nil {
-			orDiscard(c.Logger).Info("the file of callers has changed", "path", c.path, "tokens", len(c.list))
+		var list []knownCaller
+		list, err = parseCallers(b)
+		c.text, c.fault = sum, err
+		if err == nil {
+			known = list
+			orDiscard(c.Logger).Info("the file of callers has changed", "path", c.path, "tokens", len(list))
 		}
 	}
 	failed := ""
@@ -126,7 +143,7 @@ func (c *Callers) known() []knownCaller {
 		orDiscard(c.Logger).Warn("the file of callers cannot be read: those who were known stay known", "path", c.path, "err", err)
 	}
 	c.failed = failed
-	return c.list
+	return known
 }
 
 func parseCallers(b []byte) (list []knownCaller, err error) {

@@ -142,20 +142,89 @@ func TestCallersChange(t *testing.T) {
 			}
 			said("broken", want, 1)
 		}
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
+		for n := range 2 { // it is gone, and is as faulty as before: both are said
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				time.Sleep(time.Second)
+				known("it is gone", "good plain")
+			}
+			said("gone", "no such file", n+1)
+			write("plain\n")
+			for range 3 {
+				time.Sleep(time.Second)
+				known("faulty again", "good plain")
+			}
+			said("faulty again", "line 1", n+1)
 		}
-		for range 3 {
-			time.Sleep(time.Second)
-			known("it is gone", "good plain")
-		}
-		said("gone", "no such file", 1)
+		write("good " + goodToken + "\nplain " + plainToken + "\n")
+		time.Sleep(time.Second)
+		known("as it was", "good plain")
 		write("evil " + evilToken + "\n")
 		time.Sleep(time.Second)
 		known("it is there again", "evil")
 		write("")
 		time.Sleep(time.Second)
 		known("nobody is in it", "")
+	})
+}
+
+// A stuckLog writes nothing before it is closed.
+type stuckLog chan struct{}
+
+func (l stuckLog) Write(b []byte) (int, error) {
+	<-l
+	return len(b), nil
+}
+
+// While the look of one who asks at the file takes long, all others are answered.
+func TestCallersLookTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		name := filepath.Join(t.TempDir(), "callers")
+		write := func(text string) {
+			t.Helper()
+			if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, time.Now(), time.Now())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("good " + goodToken + "\n")
+		c, err := server.ReadCallers(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stuck := make(stuckLog)
+		c.Logger = slog.New(slog.NewTextHandler(stuck, nil))
+		answered := make(chan error, 10)
+		ask := func() {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.Header.Set("Authorization", "Bearer "+goodToken)
+			go func() {
+				_, err := c.Identify(r)
+				answered <- err
+			}()
+			synctest.Wait()
+		}
+		write("good " + goodToken + " nonsense\n")
+		for n := range 5 {
+			time.Sleep(time.Second)
+			ask()
+			if len(answered) != n {
+				t.Errorf("%d of %d are answered, want all but the first", len(answered), n+1)
+			}
+		}
+		close(stuck)
+		for range 5 {
+			if err := <-answered; err != nil {
+				t.Error(err)
+			}
+		}
+		write("evil " + evilToken + "\n")
+		time.Sleep(time.Second)
+		ask()
+		if err := <-answered; err == nil {
+			t.Error("nobody looks any more")
+		}
 	})
 }
 

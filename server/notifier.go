@@ -92,13 +92,16 @@ type Notifier struct {
 	Announce       func(context.Context, []Announcement) (Announced, error)
 	AnnounceTokens []string
 
-	// What the site tells beside what changed. Pages brings the contents of
-	// pages: the forms delta, page and batch. Archive brings the whole site:
-	// the form site. Items is what is offered now, to be asked by a filter: see [Moments]. Where evaluates expressions (the parameter where), and
-	// Agents runs programs (the parameter agent). Nil is not offered.
-	Pages   Pages
+	// Pages brings the contents of pages: the forms delta, page and batch. Nil:
+	// they are not offered.
+	Pages Pages
+
+	// Archive brings the whole site: the form site. Nil: it is not offered.
 	Archive Archive
-	Items   func(context.Context) (*Moment, error)
+
+	// Items is what is offered now, to be asked by a filter: see [Moments].
+	// Nil: that is not offered.
+	Items func(context.Context) (*Moment, error)
 
 	// SiteShare is the share of the site's pages which must be new to a reader
 	// of the form site to be told of an archive. Zero means a half.
@@ -108,7 +111,10 @@ type Notifier struct {
 	// the batch door is asked for by their URLs. Nil: they cannot be.
 	Item func(url string) (protocol.Item, bool, error)
 
-	Where  func(expression string) (Predicate, error)
+	// Where evaluates expressions: the parameter where. Nil: it is not offered.
+	Where func(expression string) (Predicate, error)
+
+	// Agents runs programs: the parameter agent. Nil: it is not offered.
 	Agents Agents
 
 	// Identify says who asks. An error is answered 401. It is asked again before
@@ -253,7 +259,7 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if p != nil {
 		n.stats.refuse(p.Status)
-		if p.Type == problemLimit {
+		if p.Type == problemLimit && p.Status != http.StatusRequestEntityTooLarge {
 			n.turns.refused(r.Context())
 		}
 		p.write(w, r)

@@ -239,7 +239,7 @@ func (h *Host) Run(ctx context.Context, who string, program protocol.Digest, c *
 
 // Stats counts what a Host has done since it was opened.
 type Stats struct {
-	Programs int   `json:"programs"` // that are kept now
+	Programs int   `json:"programs"` // that are kept now, counted as for Options.Most
 	Runs     int64 `json:"runs"`     // questions that a program was asked
 	Shared   int64 `json:"shared"`   // questions whose answer was known
 	Failed   int64 `json:"failed"`   // runs that gave no answer
@@ -250,7 +250,7 @@ func (h *Host) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.stats
-	s.Programs = len(h.programs)
+	s.Programs = h.kept()
 	return s
 }
 

@@ -169,6 +169,9 @@ func TestRoom(t *testing.T) {
 	if _, err := h.Keep(t.Context(), "third", numbered(4).bytes()); !errors.Is(err, server.ErrNoRoom) {
 		t.Errorf("a fourth program of three, which another has sent: %v", err)
 	}
+	if n := h.Stats().Programs; n != 3 {
+		t.Errorf("%d programs of three are counted", n)
+	}
 	keep(t, h, "other", numbered(4)) // is his already
 	if list, _ := filepath.Glob(filepath.Join(dir, "*.wasm")); len(list) != 3 {
 		t.Errorf("%d programs are kept, want 3", len(list))
@@ -196,6 +199,9 @@ func TestSameProgramIsCompiledForEach(t *testing.T) {
 	compiled("one has sent it", 1)
 	keep(t, h, "other", numbered(1))
 	compiled("both have", 2)
+	if n := h.Stats().Programs; n != 2 {
+		t.Errorf("%d programs are counted, want that of each", n)
+	}
 	if _, err := h.Keep(t.Context(), "third", []byte("no program")); !errors.Is(err, server.ErrProgram) {
 		t.Error(err)
 	}
@@ -206,6 +212,55 @@ func TestSameProgramIsCompiledForEach(t *testing.T) {
 	}
 	keep(t, h, "other", numbered(3))
 	compiled("nobody has it now", 2)
+}
+
+// Who gives up sending what another is sending too takes nothing away from him.
+func TestOthersGoOnLoading(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, dir, agent.Options{Running: 2})
+	m := plain(telling(1)...)
+	m.funcs = append(m.funcs, function{typ: 2, code: cat(loop, void, br, 0, end)})
+	m.start = 2 // for ever
+	caches := func(when string, want int) (list []string) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+			// What is compiled is complete once its name is.
+			list, _ = filepath.Glob(filepath.Join(dir, "*.compiled", "*", "*", strings.Repeat("[0-9a-f]", 64)))
+			if len(list) == want {
+				return list
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: compiled are %v, want %d", when, list, want)
+			}
+		}
+	}
+	begin := func(who string) (giveUp func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := h.Keep(ctx, who, m.bytes())
+			done <- err
+		}()
+		return func() {
+			t.Helper()
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", who, err)
+			}
+		}
+	}
+	first := begin("first")
+	his := caches("one is sending it", 1)
+	second := begin("second")
+	caches("both are", 2)
+	second()
+	if list := caches("the second has given up", 1); list[0] != his[0] {
+		t.Errorf("left is %v, want %v", list, his)
+	}
+	first()
+	if list, err := filepath.Glob(filepath.Join(dir, "*.compiled")); err != nil || len(list) != 0 {
+		t.Errorf("left are %v, %v", list, err)
+	}
 }
 
 // A hostile program, and what its sender is told of it: regular expressions.

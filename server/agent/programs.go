@@ -155,13 +155,11 @@ func (h *Host) drop(who string, d protocol.Digest) {
 	h.discard(key{who, d})
 }
 
-// discard removes what was compiled of a program for a sender. mu is held.
+// discard removes what was compiled of a program for a sender. That of others,
+// who may be loading it at this moment, stays, whether they are in the records or not.
 func (h *Host) discard(k key) {
-	if h.programs[k.program] == nil {
-		os.RemoveAll(h.caches(k.program))
-	} else {
-		os.RemoveAll(h.cache(k))
-	}
+	os.RemoveAll(h.cache(k))
+	os.Remove(h.caches(k.program)) // if it is empty
 }
 
 // intact reports whether a program is on disk as it was sent.

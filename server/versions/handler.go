@@ -86,16 +86,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !e.Held.IsZero():
 		refuse(w, http.StatusNotFound) // whoever took it away meant that, even if it is still kept
 	default:
-		switch f, err := h.Store.open(r.Context(), page); {
-		case err == nil:
-			f.Close()
-			h.page(w, r, &e.Item)
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-			refuse(w, http.StatusNotFound)
-		default:
-			w.Header().Set("Retry-After", "10")
-			refuse(w, http.StatusServiceUnavailable)
-		}
+		h.page(w, r, &e.Item)
 	}
 }
 
@@ -114,6 +105,7 @@ func (h *Handler) url(r *http.Request) (string, bool) {
 
 func refuse(w http.ResponseWriter, status int) {
 	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Del("Use-As-Dictionary")
 	http.Error(w, http.StatusText(status), status)
 }
 
@@ -199,11 +191,18 @@ func (a *response) send(tag, name string, content io.ReadSeeker, size int) {
 }
 
 // held answers whoever has the page, in whatever coding, and says that it is
-// the tag that he knows it by.
+// the tag that he knows it by; as far as the page can be opened.
 func (a *response) held() bool {
 	tag, ok := heldTag(a.r.Header.Values("If-None-Match"), a.tag)
 	if !ok {
 		return false
+	}
+	if a.Store.Open != nil {
+		f, ok := a.open()
+		if !ok {
+			return true
+		}
+		f.Close()
 	}
 	a.r.Header.Set("If-None-Match", `"`+tag+`"`)
 	a.r.Header.Del("If-Match")
@@ -293,12 +292,16 @@ func (a *response) stranger() {
 
 // open opens the file. Where it cannot, it has answered.
 func (a *response) open() (io.ReadCloser, bool) {
-	if a.Store.Open != nil {
-		if f, err := a.Store.Open(a.r.Context(), a.item.URL); err == nil {
-			return f, true
-		}
+	f, err := a.Store.open(a.r.Context(), a.item.URL)
+	switch {
+	case err == nil && a.Store.Open != nil:
+		return f, true
+	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		refuse(a.w, http.StatusNotFound)
+	default:
+		a.w.Header().Set("Retry-After", "10")
+		refuse(a.w, http.StatusServiceUnavailable)
 	}
-	refuse(a.w, http.StatusNotFound)
 	return nil, false
 }
 

@@ -23,7 +23,11 @@ var (
 )
 
 const (
-	maxOpens  = 8        // larger pages that are read at one time
+	// maxOpens is how many larger pages are read into memory at one time: no
+	// more of their files are open, but for the moment in which somebody finds that
+	// his can be opened. Smaller ones are read as soon as they are opened, and closed
+	// then: of these as many are open as are asked for at one time.
+	maxOpens  = 8
 	smallPage = 64 << 10 // bytes: what has no more is about as soon read again as found in memory, and is not kept there
 	largePage = 2 << 20  // bytes: differences of larger ones are computed one at a time
 )
@@ -55,7 +59,6 @@ func (s *Store) Page(ctx context.Context, item *protocol.Item, max int64) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf("page %s: %w", item.URL, err)
 	}
-	defer f.Close()
 	return s.bytesOf(ctx, item, max, f)
 }
 
@@ -68,7 +71,6 @@ func (s *Store) Version(ctx context.Context, item *protocol.Item, max int64) ([]
 	if err != nil {
 		return nil, fmt.Errorf("version of %s: %w", item.URL, err)
 	}
-	defer f.Close()
 	return s.bytesOf(ctx, item, max, f)
 }
 
@@ -140,27 +142,42 @@ type absent struct{}
 func (absent) Read([]byte) (int, error) { return 0, fs.ErrNotExist }
 func (absent) Close() error             { return nil }
 
-// bytesOf returns a version of a page at whose URL stands f now.
-func (s *Store) bytesOf(ctx context.Context, item *protocol.Item, max int64, f io.Reader) ([]byte, error) {
+// bytesOf returns a version of a page at whose URL stands f now. It closes f.
+func (s *Store) bytesOf(ctx context.Context, item *protocol.Item, max int64, f io.ReadCloser) ([]byte, error) {
 	s.ready()
 	max = min(max, s.maxPage())
 	if item.Length > max || item.Digest.IsZero() || !s.public(item.URL) {
+		f.Close()
 		return nil, fmt.Errorf("page %s of %d bytes: %w", item.URL, item.Length, server.ErrNoVersion)
 	}
-	page, err := s.page(ctx, item, item.Digest, f)
+	page, err := s.page(ctx, item, f)
 	if err == nil && int64(len(page)) > max {
 		return nil, fmt.Errorf("page %s of %d bytes: %w", item.URL, len(page), server.ErrNoVersion)
 	}
 	return page, err
 }
 
-// page returns the version d of a page: from memory, as it is kept, or as f.
-func (s *Store) page(ctx context.Context, item *protocol.Item, d protocol.Digest, f io.Reader) ([]byte, error) {
-	if d == item.Digest && uint64(item.Length) <= smallPage { // and known
-		if b, err := s.standing(item, f); err == nil {
+// isSmall reports whether a page is known to be one that is read without waiting.
+func isSmall(item *protocol.Item) bool { return item.Length >= 0 && item.Length <= smallPage }
+
+// page returns the version of a page that item says: as f, which stands at its
+// URL, if it is small, and else as versionOf does. It closes f before it waits.
+func (s *Store) page(ctx context.Context, item *protocol.Item, f io.ReadCloser) ([]byte, error) {
+	if isSmall(item) {
+		b, err := s.standing(item, f)
+		f.Close()
+		if err == nil {
 			return b, nil
 		}
+	} else {
+		f.Close()
 	}
+	return s.versionOf(ctx, item, item.Digest)
+}
+
+// versionOf returns the version d of a page: from memory, as a larger one stands
+// at its URL, or as it is kept.
+func (s *Store) versionOf(ctx context.Context, item *protocol.Item, d protocol.Digest) ([]byte, error) {
 	key := versionKey{id: idOf(item.URL), digest: d}
 	if b, ok := s.recent.get(key); ok {
 		return b, nil
@@ -171,7 +188,7 @@ func (s *Store) page(ctx context.Context, item *protocol.Item, d protocol.Digest
 		}
 		defer func() { <-s.opens }()
 		since := s.recent.since()
-		b, err := s.read(ctx, item, d, f)
+		b, err := s.read(ctx, item, d)
 		if err != nil {
 			return nil, err
 		}
@@ -180,17 +197,21 @@ func (s *Store) page(ctx context.Context, item *protocol.Item, d protocol.Digest
 	})
 }
 
-// read returns a version from where it is: soonest from where it is meant to stand.
-func (s *Store) read(ctx context.Context, item *protocol.Item, d protocol.Digest, f io.Reader) ([]byte, error) {
-	if d == item.Digest {
+// read returns a version from where it is: soonest from where it is meant to
+// stand, but a small one, which was looked for there without waiting.
+func (s *Store) read(ctx context.Context, item *protocol.Item, d protocol.Digest) ([]byte, error) {
+	if d == item.Digest && !isSmall(item) {
+		f, err := s.open(ctx, item.URL) // which may have gone since
+		if err != nil {
+			return nil, fmt.Errorf("page %s: %w", item.URL, err)
+		}
 		b, err := s.standing(item, f)
+		f.Close()
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err == nil:
 			return b, nil
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errOther):
-			s.log().Debug("a page cannot be read", "url", item.URL, "err", err)
 		}
 	}
 	if b, ok := s.get(idOf(item.URL), d); ok {
@@ -212,6 +233,9 @@ func (s *Store) standing(item *protocol.Item, f io.Reader) ([]byte, error) {
 	if errors.Is(err, errLarge) || err == nil && protocol.Sum(b) != item.Digest {
 		err = errOther
 	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errOther) {
+		s.log().Debug("a page cannot be read", "url", item.URL, "err", err)
+	}
 	return b, err
 }
 
@@ -230,7 +254,7 @@ func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Di
 	if err != nil {
 		return nil, fmt.Errorf("difference of %s: %w", item.URL, err)
 	}
-	defer f.Close()
+	f.Close()
 	id := idOf(item.URL)
 	if item.Digest.IsZero() || base.IsZero() || item.Length > s.maxPage() || !s.public(item.URL) || base != item.Digest && !s.has(id, base, true) {
 		return nil, fmt.Errorf("difference of %s against %v: %w", item.URL, base, server.ErrNoVersion)
@@ -238,7 +262,7 @@ func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Di
 	key := deltaKey{id, base, item.Digest}
 	delta, ok := s.recent.get(key)
 	if !ok {
-		delta, err = s.works.do(ctx, key, func() ([]byte, error) { return s.delta(ctx, item, key, f) })
+		delta, err = s.works.do(ctx, key, func() ([]byte, error) { return s.delta(ctx, item, key) })
 	}
 	if err == nil && delta == nil {
 		err = errNotWorth
@@ -262,24 +286,28 @@ func (s *Store) asked(err error) {
 }
 
 // delta computes a difference. It is nil if it is not worth it.
-func (s *Store) delta(ctx context.Context, item *protocol.Item, key deltaKey, f io.Reader) ([]byte, error) {
+func (s *Store) delta(ctx context.Context, item *protocol.Item, key deltaKey) ([]byte, error) {
 	tokens := s.small
 	if item.Length < 0 || item.Length > largePage {
 		tokens = s.large
 	}
-	// Whoever waits for his turn holds no pages.
+	// Whoever waits for his turn holds no pages, and no file.
 	if err := take(ctx, tokens); err != nil {
 		return nil, err
 	}
 	defer func() { <-tokens }()
 	since := s.recent.since()
-	page, err := s.page(ctx, item, item.Digest, f)
+	f, err := s.open(ctx, item.URL)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.page(ctx, item, f)
 	if err != nil {
 		return nil, err
 	}
 	base := page
 	if key.base != key.now {
-		if base, err = s.page(ctx, item, key.base, f); err != nil {
+		if base, err = s.versionOf(ctx, item, key.base); err != nil {
 			return nil, err
 		}
 	}
