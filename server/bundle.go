@@ -309,7 +309,6 @@ func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle
 				}
 			}
 			g := n.packGroup(ctx, p, rest[:k], c)
-			t.over() // pauses, if that is due
 			t.leave()
 			select {
 			case groups <- g:

@@ -250,7 +250,7 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if p != nil {
 		n.stats.refuse(p.Status)
-		if p.Type == problemLimit && p.Status != http.StatusRequestEntityTooLarge {
+		if p.Type == problemLimit {
 			n.turns.refused(r.Context())
 		}
 		p.write(w, r)

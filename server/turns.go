@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -64,8 +65,8 @@ const (
 	undivided = time.Second
 	stint     = 500 * time.Microsecond
 
-	// Refusing whoever asks too much is work as well, about so much each time.
-	// Beyond undivided of it, who is refused is kept for the time of brake:
+	// Refusing whoever asks too much is work as well, at least so much each time.
+	// Beyond undivided of it, or of other work, who is refused is kept for about the time of brake:
 	// whoever asks again at once would be refused thousands of times a second.
 	brake    = time.Second
 	refusing = 5 * time.Millisecond
@@ -167,12 +168,14 @@ func (t *turns) take(ctx context.Context, addr string, k kind, wait time.Duratio
 // refused keeps somebody who is about to be refused for asking too much, if that is due.
 func (t *turns) refused(ctx context.Context) {
 	t.mu.Lock()
-	t.failed.age(time.Now(), forgottenAll)
+	now := time.Now()
+	t.failed.age(now, forgottenAll)
 	t.failed.used += refusing
-	due := t.failed.used > undivided
+	t.all.age(now, forgottenAll)
+	due := max(t.failed.used, t.all.used) > undivided
 	t.mu.Unlock()
 	if due {
-		sleep(ctx, brake)
+		sleep(ctx, brake/2+rand.N(brake)) // not all at the same time
 	}
 }
 
@@ -330,6 +333,7 @@ func (t *turn) leave() {
 	if t == nil || !t.held {
 		return
 	}
+	t.breathe()
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
 	t.of.release(t)
