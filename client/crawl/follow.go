@@ -172,10 +172,10 @@ func (r *run) followed(src *source) collection.Source {
 		if !step.Cursor.IsZero() {
 			s.Cursor = step.Cursor
 		}
+		note() // first: by whom a site tells is asked as soon as nobody waits for it
 		if !r.Once {
 			r.heard(src)
 		}
-		note()
 	}
 	return s
 }
