@@ -45,11 +45,10 @@ func attacks() []kind {
 		{"batch 100000", "100,000 pages in one question", 64, 64, asks(100_000)},
 		{"batch 10000", "10,000 pages in one question", 64, 64, asks(10_000)},
 		{"ranges", "a thousand ranges of the archive, or one", 64, 64, (*attacker).ranges},
-		{"pages", "a page, which is what no site can tell from readers: to be compared with the next", 64, 64, func(a *attacker, ctx context.Context, addr string) error {
-			_, err := a.do(ctx, http.MethodGet, a.page, addr, "")
-			return err
-		}},
-		{"deltas", "differences from what nobody has", 64, 64, (*attacker).delta},
+		{"pages 1x8", "a page, which is what no site can tell from readers: to be compared with the next", 8, 1, (*attacker).reads},
+		{"deltas 1x8", "differences from what nobody has", 8, 1, (*attacker).delta},
+		{"pages 64x1", "a page", 64, 64, (*attacker).reads},
+		{"deltas 64x1", "differences from what nobody has", 64, 64, (*attacker).delta},
 		{"site streams", "a thousand streams as=site", 1024, 64, (*attacker).siteStream},
 		{"agent loop", "programs that never end", 8, 8, sends(loops)},
 		{"agent memory", "programs that want all memory", 8, 8, sends(grows)},
@@ -201,6 +200,11 @@ func (a *attacker) stream(ctx context.Context, addr, query string) error {
 	for err == nil {
 		_, err = conn.Read(ctx)
 	}
+	return err
+}
+
+func (a *attacker) reads(ctx context.Context, addr string) error {
+	_, err := a.do(ctx, http.MethodGet, a.page, addr, "")
 	return err
 }
 
