@@ -1,0 +1,233 @@
+package client_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/internal/sitetest"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A program that a site does not run is an error that says so, once, and so is one
+// that was to decide about bundles or archives. Nothing is asked for after it.
+func TestProgramRefused(t *testing.T) {
+	program := protocol.Filter{Agent: protocol.Sum([]byte("program"))}
+	for name, c := range map[string]struct {
+		src   client.Source
+		fault sitetest.Fault // of the doors, which run no programs by themselves
+		says  string
+	}{
+		"not run, by stream":  {src: client.Source{}, says: "refuses the program " + program.Agent.String()},
+		"not run, by changes": {src: client.Source{NoStream: true}, says: "this site runs no programs"},
+		"of nobody":           {src: client.Source{}, fault: refuses(http.StatusUnauthorized), says: "401"},
+		"of somebody":         {src: client.Source{NoStream: true, As: protocol.AsPage}, fault: refuses(http.StatusForbidden), says: "403"},
+		"chosen":              {src: client.Source{Choose: func(*protocol.Discovery, protocol.Cursor) protocol.Form { return protocol.AsBatch }}, says: "refuses the program"},
+		"bundles":             {src: client.Source{As: protocol.AsBatch}, says: "the form batch for what a program decides about, but meta, delta, page"},
+		"archives":            {src: client.Source{As: protocol.AsSite}, says: "the form site for what a program decides about, but meta, delta, page"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWholeSite(t, 3)
+			w.Archive()
+			w.Break("/.well-known/parley", saysPrograms)
+			if c.fault != nil {
+				w.Break("/parley/stream", c.fault)
+				w.Break("/parley/changes", c.fault)
+			}
+			c.src.Base, c.src.Filter = w.Base, program
+			var errs []error
+			for _, err := range client.Follow(t.Context(), &c.src, protocol.Cursor{}) {
+				if err != nil {
+					errs = append(errs, err)
+				}
+			}
+			var offer *client.OfferError
+			if len(errs) != 1 || !errors.As(errs[0], &offer) || !strings.Contains(errs[0].Error(), c.says) {
+				t.Errorf("errors %v", errs)
+			}
+		})
+	}
+}
+
+// saysPrograms is a site that says of itself that it runs programs.
+func saysPrograms(rw http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+	rec := httptest.NewRecorder()
+	own(rec, r)
+	var d protocol.Discovery
+	if err := json.Unmarshal(rec.Body.Bytes(), &d); err != nil {
+		panic(err)
+	}
+	d.Filters = append(d.Filters, "agent")
+	rw.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(rw).Encode(d)
+}
+
+// refuses is a site that says itself why it refuses something.
+func refuses(status int) sitetest.Fault {
+	return func(rw http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+		rw.Header().Set("Content-Type", "application/problem+json")
+		rw.WriteHeader(status)
+		fmt.Fprintf(rw, `{"status":%d,"title":"no"}`, status)
+	}
+}
+
+// What is refused by somebody before the site, or because of something else than the program,
+// may pass: the following goes on, at another door.
+func TestProgramRefusedByOthers(t *testing.T) {
+	page := func(status int) sitetest.Fault {
+		return func(rw http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+			rw.Header().Set("Content-Type", "text/html")
+			rw.WriteHeader(status)
+			io.WriteString(rw, "<title>Access denied</title>")
+		}
+	}
+	for name, fault := range map[string]sitetest.Fault{
+		"401, a page": page(http.StatusUnauthorized),
+		"403, a page": page(http.StatusForbidden),
+		"403, empty":  sitetest.Status(http.StatusForbidden, 0),
+		"422, a page": page(http.StatusUnprocessableEntity),
+		"413":         refuses(http.StatusRequestEntityTooLarge),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWholeSite(t, 3)
+			w.Break("/.well-known/parley", saysPrograms)
+			w.Break("/parley/stream", fault)
+			w.Break("/parley/changes", fault)
+			src := &client.Source{Base: w.Base, Filter: protocol.Filter{Agent: protocol.Sum([]byte("program"))}, Poll: time.Second}
+			var doors []client.Door
+			told := false
+			for s, err := range client.Follow(t.Context(), src, protocol.Cursor{}) {
+				var offer *client.OfferError
+				var door *client.DoorError
+				var status *client.StatusError
+				switch {
+				case errors.As(err, &offer):
+					t.Fatal(err)
+				case err != nil:
+					if !errors.As(err, &door) || !errors.As(err, &status) {
+						t.Fatal(err)
+					}
+					doors = append(doors, door.Door)
+					if len(doors) == 2 {
+						w.Write("index.html", "changed meanwhile")
+						w.Publish()
+					}
+				case len(doors) == 2 && len(s.Changes) > 0:
+					told = true
+				}
+				if told {
+					break
+				}
+			}
+			if !told || fmt.Sprint(doors) != "[stream changes]" {
+				t.Errorf("told %v, errors at %v", told, doors)
+			}
+		})
+	}
+}
+
+// What the site cannot make out of a filter does not pass by asking again.
+func TestFilterRefused(t *testing.T) {
+	w := newWholeSite(t, 3)
+	w.Break("/parley/stream", func(rw http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+		rw.Header().Set("Content-Type", "application/problem+json")
+		rw.WriteHeader(http.StatusBadRequest)
+		io.WriteString(rw, `{"status":400,"title":"no","parameter":"prefix"}`)
+	})
+	n := 0
+	for _, err := range client.Follow(t.Context(), &client.Source{Base: w.Base, Filter: protocol.Filter{Prefixes: []string{"/d1/"}}}, protocol.Cursor{}) {
+		if err == nil {
+			continue
+		}
+		var offer *client.OfferError
+		if n++; !errors.As(err, &offer) || !strings.Contains(err.Error(), `refuses the filter prefix=/d1/: `+w.Base+`parley/stream`) {
+			t.Error(err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d errors", n)
+	}
+}
+
+// A filter holds for the snapshot, and for what is told after it.
+func TestFilter(t *testing.T) {
+	for _, pulled := range []bool{false, true} {
+		w := newWholeSite(t, 30)
+		m := newMirror()
+		m.follow(t, &client.Source{Base: w.Base, As: protocol.AsPage, Held: m.held, NoStream: pulled, Filter: protocol.Filter{Prefixes: []string{"/d1/"}}})
+		m.standsAt(t, w.Head())
+		in := func(u string) bool { return strings.HasPrefix(u, w.Base+"d1/") }
+		m.same(t, w.Site, in)
+		for range 5 {
+			w.edit()
+		}
+		w.Rename("d2", "d1/below")
+		w.Publish()
+		w.Write("d1/last.html", "last") // who waits is answered when there is something to tell
+		w.Publish()
+		m.has(t, w.Base+"d1/last.html")
+		m.same(t, w.Site, in)
+		if len(m.errs) > 0 {
+			t.Errorf("errors %v", m.errs)
+		}
+	}
+}
+
+// What the site alone can judge it is asked for, in as many parts as it takes.
+func TestFilterOfTheSite(t *testing.T) {
+	w := newWholeSite(t, 30)
+	w.Break("/parley/query", func(rw http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+		q := r.URL.Query()
+		q.Set("limit", "4")
+		r.URL.RawQuery = q.Encode()
+		own(rw, r)
+	})
+	m := newMirror()
+	m.follow(t, &client.Source{Base: w.Base, As: protocol.AsPage, Held: m.held,
+		Filter: protocol.Filter{Where: `change.url.contains("/d1/")`, Ops: []protocol.Op{protocol.Create, protocol.Update, protocol.Delete, protocol.Move}}})
+	m.standsAt(t, w.Head())
+	in := func(u string) bool { return strings.HasPrefix(u, w.Base+"d1/") }
+	m.same(t, w.Site, in)
+	if n := w.Hits("/parley/query", ""); n != 3 || len(m.errs) > 0 || w.Hits("/robots.rdf", "") > 0 {
+		t.Errorf("%d questions, errors %v", n, m.errs)
+	}
+	w.Write("d1/p1.html", "edited")
+	w.Write("d2/p2.html", "edited, too")
+	m.standsAt(t, w.Publish())
+	m.same(t, w.Site, in)
+}
+
+// Who looks at the manifest again is told what has changed, and takes it for no snapshot.
+func TestPartOfManifest(t *testing.T) {
+	w := newWholeSite(t, 30)
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	w.Break("/robots.rdf", func(rw http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+		own(&counting{ResponseWriter: rw, count: func(status int) {
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[status]++
+		}}, r)
+	})
+	m := newMirror()
+	m.follow(t, &client.Source{Base: w.Base, Held: m.held, NoStream: true, NoChanges: true, Every: func() time.Duration { return time.Second }})
+	m.standsAt(t, w.Head())
+	m.same(t, w.Site, nil)
+	for range 3 {
+		m.standsAt(t, w.edit())
+		m.same(t, w.Site, nil)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if statuses[http.StatusIMUsed] < 2 || statuses[http.StatusOK] > 2 || len(m.errs) > 0 {
+		t.Errorf("answers %v, errors %v", statuses, m.errs)
+	}
+}
