@@ -1,7 +1,10 @@
 package protocol
 
-// A Discovery is what /.well-known/parley at the root of a host says: which
-// doors a site has, and what may be asked there. What is empty is not to be had.
+// DiscoveryPath is where a site describes itself, below its base URL.
+const DiscoveryPath = ".well-known/parley"
+
+// A Discovery is what a site says at DiscoveryPath below its base URL: which
+// doors it has, and what may be asked there. What is empty is not to be had.
 type Discovery struct {
 	Version      int      `json:"version"` // 1
 	Base         string   `json:"base"`

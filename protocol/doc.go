@@ -83,6 +83,8 @@
 //   - p:items: the number of items, tombstones apart;
 //   - p:complete: "true" if every resource offered is named, else "false";
 //   - p:stream and p:changes: the URLs of the other doors, as rdf:resource;
+//   - p:discovery: the URL of the document that names all doors (see "Finding
+//     the doors"), as rdf:resource;
 //   - items with an rdf:Seq: the URL of every item, as rdf:resource.
 //
 // Then come the items, each rdf:about its URL: title (the path where there is
@@ -389,8 +391,15 @@
 //
 // # Finding the doors
 //
-// The manifest names the doors in its channel. So does /.well-known/parley at
-// the root of the host, in JSON ([Discovery]): version (1), base, manifest,
+// The manifest names the doors in its channel. So does .well-known/parley
+// below the base URL ([DiscoveryPath]), https://www.example.com/docs/.well-known/parley
+// for a site at https://www.example.com/docs/, so that a host can have several
+// sites. The channel names it as p:discovery, and a reader asks there; where the
+// channel does not, it asks below the base and then at the root of the
+// host, where a site below a path may be described too. A description speaks of
+// the site that it names as base, and of no other.
+//
+// It is JSON ([Discovery]): version (1), base, manifest,
 // changes, stream, subprotocols, epoch, head, floor, heartbeat and, where it is
 // known, items; forms (the values of as; missing means meta alone) and filters
 // (the parameters of a filter) that changes and stream understand, of which the
@@ -402,8 +411,8 @@
 // # What is frozen, and what may come
 //
 // What urn:parley:1# and [Subprotocol] mean is frozen: the elements Tombstone,
-// epoch, seq, items, complete, stream, changes, digest, text, canonical and
-// importance in the places above;
+// epoch, seq, items, complete, stream, changes, discovery, digest, text, canonical
+// and importance in the places above;
 // the kinds of messages and their members; that a cursor is EPOCH:SEQ and
 // exclusive; that to is a watermark; when absence means gone; the forms, what a
 // condition of a filter means, and that a body is the bytes of its hash or none.
@@ -422,7 +431,7 @@
 //   - a digest of an algorithm that is not known is an unknown digest, and
 //     whatever else describes a resource and cannot be read, such as a date, a
 //     length or a language, is unknown: the entry stands;
-//   - a member of /.well-known/parley or of a problem that is not known is passed over.
+//   - a member of .well-known/parley or of a problem that is not known is passed over.
 //
 // A request is otherwise: a parameter that the site does not know is refused,
 // since it would have changed the answer.
@@ -445,6 +454,7 @@
 //	    <p:complete>true</p:complete>
 //	    <p:stream rdf:resource="wss://www.example.com/parley/stream"/>
 //	    <p:changes rdf:resource="https://www.example.com/parley/changes"/>
+//	    <p:discovery rdf:resource="https://www.example.com/.well-known/parley"/>
 //	    <items>
 //	      <rdf:Seq>
 //	        <rdf:li rdf:resource="https://www.example.com/"/>

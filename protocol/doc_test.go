@@ -28,7 +28,7 @@ func worked() document {
 		head: protocol.Manifest{
 			URL: workedBase + "robots.rdf", Base: workedBase, Title: "Example & Co",
 			Modified: date("2026-11-21T05:00:09.250Z"), Cursor: workedAt(2), Complete: true, Items: 2,
-			Stream: "wss://www.example.com/parley/stream", Changes: workedBase + "parley/changes",
+			Stream: "wss://www.example.com/parley/stream", Changes: workedBase + "parley/changes", Discovery: workedBase + protocol.DiscoveryPath,
 		},
 		items: []protocol.Item{
 			{URL: workedBase, Title: "Home", Modified: date("2026-11-20T01:02:03Z"), Length: int64(len(home)), Type: "text/html", Digest: protocol.Sum(home),

@@ -36,9 +36,10 @@ type Manifest struct {
 	// Items is the number of items, tombstones apart; -1 means unknown.
 	Items int
 
-	// Stream and Changes are the URLs of the other doors; empty means none.
-	// They are as the site states them: whoever opens one judges its origin.
-	Stream, Changes string
+	// Stream and Changes are the URLs of the other doors, and Discovery that of
+	// the document which names all of them; empty means none. They are as the
+	// site states them: whoever opens one judges its origin.
+	Stream, Changes, Discovery string
 }
 
 // ErrTruncated is wrapped by the last error of [ManifestReader.Next] for a

@@ -114,6 +114,8 @@ func (h *headDraft) take(el *etree.Element, base string) bool {
 		m.Stream, _ = canonicalURL(base, rdfResource(el), doorSchemes...)
 	case nsParley + " changes":
 		m.Changes, _ = canonicalURL(base, rdfResource(el), doorSchemes...)
+	case nsParley + " discovery":
+		m.Discovery, _ = canonicalURL(base, rdfResource(el), "http", "https")
 	default:
 		return false
 	}

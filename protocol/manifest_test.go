@@ -126,7 +126,7 @@ func goldens() map[string]document {
 	site.head.Title, site.head.Description = "Examples & more", "Pages <about> \"examples\""
 	site.head.Modified = date("2026-11-21T05:00:09.250Z")
 	site.head.Cursor, site.head.Complete = cursor, true
-	site.head.Stream, site.head.Changes = "wss://www.example.com/parley/stream", base+"parley/changes"
+	site.head.Stream, site.head.Changes, site.head.Discovery = "wss://www.example.com/parley/stream", base+"parley/changes", base+protocol.DiscoveryPath
 	site.items = []protocol.Item{
 		{URL: base, Title: "Home", Modified: date("2026-11-20T01:02:03Z"), Length: 5120, Type: "text/html", Digest: protocol.Sum([]byte("home")),
 			Text: protocol.Sum([]byte("Home")), Language: "en", Importance: 100},

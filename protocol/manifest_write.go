@@ -131,7 +131,7 @@ func (w *manifestWriter) head(m Manifest) error {
 		w.element("p:items", strconv.Itoa(m.Items))
 	}
 	w.element("p:complete", strconv.FormatBool(m.Complete))
-	for _, door := range []struct{ name, url string }{{"p:stream", m.Stream}, {"p:changes", m.Changes}} {
+	for _, door := range []struct{ name, url string }{{"p:stream", m.Stream}, {"p:changes", m.Changes}, {"p:discovery", m.Discovery}} {
 		if door.url == "" {
 			continue
 		}

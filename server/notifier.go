@@ -30,7 +30,8 @@ import (
 //	parley/announce  where the site's own programs say what they changed
 //	parley/openapi.json, parley/asyncapi.json  all of these described for others
 //
-// and at the root of the host /.well-known/parley, which names them all.
+// and .well-known/parley, which names them all. That is answered at the root of
+// the host too, for a host with one site below a path.
 //
 // Every subscriber is a position in the Log with a wake-up: there is no queue
 // that could overflow, and replay and live are one path. Close must be called
@@ -172,14 +173,15 @@ type Notifier struct {
 
 // doors are the URLs and paths of a site's doors.
 type doors struct {
-	manifest, changes, stream string // URLs
-	path                      string // of the base, decoded
-	host                      string
-	err                       error
+	manifest, changes, stream, discovery string // URLs
+
+	path string // of the base, decoded
+	host string
+	err  error
 }
 
 const (
-	wellKnown = "/.well-known/parley"
+	wellKnown = "/" + protocol.DiscoveryPath // at the root of the host
 
 	// below the base
 	manifestPath = "robots.rdf"
@@ -204,7 +206,7 @@ func doorsOf(base string) doors {
 	if err != nil {
 		return doors{err: err}
 	}
-	return doors{manifest: base + manifestPath, changes: base + changesPath,
+	return doors{manifest: base + manifestPath, changes: base + changesPath, discovery: base + protocol.DiscoveryPath,
 		stream: "ws" + strings.TrimPrefix(base, "http") + streamPath, path: u.Path, host: u.Host}
 }
 
@@ -223,11 +225,12 @@ func (n *Notifier) writeWait() time.Duration { return orDefault(n.WriteWait, 20*
 
 func (n *Notifier) heartbeat() time.Duration { return orDefault(n.Heartbeat, 25*time.Second) }
 
-// Register puts the doors into a mux that serves the rest of the site.
+// Register puts the doors into a mux that serves the rest of the host: those
+// below the path of Base, so that a host can have several sites.
 func (n *Notifier) Register(mux *http.ServeMux) {
 	n.init()
-	for _, path := range []string{n.doors.path + "robots.rdf", n.doors.path + "parley/", wellKnown} {
-		mux.Handle(path, n)
+	for _, path := range []string{manifestPath, "parley/", protocol.DiscoveryPath} {
+		mux.Handle(n.doors.path+path, n)
 	}
 }
 
@@ -241,7 +244,7 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case n.doors.err != nil:
 		p = plainProblem(http.StatusInternalServerError, n.doors.err.Error())
 	case door.serve == nil:
-		p = plainProblem(http.StatusNotFound, "there is nothing here: "+wellKnown+" names the doors of this site")
+		p = plainProblem(http.StatusNotFound, "there is nothing here: "+n.doors.discovery+" names the doors of this site")
 	case !slices.Contains(door.methods, r.Method):
 		p = plainProblem(http.StatusMethodNotAllowed, "this door knows "+strings.Join(door.methods, ", "))
 		p.allow = strings.Join(door.methods, ", ")
@@ -301,6 +304,8 @@ func (n *Notifier) door(path string) door {
 		return door{}
 	}
 	switch below {
+	case protocol.DiscoveryPath:
+		return door{n.serveDiscovery, read}
 	case manifestPath:
 		return door{n.serveManifest, read}
 	case changesPath:

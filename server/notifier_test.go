@@ -281,11 +281,12 @@ func TestDoorsIdleClients(t *testing.T) {
 	}
 }
 
-// Below a base with a path the doors stand below it; the discovery document does not.
+// Below a base with a path all doors stand below it. The description is given
+// at the root of the host as well, where crawlers look that know the host alone.
 func TestDoorsBelowAPath(t *testing.T) {
 	s := newSite(t, func(n *server.Notifier) { n.Base = "https://site.example/docs/" })
 	for path, status := range map[string]int{"/docs/robots.rdf": 200, "/robots.rdf": 404, "/docs/parley/changes": 410, "/parley/changes": 404,
-		"/.well-known/parley": 200, "/docs/.well-known/parley": 404} {
+		"/.well-known/parley": 200, "/docs/.well-known/parley": 200, "/docs/.well-known/x": 404} {
 		resp, body := s.get(path)
 		if resp.StatusCode != status {
 			t.Errorf("%s: status %d", path, resp.StatusCode)
@@ -473,4 +474,32 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("told %s", rec.Body)
 		}
 	})
+}
+
+// Two sites on one host, each with a notifier, are described each below its
+// own base, where the channel of its manifest says.
+func TestTwoSitesOnOneHost(t *testing.T) {
+	mux := http.NewServeMux()
+	web := httptest.NewServer(mux)
+	defer web.Close()
+	for _, path := range []string{"/", "/docs/", "/blog/"} {
+		s := newSite(t, func(n *server.Notifier) { n.Base = web.URL + path })
+		s.notifier.Register(mux)
+	}
+	for _, path := range []string{"/", "/docs/", "/blog/"} {
+		base := web.URL + path
+		resp, err := http.Get(base + protocol.DiscoveryPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d protocol.Discovery
+		err = json.NewDecoder(resp.Body).Decode(&d)
+		resp.Body.Close()
+		if err != nil || d.Base != base || d.Changes != base+"parley/changes" {
+			t.Errorf("%s is described as %+v, %v", base, d, err)
+		}
+		if got := server.Describe(base).Discovery; got != base+protocol.DiscoveryPath {
+			t.Errorf("the manifest of %s says that it is described at %s", base, got)
+		}
+	}
 }

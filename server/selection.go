@@ -58,7 +58,7 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *prob
 		return nil, badParameter("as", err.Error())
 	}
 	if !n.offers(s.as) {
-		return nil, badParameter("as", fmt.Sprintf("this site does not tell in the form %s: see %s for those that it does", s.as, wellKnown))
+		return nil, badParameter("as", fmt.Sprintf("this site does not tell in the form %s: see %s for those that it does", s.as, n.doors.discovery))
 	}
 	if s.as == protocol.AsSite && !n.mayHaveSite(s.caller) {
 		return nil, notTheSite()

@@ -63,7 +63,7 @@ type published struct {
 // and Changes out again.
 func Describe(base string) protocol.Manifest {
 	d := doorsOf(base)
-	return protocol.Manifest{URL: d.manifest, Base: base, Stream: d.stream, Changes: d.changes}
+	return protocol.Manifest{URL: d.manifest, Base: base, Stream: d.stream, Changes: d.changes, Discovery: d.discovery}
 }
 
 // errDiffers ends a comparison.

@@ -142,7 +142,7 @@ func (f *forms) doors(n *server.Notifier, base string) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		below, ours := strings.CutPrefix(r.URL.Path, u.Path)
-		if !ours || below == "robots.rdf" || strings.HasPrefix(below, "parley/") || r.URL.Path == "/.well-known/parley" {
+		if !ours || below == "robots.rdf" || strings.HasPrefix(below, "parley/") || below == protocol.DiscoveryPath || r.URL.Path == "/"+protocol.DiscoveryPath {
 			n.ServeHTTP(w, r)
 			return
 		}

@@ -205,7 +205,8 @@ func (j *job) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Snapshot.Manifest.Stream, p.Snapshot.Manifest.Changes = "", "" // nobody serves them
+	m := &p.Snapshot.Manifest
+	m.Stream, m.Changes, m.Discovery = "", "", "" // nobody serves them
 	take := p.Turn
 	if j.accept {
 		take = p.AcceptDeletions

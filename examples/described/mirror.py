@@ -4,7 +4,7 @@
     mirror.py follow https://www.example.org/ copy.db    until it is told to end
     mirror.py write copy.db DIR                          the pages as files
 
-Written from what the site says of itself: /.well-known/parley, and the
+Written from what the site says of itself: .well-known/parley, and the
 documents that it names, openapi.json and asyncapi.json. It needs Python 3.9
 and one package, websockets 10 or later.
 """
@@ -164,7 +164,7 @@ class Mirror:
 
     async def listen(self):
         """One connection, from hello to bye. Returns after how many seconds to come again; None is never."""
-        found = json.loads(await asyncio.to_thread(get, urllib.parse.urljoin(self.base, "/.well-known/parley")))
+        found = json.loads(await asyncio.to_thread(get, urllib.parse.urljoin(self.base, ".well-known/parley")))
         if self.copy.cursor() is None:
             await self.read_manifest(found["manifest"])
         form = "page" if "page" in found.get("forms", []) else "meta"

@@ -82,7 +82,7 @@ func (s Site) fill(source []byte, cut func(object)) ([]byte, error) {
 		return string(b[1 : len(b)-1])
 	}
 	text := strings.NewReplacer("{{base}}", quoted(s.Base), "{{site}}", quoted(strings.TrimSuffix(s.Base, "/")),
-		"{{origin}}", quoted(u.Scheme+"://"+u.Host), "{{host}}", quoted(u.Host), "{{path}}", quoted(u.EscapedPath()),
+		"{{host}}", quoted(u.Host), "{{path}}", quoted(u.EscapedPath()),
 		"{{ws}}", "ws"+strings.TrimPrefix(u.Scheme, "http")).Replace(string(source))
 	doc := objectOf([]byte(text))
 	cut(doc)
