@@ -13,6 +13,7 @@ import "time"
 // A Recording is one run.
 type Recording struct {
 	Seed     uint64
+	Ended    time.Time          // when the copies were read
 	Features []string           // what the seed drew, such as "front=nginx-tls", "store=both", "step=kill-crawler"
 	Settings []Program          // every program that was started, with its options
 	Steps    []Step             // what happened, in order
@@ -109,6 +110,7 @@ type Stored struct {
 	Stored    time.Time // when the content was obtained, by the crawler's word; zero: not said
 	Truncated bool
 	NoIndex   bool
+	NoFollow  bool
 	Why       string // what `crawler why` or `pages` says of a page without content
 }
 
