@@ -2,6 +2,7 @@ package client
 
 import (
 	"archive/zip"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,10 +16,11 @@ const (
 	archivePackage = "datapackage.json"
 	archiveData    = "archive/data.warc.gz"
 
-	maxPackage  = 1 << 20    // bytes of the former
-	maxFiles    = 10_000     // of an archive
-	maxArchived = 50_000_000 // pages of an archive
-	maxUnpacked = 1 << 40    // bytes of them
+	maxPackage   = 1 << 20    // bytes of the former
+	maxFiles     = 10_000     // of an archive
+	maxDirectory = 1 << 20    // bytes of what lists them
+	maxArchived  = 50_000_000 // pages of an archive
+	maxUnpacked  = 1 << 40    // bytes of them
 )
 
 // An archive is a WACZ file of a whole site, as it stood at a cursor: its data
@@ -39,12 +41,12 @@ func openArchive(r io.ReaderAt, size int64, page int64) (*archive, error) {
 }
 
 func unpackArchive(r io.ReaderAt, size, page int64) (*archive, error) {
+	if err := checkDirectory(r, size); err != nil {
+		return nil, err
+	}
 	z, err := zip.NewReader(r, size)
 	if err != nil {
 		return nil, err
-	}
-	if len(z.File) > maxFiles {
-		return nil, fmt.Errorf("%d files, more than %d", len(z.File), maxFiles)
 	}
 	a := &archive{}
 	items, err := a.describe(z)
@@ -65,6 +67,52 @@ func unpackArchive(r io.ReaderAt, size, page int64) (*archive, error) {
 		return nil, fmt.Errorf("%s: %w", archiveData, err)
 	}
 	return a, nil
+}
+
+// checkDirectory refuses a zip file whose central directory is more than is
+// wanted. It is for zip.NewReader, which reads whatever headers follow each
+// other, however many are stated, and makes up to five times their bytes of them.
+// The directory must be followed by the record that says how large it is, and that must end the file.
+func checkDirectory(r io.ReaderAt, size int64) error {
+	const end, end64, locator = 22, 56, 20 // bytes of the records
+	var buf [locator + end]byte
+	if size < end {
+		return zip.ErrFormat
+	}
+	from := max(size-int64(len(buf)), 0)
+	tail := buf[:size-from]
+	if _, err := r.ReadAt(tail, from); err != nil && err != io.EOF {
+		return err
+	}
+	last := tail[len(tail)-end:]
+	if string(last[:4]) != "PK\x05\x06" || last[20] != 0 || last[21] != 0 {
+		return fmt.Errorf("%w: no end record at its end", zip.ErrFormat)
+	}
+	le := binary.LittleEndian
+	at := size - end // where the directory must end
+	files, length, first := uint64(le.Uint16(last[10:])), uint64(le.Uint32(last[12:])), uint64(le.Uint32(last[16:]))
+	if len(tail) == len(buf) && string(tail[:4]) == "PK\x06\x07" {
+		var b [end64]byte
+		if at = int64(le.Uint64(tail[8:])); at < 0 || at > size-int64(len(buf))-end64 {
+			return zip.ErrFormat
+		}
+		if _, err := r.ReadAt(b[:], at); err != nil {
+			return err
+		}
+		if string(b[:4]) != "PK\x06\x06" {
+			return zip.ErrFormat
+		}
+		files, length, first = le.Uint64(b[32:]), le.Uint64(b[40:]), le.Uint64(b[48:])
+	}
+	switch {
+	case files > maxFiles:
+		return fmt.Errorf("%d files, more than %d", files, maxFiles)
+	case length > maxDirectory:
+		return fmt.Errorf("a directory of %d bytes, more than %d", length, maxDirectory)
+	case first > uint64(at) || first+length != uint64(at):
+		return fmt.Errorf("%w: its directory is not where it is said to be", zip.ErrFormat)
+	}
+	return nil
 }
 
 // describe reads where the archive stands, and returns how many pages it states.

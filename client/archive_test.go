@@ -3,8 +3,10 @@ package client
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -83,6 +85,43 @@ func TestArchive(t *testing.T) {
 	}
 	if n, _, err := unpack(good); err == nil {
 		t.Errorf("%d pages of an archive whose sum is wrong", n)
+	}
+}
+
+// The directory of an archive is counted before it is read: it costs memory for
+// what is wanted of it, not for what came.
+func TestArchiveDirectoryIsBounded(t *testing.T) {
+	const files = 200_000
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for i := range files {
+		if _, err := z.CreateHeader(&zip.FileHeader{Name: fmt.Sprintf("%x", i), Method: zip.Store}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	big := b.Bytes()
+	lies := bytes.Clone(big[:len(big)-22-20-56]) // one that states less than it is, which is for readers to gloss over
+	at := bytes.Index(lies, []byte("PK\x01\x02"))
+	end := []byte("PK\x05\x06\x00\x00\x00\x00")
+	end = binary.LittleEndian.AppendUint16(end, uint16(files%(1<<16)))
+	end = binary.LittleEndian.AppendUint16(end, uint16(files%(1<<16)))
+	end = binary.LittleEndian.AppendUint32(end, 46)
+	end = binary.LittleEndian.AppendUint32(end, uint32(at))
+	lies = append(lies, append(end, 0, 0)...)
+	for name, b := range map[string][]byte{"large": big, "larger than it says": lies} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _, err := unpack(b)
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			t.Errorf("%s: it was opened", name)
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > 8*maxDirectory {
+			t.Errorf("%s: refusing %d bytes took %d bytes of memory (%v)", name, len(b), got, err)
+		}
 	}
 }
 
