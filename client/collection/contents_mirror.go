@@ -231,6 +231,24 @@ func (g mirroring) place(id frontier.PageID, name, temp string) error {
 	return errors.Join(g.names.Put(key[:], []byte(name)), g.paths.Put(g.path(name), key[:]), g.ops.Put([]byte(name), []byte(temp)))
 }
 
+// Aside returns how many pages stand in the mirror under names of no URL, below
+// .parley/other: their URLs are no names of files, or another page has the name.
+func (c *Collection) Aside() (n int, err error) {
+	err = c.reading(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(outboxBucket).Bucket(pathsBucket)
+		if b == nil {
+			return nil
+		}
+		prefix := []byte(otherDir + "/") // in lower case, so it is folded
+		cur := b.Cursor()
+		for k, _ := cur.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = cur.Next() {
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
+
 func (g mirroring) path(name string) []byte {
 	if g.m.fold {
 		name = filename.Fold(name)

@@ -289,10 +289,13 @@ func TestMirror(t *testing.T) {
 				t.Errorf("%s: %v, want %v", when, got, want)
 			}
 		}
-		r.find("/", "/a", "/a/b.txt", "/dir/", "/x.png", "/a.html", "/.git", "/a?q=1")
-		for _, path := range []string{"/", "/a", "/dir/", "/a.html", "/.git", "/a?q=1"} {
+		long, deep := "/"+strings.Repeat("x", 250)+".html", "/"+strings.Repeat("y", 255)+"/"+strings.Repeat("d/", 1072)
+		r.find("/", "/a", "/a/b.txt", "/dir/", "/x.png", "/a.html", "/.git", "/a?q=1", long, deep)
+		for _, path := range []string{"/", "/a", "/dir/", "/a.html", "/.git", "/a?q=1", long, deep} {
 			r.visit(path, 200, "body of "+path)
 		}
+		want["a.example"+long] = "body of " + long
+		want["a.example"+deep+"index.html"] = "body of " + deep
 		want["a.example/index.html"] = "body of /"
 		want["a.example/a.html"] = "body of /a"
 		want["other.html"] = "body of /a.html" // its name is taken
@@ -300,6 +303,9 @@ func TestMirror(t *testing.T) {
 		want["a.example/%2Egit"] = "body of /.git"
 		want["a.example/a.html%3Fq=1"] = "body of /a?q=1"
 		check("new")
+		if n, err := r.c.Aside(); n != 1 || err != nil {
+			t.Errorf("%d pages stand aside, %v; want 1", n, err)
+		}
 
 		r.visit("/a", 200, "changed")
 		r.visit("/a", 200, "changed")

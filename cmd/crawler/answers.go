@@ -22,10 +22,11 @@ type summary struct {
 	Known   int         `json:"known"` // pages
 	Held    int         `json:"held"`
 	Gone    int         `json:"gone"`
-	Ready   int         `json:"ready"`  // to be asked for now
-	Of      int         `json:"of"`     // sites known
-	Cursor  string      `json:"cursor"` // of the newest event
-	Memory  int         `json:"memory"` // bytes that the set of known URLs takes
+	Ready   int         `json:"ready"`           // to be asked for now
+	Aside   int         `json:"aside,omitempty"` // pages of a mirror that are not there under the names of their URLs
+	Of      int         `json:"of"`              // sites known
+	Cursor  string      `json:"cursor"`          // of the newest event
+	Memory  int         `json:"memory"`          // bytes that the set of known URLs takes
 	Trouble []siteFault `json:"trouble"`
 	Policy  string      `json:"policy,omitempty"` // that decides about revisits, or did when a crawler ran last
 	Price   float64     `json:"price,omitempty"`  // of a visit then, if it goes by one
@@ -63,7 +64,9 @@ func (d *desk) status(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	var err error
-	s.Copy, err = d.copyStatus(req.Context())
+	if s.Aside, err = d.col.Aside(); err == nil {
+		s.Copy, err = d.copyStatus(req.Context())
+	}
 	answer(w, s, err)
 }
 

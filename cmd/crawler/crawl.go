@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -184,6 +185,7 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	wg.Wait()
 	if err == nil && once {
 		summarize(env, c.Status())
+		err = sayAside(env.Stderr, col)
 	}
 	return err
 }
@@ -240,6 +242,15 @@ func watch(ctx context.Context, env *command.Env, c *crawl.Crawler) {
 			s.Fetched+s.Unchanged, rate, s.InFlight, s.Queue, float64(s.Wire)/1e6)
 		last, then = s, now
 	}
+}
+
+// sayAside tells of pages that are not in a mirror under the names of their URLs.
+func sayAside(w io.Writer, col *collection.Collection) error {
+	n, err := col.Aside()
+	if n > 0 {
+		fmt.Fprintf(w, "%d pages stand in mirror/.parley/other: their URLs cannot be names of files, or other pages have the names\n", n)
+	}
+	return err
 }
 
 // summarize tells what a crawl has come to.

@@ -65,6 +65,9 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 		fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	print("pages", "%d known, %d held, %d gone, %d to be asked for now", s.Known, s.Held, s.Gone, s.Ready)
+	if s.Aside > 0 {
+		print("", "%d in mirror/.parley/other: their URLs cannot be names of files, or other pages have the names", s.Aside)
+	}
 	print("sites", "%d", s.Of)
 	print("events", "at %s", s.Cursor)
 	for _, t := range s.Trouble {

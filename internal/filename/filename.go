@@ -14,17 +14,12 @@ import (
 // with it are free for whoever keeps the files, and Other's.
 const Own = ".parley"
 
-// Longer names are refused, in bytes.
+// Longer names are refused, in bytes. A component may be as long as file systems
+// take it, since a site whose pages are files has names as long.
 const (
-	maxSegment = 240
-	maxName    = 3000
-)
-
-// What Below takes: as much as file systems do, since a copy has the very names
-// of its original.
-const (
-	maxSegmentBelow         = 255
-	maxSegmentBelowPortable = 200
+	maxSegment         = 255
+	maxSegmentPortable = 200
+	maxName            = 3000
 )
 
 // Natural returns the file of a canonical URL with a host, and false if it can
@@ -47,7 +42,7 @@ func Natural(rawURL, mediaType string, portable bool) (string, bool) {
 		return "", false
 	}
 	host = Escape(host, portable)
-	name, ok := below(strings.TrimPrefix(path, "/"), mediaType, portable, maxSegment)
+	name, ok := below(strings.TrimPrefix(path, "/"), mediaType, portable)
 	name = host + "/" + name
 	return name, ok && len(host) <= maxSegment && len(name) <= maxName
 }
@@ -60,16 +55,16 @@ func Below(base, rawURL, mediaType string, portable bool) (string, bool) {
 		return "", false
 	}
 	rest, _, _ = strings.Cut(rest, "#")
-	limit := maxSegmentBelow
-	if portable {
-		limit = maxSegmentBelowPortable
-	}
-	name, ok := below(rest, mediaType, portable, limit)
+	name, ok := below(rest, mediaType, portable)
 	return name, ok && len(name) <= maxName
 }
 
-// below names a path with its query, whose components may be limit bytes long.
-func below(rest, mediaType string, portable bool, limit int) (string, bool) {
+// below names a path with its query.
+func below(rest, mediaType string, portable bool) (string, bool) {
+	limit := maxSegment
+	if portable {
+		limit = maxSegmentPortable
+	}
 	rest, query, hasQuery := strings.Cut(rest, "?")
 	segments := strings.Split(rest, "/")
 	last := len(segments) - 1

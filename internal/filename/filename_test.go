@@ -22,7 +22,9 @@ func TestNatural(t *testing.T) {
 		{"http://example.org/%zz", "", "", ""},
 		{"http://../b", "", "%2E./b", "%2E%2E/b"},
 		{"mailto:a", "", "", ""},
-		{"http://example.org/" + strings.Repeat("x", 241), "", "", ""},
+		{"http://example.org/" + strings.Repeat("x", 255), "", "example.org/" + strings.Repeat("x", 255), ""},
+		{"http://example.org/" + strings.Repeat("x", 256), "", "", ""},
+		{"http://example.org/" + strings.Repeat("x/", 1200), "", "example.org/" + strings.Repeat("x/", 1200) + "index.html", ""},
 	} {
 		got, ok := filename.Natural(c.url, c.mediaType, false)
 		if ok != (c.want != "") || ok && got != c.want {

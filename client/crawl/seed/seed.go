@@ -41,7 +41,7 @@ const (
 	Embedded             // a page shows it: images and the like are not LogOnly
 
 	// Listed is what a sitemap, a feed, a manifest or a notice names. No limit
-	// of depth holds for it: such a list has an end.
+	// of depth holds for it, nor Rules.MaxURL: such a list has an end.
 	Listed
 
 	// Person is what somebody asks for. Only robots.txt stands against it.
@@ -179,8 +179,8 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 			v.Rule = "extension is not accepted"
 		}
 	}
-	if len(v.URL) > s.c.maxURL {
-		v.Rule = fmt.Sprintf("URL longer than %d bytes", s.c.maxURL)
+	if len(v.URL) > protocol.MaxURL {
+		v.Rule = longer(protocol.MaxURL)
 	} else if rule := s.c.refuses(v.URL, begin); rule != "" {
 		v.Rule = rule
 	}
@@ -210,8 +210,13 @@ func (s *Seeder) forbids(f *force, url string) string {
 	return "robots.txt: " + rule
 }
 
+func longer(than int) string { return fmt.Sprintf("URL longer than %d bytes", than) }
+
 // beyond returns the limit that a page is over.
 func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
+	if r.Kind != Listed && len(v.URL) > s.c.maxURL {
+		return longer(s.c.maxURL)
+	}
 	if st != nil && s.c.perSite >= 0 && st.pages.Load() >= int64(s.c.perSite) {
 		return fmt.Sprintf("%d pages of the site", s.c.perSite)
 	}
@@ -240,7 +245,7 @@ func (s *Seeder) Forbids(url string) string {
 }
 
 // Excludes is Forbids, and the Rules as well: they may be others than when the
-// page was admitted. How deep it is, and how many a site has, does not count any more.
+// page was admitted. How deep and how long it is, and how many a site has, does not count any more.
 func (s *Seeder) Excludes(url string) string {
 	s.begin()
 	hash := maphash.String(s.seed, url)

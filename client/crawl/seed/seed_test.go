@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/protocol"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -115,7 +116,6 @@ func TestRules(t *testing.T) {
 		{words, "https://a.example/a/b/a/b/a/b/a/b/", ""},
 		{seed.Rules{Repeats: -1}, "https://a.example/a/a/a/a/a/a/a/a/a/a", ""},
 
-		{words, "https://a.example/" + strings.Repeat("x", 3000), "URL longer than 2048 bytes"},
 		{seed.Rules{StaticExt: []string{"html", ""}}, "https://a.example/a.xyz", "extension is not accepted"},
 		{seed.Rules{StaticExt: []string{"html", ""}}, "https://a.example/a", ""},
 		{seed.Rules{StaticExt: []string{".WebManifest"}}, "https://a.example/a.webmanifest", ""},
@@ -429,5 +429,20 @@ func TestTogether(t *testing.T) {
 	g.Wait()
 	if !forbidden.Load() {
 		t.Error("nothing was forbidden")
+	}
+}
+
+// A link may not be longer than is sensible; what a site lists may be as long as it can be told.
+func TestLongURLs(t *testing.T) {
+	long := "https://a.example/" + strings.Repeat("x/", 1200)
+	s := &seed.Seeder{Rules: seed.Rules{Repeats: -1}}
+	if v := s.Admit(seed.Ref{URL: long}); v.OK || v.Rule != "URL longer than 2048 bytes" {
+		t.Errorf("a link: admitted %v, %q", v.OK, v.Rule)
+	}
+	if v := s.Admit(seed.Ref{URL: long, Kind: seed.Listed}); !v.OK || s.Excludes(v.URL) != "" {
+		t.Errorf("listed: admitted %v, %q, then excluded by %q", v.OK, v.Rule, s.Excludes(v.URL))
+	}
+	if v := s.Admit(seed.Ref{URL: long + strings.Repeat("x", protocol.MaxURL), Kind: seed.Listed}); v.OK {
+		t.Error("listed: a URL longer than any may be")
 	}
 }
