@@ -153,7 +153,7 @@ func (f *follower) takeManifest(ctx context.Context) error {
 	defer func() { l.resp.Body.Close() }()
 	defer func(begun time.Time) {
 		took := time.Since(begun)
-		f.spared = time.Now().Add(min(manifestTax*took, max(f.poll, longestWait)))
+		f.spared = time.Now().Add(f.hurried(min(manifestTax*took, max(f.poll, longestWait))))
 	}(time.Now())
 	etag, lastModified := resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")
 	part := resp.StatusCode == http.StatusIMUsed

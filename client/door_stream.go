@@ -65,7 +65,7 @@ func (f *follower) takeStream(ctx context.Context) error {
 	if beat <= 0 {
 		beat = defaultBeat
 	}
-	silence := 2*min(beat, longestBeat) + silenceSlack
+	silence := 2*min(beat, longestBeat) + f.hurried(silenceSlack)
 	for {
 		m, err := receive(ctx, conn, silence)
 		if err != nil {

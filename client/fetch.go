@@ -106,6 +106,7 @@ type fetcher struct {
 	token  string
 	own    bool // the client's connections are nobody else's
 	pace   func(context.Context) error
+	hurry  time.Duration
 
 	maxPage, maxBundle int64
 
@@ -119,7 +120,7 @@ func newFetcher(s *Source) (*fetcher, error) {
 	}
 	origin := protocol.Origin(base)
 	f := &fetcher{base: base, origin: origin, manifestURL: manifest, client: new(http.Client), agent: cmp.Or(s.UserAgent, defaultAgent), token: s.Token,
-		maxPage: cmp.Or(s.MaxPage, defaultMaxPage), maxBundle: defaultMaxBundle, pace: s.Pace, allow: s.Allow}
+		maxPage: cmp.Or(s.MaxPage, defaultMaxPage), maxBundle: defaultMaxBundle, pace: s.Pace, hurry: s.Hurry, allow: s.Allow}
 	if s.HTTP != nil {
 		*f.client = *s.HTTP
 	} else {

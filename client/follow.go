@@ -164,10 +164,18 @@ func (e *DoorError) Error() string { return fmt.Sprintf("follow %s: %s: %v", e.B
 
 func (e *DoorError) Unwrap() error { return e.Err }
 
+// hurried is a wait, at most Hurry where that is set.
+func (f *fetcher) hurried(d time.Duration) time.Duration {
+	if f.hurry > 0 {
+		return min(d, f.hurry)
+	}
+	return d
+}
+
 // nextLook is how long a manifest that was looked at is taken to stand.
 func (f *follower) nextLook() time.Duration {
 	if f.every != nil {
-		return max(time.Second, f.every())
+		return max(f.hurried(time.Second), f.every())
 	}
 	return around(f.poll)
 }
@@ -250,7 +258,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 		asked = status.RetryAfter
 	}
 	if status != nil && status.Status == http.StatusBadRequest && d != nil && f.choose != nil && f.form() != protocol.AsMeta {
-		f.plainUntil = time.Now().Add(around(retryDoor)) // it does not tell in that form after all
+		f.plainUntil = time.Now().Add(around(f.hurried(retryDoor))) // it does not tell in that form after all
 		f.offer = nil
 		return f.report(err)
 	}
@@ -259,7 +267,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 			f.pieces = max(f.pieces, maxFails)
 		}
 		if now := time.Now(); f.pieces >= maxFails && f.form() != protocol.AsMeta { // the changes themselves may be had, and each page
-			plain := min(retryDoor<<min(f.pieces-maxFails, 16), longestMeta)
+			plain := f.hurried(min(retryDoor<<min(f.pieces-maxFails, 16), longestMeta))
 			f.plainUntil = now.Add(around(plain))
 			f.log.Warn("changes are asked for without pages", "site", f.base, "failures", f.pieces, "for", plain)
 			if err := f.report(err); err != nil {
@@ -282,7 +290,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 	case isBye:
 		leave = forever
 	case refuses(err):
-		leave = around(retryDoor)
+		leave = around(f.hurried(retryDoor))
 	case door == Stream && asked > 0: // it is full; others may not be
 		leave = asked + rand.N(asked/5+1)
 	default:
@@ -293,7 +301,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 			if isAway(status) {
 				leave = min(leave, retryAway<<min(d.fails-maxFails, 16))
 			}
-			leave = around(leave)
+			leave = around(f.hurried(leave))
 		}
 	}
 	if leave > 0 { // for a lesser door, at once
@@ -314,7 +322,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 	if isAway(status) {
 		wait = firstAway
 	}
-	wait = min(wait<<min(f.tries, 16), longestWait)
+	wait = f.hurried(min(wait<<min(f.tries, 16), longestWait))
 	f.tries++
 	wait -= rand.N(wait/2 + 1)
 	if asked > 0 {

@@ -87,6 +87,11 @@ type Source struct {
 	// Poll, how long to wait for the next. Less than a second is a second.
 	Every func() time.Duration
 
+	// Hurry, above zero, bounds how long Follow waits by its own rules: after a
+	// failure, until a door is tried again, and between two questions. For sites of
+	// one's own, and tests.
+	Hurry time.Duration
+
 	// MaxManifest bounds a manifest, in bytes without content coding. Zero
 	// means 4 GiB.
 	MaxManifest int64

@@ -90,7 +90,7 @@ func (s *spool) download(ctx context.Context, f *fetcher, u, known string, hash 
 		if ctx.Err() != nil || tries >= spoolTries || out.begun > spoolTries || parts >= spoolParts || errors.As(err, &status) || errors.Is(err, errTooLarge) || errors.Is(err, errPart) {
 			break
 		}
-		if err := sleep(ctx, min(firstWait<<tries, longestWait)); err != nil {
+		if err := sleep(ctx, f.hurried(min(firstWait<<tries, longestWait))); err != nil {
 			break
 		}
 	}

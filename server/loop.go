@@ -35,18 +35,18 @@ func (p *Publisher) Run(ctx context.Context) error {
 	owned.Go(func() { p.writeLoop(inner) })
 
 	var (
-		fullAt  time.Time           // when everything is to be looked at
-		failed  time.Time           // when a look failed last
-		notYet  time.Time           // after that: nothing is looked at before
-		backoff = retryLook         // the next wait after a failure
-		soon    map[Scope]time.Time // unsettled scopes
+		fullAt  time.Time              // when everything is to be looked at
+		failed  time.Time              // when a look failed last
+		notYet  time.Time              // after that: nothing is looked at before
+		backoff = p.hurried(retryLook) // the next wait after a failure
+		soon    map[Scope]time.Time    // unsettled scopes
 	)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		now := p.now()
-		if p.calledAnew() && backoff > retryLook { // the docroot is back, as it seems
-			if backoff = retryLook; failed.Add(backoff).Before(notYet) {
+		if p.calledAnew() && backoff > p.hurried(retryLook) { // the docroot is back, as it seems
+			if backoff = p.hurried(retryLook); failed.Add(backoff).Before(notYet) {
 				notYet = failed.Add(backoff)
 			}
 		}
@@ -73,15 +73,15 @@ func (p *Publisher) Run(ctx context.Context) error {
 		if err != nil {
 			p.log().Error("look failed: what is published stays as it is", "err", err, "again_in", backoff)
 			p.giveBack(scopes)
-			failed, notYet, backoff = now, now.Add(backoff), min(2*backoff, retryMost)
+			failed, notYet, backoff = now, now.Add(backoff), p.hurried(min(2*backoff, retryMost))
 			continue
 		}
-		notYet, backoff = time.Time{}, retryLook
+		notYet, backoff = time.Time{}, p.hurried(retryLook)
 		for _, s := range unsettled {
 			if soon == nil {
 				soon = make(map[Scope]time.Time)
 			}
-			soon[s] = now.Add(retrySoon)
+			soon[s] = now.Add(p.hurried(retrySoon))
 		}
 		if !all {
 			continue
@@ -235,8 +235,8 @@ func (p *Publisher) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		p.log().Warn("watching ended: changes are found by the regular look until it runs again", "err", err, "again_in", retryMost)
-		if !sleep(ctx, retryMost) {
+		p.log().Warn("watching ended: changes are found by the regular look until it runs again", "err", err, "again_in", p.hurried(retryMost))
+		if !sleep(ctx, p.hurried(retryMost)) {
 			return
 		}
 	}
@@ -265,8 +265,8 @@ func (p *Publisher) writeLoop(ctx context.Context) {
 			last = p.now()
 		}
 		if err != nil && ctx.Err() == nil {
-			p.log().Error("not everything could be written", "err", err, "again_in", retryWrite)
-			if sleep(ctx, retryWrite) {
+			p.log().Error("not everything could be written", "err", err, "again_in", p.hurried(retryWrite))
+			if sleep(ctx, p.hurried(retryWrite)) {
 				signal(p.stale)
 			}
 		}
@@ -282,6 +282,17 @@ func (p *Publisher) writeLast(ctx context.Context) {
 	if _, err := p.write(ctx); err != nil {
 		p.log().Error("not everything could be written at the end", "err", err)
 	}
+}
+
+// hurried is a wait, at most Hurry where that is set.
+func (p *Publisher) hurried(d time.Duration) time.Duration { return hurried(d, p.Hurry) }
+
+// hurried is a wait, at most so long if that is above zero.
+func hurried(d, most time.Duration) time.Duration {
+	if most > 0 {
+		return min(d, most)
+	}
+	return d
 }
 
 // sleep waits, and reports whether ctx let it.

@@ -141,6 +141,9 @@ type Notifier struct {
 	// below the 60 s after which common proxies hang up.
 	Heartbeat time.Duration
 
+	// Hurry, above zero, bounds how soon whoever is sent away is told to come again. For tests.
+	Hurry time.Duration
+
 	// WriteWait is how long a client may take to read one message, or one
 	// piece of a manifest, before it is cut off. Zero means 20 s.
 	WriteWait time.Duration

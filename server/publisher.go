@@ -70,6 +70,10 @@ type Publisher struct {
 	// A change after a quiet while is written at once. Zero means 10 s.
 	WriteEvery time.Duration
 
+	// Hurry, above zero, bounds how long Run waits until it tries again what failed, or
+	// what was being changed. For tests.
+	Hurry time.Duration
+
 	// MaxMoves bounds how many new pages, and how many vanished ones, a look
 	// remembers to its end to find the moves among them. With more than that,
 	// moves are told as a create and a delete. Zero means 100,000, which takes

@@ -32,6 +32,7 @@ type settling struct {
 	mu    sync.Mutex
 	paths map[string]changing
 	told  map[string]changing // the last that have settled
+	hurry time.Duration       // above zero: the longest rest of a path, see Site.Hurry
 }
 
 // changing is how a path has been changing.
@@ -44,10 +45,10 @@ type changing struct {
 
 // rested is when the path will have rested long enough: as long as it has been
 // changing, so that the wait doubles while it goes on, within limits.
-func (c changing) rested() time.Time {
-	quiet := min(max(c.last.Sub(c.first), c.least), settleMost)
+func (q *settling) rested(c changing) time.Time {
+	quiet := hurried(min(max(c.last.Sub(c.first), c.least), settleMost), q.hurry)
 	if c.empty {
-		quiet = max(quiet, settleEmpty)
+		quiet = max(quiet, hurried(settleEmpty, q.hurry))
 	}
 	at := c.last.Add(quiet)
 	if limit := c.first.Add(settleLimit); limit.Before(at) {
@@ -84,7 +85,7 @@ func (q *settling) due(now time.Time) (due []changing, next time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, c := range q.paths {
-		if at := c.rested(); !at.After(now) {
+		if at := q.rested(c); !at.After(now) {
 			due = append(due, c)
 		} else if next.IsZero() || at.Before(next) {
 			next = at
@@ -97,7 +98,7 @@ func (q *settling) due(now time.Time) (due []changing, next time.Time) {
 // false if the path has been kept for long enough.
 func (q *settling) wait(c changing, now time.Time) bool {
 	c.empty = true
-	if !c.rested().After(now) {
+	if !q.rested(c).After(now) {
 		return false
 	}
 	q.mu.Lock()

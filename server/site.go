@@ -56,6 +56,11 @@ type Site struct {
 	// what it said counts for another minute.
 	Robots string
 
+	// Hurry, above zero, bounds the waits of the site's own: for a file to rest while it
+	// is being changed, for robots.txt to come back, between two looks at whether the
+	// docroot is the same directory. For tests.
+	Hurry time.Duration
+
 	// MaxFile is the size in bytes beyond which a file is not published. Zero means 100 MB.
 	MaxFile int64
 
@@ -126,6 +131,7 @@ func (s *Site) prepare() (err error) {
 		return fmt.Errorf("site: %w", err)
 	}
 	s.prepareVersion()
+	s.settling.hurry = s.Hurry
 	if s.MaxFile < 0 {
 		return fmt.Errorf("site: largest file of %d bytes", s.MaxFile)
 	}
@@ -162,7 +168,7 @@ func (s *Site) publicPlaces(url string) []string {
 		return nil
 	}
 	if rules == nil {
-		if time.Since(tried) < robotsAgain {
+		if time.Since(tried) < hurried(robotsAgain, s.Hurry) {
 			return nil
 		}
 		if rules = s.firstRules(); rules == nil {
@@ -269,7 +275,7 @@ func (s *Site) readRules(ctx context.Context, t *tree) (*robots.File, error) {
 		if s.missing.IsZero() {
 			s.missing = time.Now()
 		}
-		if time.Since(s.missing) < robotsHeld {
+		if time.Since(s.missing) < hurried(robotsHeld, s.Hurry) {
 			return s.robots, nil
 		}
 	}
@@ -282,7 +288,7 @@ func (s *Site) readRules(ctx context.Context, t *tree) (*robots.File, error) {
 func (s *Site) rulesOver() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.missing.IsZero() && time.Since(s.missing) >= robotsHeld
+	return !s.missing.IsZero() && time.Since(s.missing) >= hurried(robotsHeld, s.Hurry)
 }
 
 const (

@@ -273,7 +273,7 @@ func (s *stream) close(life context.Context, err error) (int, string) {
 		m.Code, m.Reason = protocol.CloseShutdown, "the journal could not be read"
 	}
 	// Not all at once: whoever was here comes again.
-	m.Retry = time.Second + rand.N(2*time.Second)
+	m.Retry = hurried(time.Second, s.n.Hurry) + rand.N(hurried(2*time.Second, s.n.Hurry))
 	s.conn.Write(life, m.Encode()) // the peer may have gone
 	return m.Code, m.Reason
 }

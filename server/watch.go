@@ -64,7 +64,7 @@ func (s *Site) Watch(ctx context.Context, dirty func([]Scope)) error {
 		if !sleep(ctx, wait) {
 			return nil
 		}
-		wait = min(2*wait, watchAgainMost)
+		wait = hurried(min(2*wait, watchAgainMost), s.Hurry)
 	}
 }
 
@@ -143,7 +143,7 @@ func (w *watcher) run(ctx context.Context) (err error) {
 		return nil
 	}
 	w.tell(nil)
-	poll := time.NewTicker(watchPoll)
+	poll := time.NewTicker(hurried(watchPoll, w.site.Hurry))
 	defer poll.Stop()
 	for {
 		select {
@@ -232,8 +232,8 @@ func (w *watcher) settle(ctx context.Context) {
 		due, next := w.site.settling.due(now)
 		if len(due) > 0 {
 			if w.settled(due, now) && all.IsZero() {
-				all = now.Add(watchLinked)
-				if at := lastAll.Add(watchLinkedMost); at.After(all) {
+				all = now.Add(hurried(watchLinked, w.site.Hurry))
+				if at := lastAll.Add(hurried(watchLinkedMost, w.site.Hurry)); at.After(all) {
 					all = at
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,10 @@ type Options struct {
 
 	Again Again
 
+	// Hurry, above zero, bounds the waits of the collection's own that Again does not
+	// name, as Crawler.Hurry does.
+	Hurry time.Duration
+
 	ReadOnly bool
 	Wait     time.Duration // for a collection that another process holds
 	Now      func() time.Time
@@ -92,6 +97,24 @@ type Again struct {
 	Missed  []time.Duration // after answers that are not what was told: 2 s, 10 s, 1 min; then they are believed
 }
 
+// Hurried bounds all that is there, and all that is not said, by a wait above zero.
+func (a Again) Hurried(most time.Duration) Again {
+	if most <= 0 {
+		return a
+	}
+	a = a.withDefaults()
+	for _, list := range []*[]time.Duration{&a.Failing, &a.Missed} {
+		*list = slices.Clone(*list)
+		for i, d := range *list {
+			(*list)[i] = min(d, most)
+		}
+	}
+	for _, d := range []*time.Duration{&a.Lost, &a.Missing, &a.Refused, &a.Gone, &a.Moved} {
+		*d = min(*d, most)
+	}
+	return a
+}
+
 func (a Again) withDefaults() Again {
 	or := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
@@ -111,6 +134,14 @@ func (a Again) withDefaults() Again {
 	or(&a.Gone, 30*day)
 	or(&a.Moved, 7*day)
 	return a
+}
+
+// hurried is a wait, at most Hurry where that is set.
+func (o *Options) hurried(d time.Duration) time.Duration {
+	if o.Hurry > 0 {
+		return min(d, o.Hurry)
+	}
+	return d
 }
 
 const maxPages = 1<<32 - 2

@@ -98,7 +98,7 @@ func (u *update) confirmed(id frontier.PageID) error {
 	p := u.believed(w)
 	p.Last = u.now
 	w.At, w.planned = keepable(u.c.Policy().Next(&p, u.now)), true
-	if least := u.now.Add(leastWait); w.At.Before(least) {
+	if least := u.now.Add(u.c.opts.hurried(leastWait)); w.At.Before(least) {
 		w.At = least
 	}
 	u.place(w)
@@ -180,7 +180,7 @@ func (u *update) plan(w *work) {
 			w.At = u.c.Policy().Next(&p, u.now)
 			if w.Told && !w.At.After(u.now) {
 				w.At = time.Time{}
-			} else if least := w.Last.Add(leastWait); w.At.Before(least) {
+			} else if least := w.Last.Add(u.c.opts.hurried(leastWait)); w.At.Before(least) {
 				w.At = least
 			}
 			w.At = keepable(w.At)

@@ -375,7 +375,7 @@ func (u *update) unserved(w *work, v *Visit) {
 		w.At, w.planned = Never, true
 		return
 	}
-	u.later(w, v, refusals[min(w.Fails, len(refusals))-1])
+	u.later(w, v, u.c.opts.hurried(refusals[min(w.Fails, len(refusals))-1]))
 }
 
 // matched and missed count answers to claims. missed reports whether the answer

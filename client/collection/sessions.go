@@ -40,7 +40,7 @@ func (u *update) forgetSession(w *work, v *Visit) {
 	w.Ask = ""
 	w.fail(answer(v.Status)+", with a session", u.now)
 	w.State = Failing
-	u.later(w, v, leastWait)
+	u.later(w, v, u.c.opts.hurried(leastWait))
 }
 
 // newSession takes in that a page leads to itself, with a session. One that does so
@@ -54,5 +54,5 @@ func (u *update) newSession(w *work, v *Visit, ask string) {
 	}
 	w.fail(fault, u.now)
 	w.State = Failing
-	u.later(w, v, leastWait)
+	u.later(w, v, u.c.opts.hurried(leastWait))
 }

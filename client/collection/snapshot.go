@@ -166,7 +166,7 @@ func (c *Collection) endSnapshot(source uint64, step *client.Step, a *Applied) e
 		return err
 	}
 	now := c.opts.Now()
-	if many := c.copied == nil && len(gone) > mostFrom && 2*len(gone) > total; many && (src.Held.IsZero() || now.Sub(src.Held) < holdFor) {
+	if many := c.copied == nil && len(gone) > mostFrom && 2*len(gone) > total; many && (src.Held.IsZero() || now.Sub(src.Held) < c.opts.hurried(holdFor)) {
 		return c.hold(source, gone, step, a)
 	}
 	if len(elsewhere) > 0 {

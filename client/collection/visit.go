@@ -194,7 +194,7 @@ func (u *update) unchanged(w *work, v *Visit, asked time.Time, place Place, out 
 		w.LastModified = v.LastModified
 	}
 	if u.pay(w, v, asked, out); lost {
-		w.Stored, w.At, w.planned = Place{}, keepable(u.now.Add(leastWait)), true
+		w.Stored, w.At, w.planned = Place{}, keepable(u.now.Add(u.c.opts.hurried(leastWait))), true
 	}
 }
 
@@ -287,7 +287,7 @@ func (u *update) failed(w *work, v *Visit, fault string) {
 	if w.Fails < len(a.Failing) {
 		wait = a.Failing[w.Fails]
 		if v.DNS { // a name that is not there now is not there in a minute, but may be when a network is up again (P05)
-			wait = max(wait, time.Hour)
+			wait = max(wait, u.c.opts.hurried(time.Hour))
 		}
 	}
 	w.fail(fault, u.now)

@@ -75,7 +75,7 @@ func (r *run) askAbroad(src *source, now time.Time) {
 	}
 	origin := protocol.Origin(src.URL)
 	if b.asked[origin] || len(b.asked) >= maxAbroad {
-		r.plan(src, now.Add(time.Second))
+		r.plan(src, now.Add(r.hurried(time.Second)))
 		return
 	}
 	b.asked[origin] = true

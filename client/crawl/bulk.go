@@ -112,7 +112,7 @@ func (r *run) askBulk(st *site, tasks []harvest.Task) {
 	r.mu.Lock()
 	st.bulking = false
 	if err != nil {
-		st.bulkFrom = time.Now().Add(bulkAfter)
+		st.bulkFrom = time.Now().Add(r.hurried(bulkAfter))
 	}
 	sb := harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: rest}
 	r.mu.Unlock()

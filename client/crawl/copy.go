@@ -76,6 +76,9 @@ type Copy struct {
 	// Bulk is as in a Crawler.
 	Bulk int
 
+	// Hurry is as in a Crawler: it bounds the waits until what failed is tried again, too.
+	Hurry time.Duration
+
 	// Harvester asks, if not nil. What it leaves open is set as is said above.
 	Harvester *harvest.Harvester
 
@@ -100,7 +103,7 @@ func (c *Copy) Open() (*Crawler, error) {
 	c.ask(h, base)
 	dir := cmp.Or(c.State, filepath.Join(c.Dir, ".parley"))
 	col, err := collection.Open(dir, &collection.Options{Site: base, Root: c.Dir, Contents: collection.Mirror, NoLinks: true,
-		Policy: told{}, MaxPages: 1 << 31, Again: collection.Again{Failing: failing(), Lost: time.Hour},
+		Policy: told{}, MaxPages: 1 << 31, Again: collection.Again{Failing: failing(), Lost: time.Hour}.Hurried(c.Hurry), Hurry: c.Hurry,
 		Wait: time.Second}) // for a command that is just reading it
 	if err != nil {
 		return nil, err
@@ -108,7 +111,7 @@ func (c *Copy) Open() (*Crawler, error) {
 	client.RemoveParts(dir) // it is held, so nobody is downloading there
 	h.Spill = col.NewBody
 	return &Crawler{Collection: col, Harvester: h, Seeder: &seed.Seeder{Agent: agent, Rules: anything()}, Log: c.Log,
-		Strategy: frontier.BreadthFirst{}, Policy: told{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll, AskEvery: c.AskEvery,
+		Strategy: frontier.BreadthFirst{}, Policy: told{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll, AskEvery: c.AskEvery, Hurry: c.Hurry,
 		NoParse: true, NoSitemaps: true, NoFeeds: true, NoStreams: c.NoStream, NoChanges: c.NoChanges,
 		As: c.As, Filter: c.Filter, Token: c.Token, BundleEvery: c.BundleEvery, BundleCount: c.BundleCount, MaxArchive: c.MaxArchive,
 		Temp: dir, Bulk: c.Bulk}, nil
@@ -153,6 +156,7 @@ func (c *Copy) ask(h *harvest.Harvester, base string) {
 	if own || c.Delay < 0 {
 		h.Slow = cmp.Or(h.Slow, -1)
 	}
+	h.Hurry = cmp.Or(h.Hurry, c.Hurry)
 	h.MaxBytes = cmp.Or(h.MaxBytes, c.MaxPage, DefaultMaxPage)
 	h.Private = true // whoever names a site knows where it is, and it leads nowhere else
 	h.Log = cmp.Or(h.Log, c.Log)
@@ -303,7 +307,7 @@ const tidyEvery = 5 * time.Second
 
 // tidy removes what a lost state has left behind in a copy, when there is nothing to be asked for.
 func (r *run) tidy(now time.Time) error {
-	if r.Only == "" || now.Sub(r.tidied) < tidyEvery {
+	if r.Only == "" || now.Sub(r.tidied) < r.hurried(tidyEvery) {
 		return nil
 	}
 	r.tidied = now

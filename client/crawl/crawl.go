@@ -81,6 +81,12 @@ type Crawler struct {
 	// be asked again. Zero means a minute.
 	Patience time.Duration
 
+	// Hurry, above zero, bounds every wait of the crawler's own that no other field
+	// names: until what failed is tried again, what was seen is looked at again, what is
+	// read is stored, and a price is found anew. What a site asks for, and how long it is left in peace
+	// between requests, stay as they are. For sites of one's own, and tests.
+	Hurry time.Duration
+
 	// What not to use. Pages are read for their links even where a manifest
 	// names all pages, unless NoParse says otherwise.
 	NoParse, NoManifests, NoSitemaps, NoFeeds, NoStreams, NoChanges bool
@@ -294,8 +300,8 @@ func (r *run) harvest(ctx context.Context) error {
 		if !errors.Is(err, harvest.ErrResolver) || r.Once {
 			return err
 		}
-		r.log.Error("no names can be looked up: the crawl pauses; look at the name server, or name another with --resolver", "err", err, "pause", blindTime)
-		if sleep(ctx, blindTime); ctx.Err() != nil {
+		r.log.Error("no names can be looked up: the crawl pauses; look at the name server, or name another with --resolver", "err", err, "pause", r.hurried(blindTime))
+		if sleep(ctx, r.hurried(blindTime)); ctx.Err() != nil {
 			return nil
 		}
 	}

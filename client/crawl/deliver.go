@@ -40,7 +40,7 @@ func (r *run) awaits(st *site, step *client.Step) func() {
 	defer r.mu.Unlock()
 	st.delivering++
 	if step.Behind && len(step.Changes) > 0 && st.behind.IsZero() {
-		st.behind = time.Now().Add(longestBehind)
+		st.behind = time.Now().Add(r.hurried(longestBehind))
 		r.resting[st] = struct{}{}
 	}
 	return func() {

@@ -85,7 +85,7 @@ func (r *run) followed(src *source) collection.Source {
 	r.mu.Unlock()
 	allow := func(u string) error { return r.allowed(st, u) }
 	t := r.Harvester.Checked(st.Origin, allow)
-	from := &client.Source{Base: s.URL, UserAgent: r.Harvester.Agent, Poll: orElse(r.ManifestEvery, manifestEvery), AskEvery: r.AskEvery,
+	from := &client.Source{Base: s.URL, UserAgent: r.Harvester.Agent, Poll: orElse(r.ManifestEvery, manifestEvery), AskEvery: r.AskEvery, Hurry: r.Hurry,
 		NoStream: r.NoStreams, NoChanges: r.NoChanges, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
 	from.Every = func() time.Duration { return r.nextLook(st) }
 	r.listen(from, src)
@@ -150,7 +150,7 @@ func (r *run) followed(src *source) collection.Source {
 			} else if r.Once || s.Changed.IsZero() { // it has never told anything
 				var network *url.Error // else something came, and it is no manifest
 				if s.At = now.Add(orElse(r.SourceAgain, sourceAgain)); s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network) {
-					s.At = now.Add(min(firstRetry<<min(s.Fails-1, 16), lastRetry))
+					s.At = now.Add(r.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 				}
 				return s
 			}

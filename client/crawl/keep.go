@@ -101,7 +101,7 @@ func (r *run) linger() time.Duration {
 	if r.idle.Load() { // the Manager may be waiting for just this
 		return shortLinger
 	}
-	return linger
+	return r.hurried(linger)
 }
 
 // commit takes a turn in, and tells the frontier and the sites.

@@ -223,7 +223,7 @@ func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
 		}
 		if src.Kind == collection.ManifestRDF {
 			if r.firsts >= maxFirsts { // each is a goroutine and a connection
-				r.plan(src, now.Add(time.Second))
+				r.plan(src, now.Add(r.hurried(time.Second)))
 				continue
 			}
 			src.busy = true
@@ -307,7 +307,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				passed++ // it was planned anew while it was being asked for
 				continue
 			}
-			later := p.At.After(now.Add(time.Second))
+			later := p.At.After(now.Add(r.hurried(time.Second)))
 			if later {
 				if later, err = r.Collection.Waits(p); err != nil {
 					return 0, err

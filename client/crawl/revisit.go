@@ -101,7 +101,7 @@ func (r *run) setPrice(price float64) {
 // revisits finds the price of a visit now and then, until ctx ends.
 func (r *run) revisits(ctx context.Context) {
 	every := orElse(r.Revisit.Every, planEvery)
-	wait, next := firstPlan, time.Time{}
+	wait, next := r.hurried(firstPlan), time.Time{}
 	for first := true; ctx.Err() == nil; first = false {
 		if now := time.Now(); !now.Before(next) {
 			if err := r.replan(ctx); err != nil && ctx.Err() == nil {
@@ -115,7 +115,7 @@ func (r *run) revisits(ctx context.Context) {
 			r.add(-1)
 			r.rouse()
 		}
-		sleep(ctx, min(trimEvery, max(time.Millisecond, time.Until(next))))
+		sleep(ctx, min(r.hurried(trimEvery), max(time.Millisecond, time.Until(next))))
 		r.mu.Lock()
 		r.trim(time.Now())
 		r.mu.Unlock()
@@ -370,11 +370,11 @@ func (r *run) nextLook(st *site) time.Duration {
 	case looks != nil: // what is not planned is beside the budget, as sitemaps are
 		r.spend(r.Revisit.Policy.Costs.Look(st.Pages))
 		every := time.Duration(min(looks.Every(r.price), 1) * float64(longestLook))
-		return min(max(every, min(fixed, manifestEvery)), longestLook)
+		return r.hurried(min(max(every, min(fixed, manifestEvery)), longestLook))
 	case !st.deaf: // not planned yet, or a manifest that nothing can be planned by
 		return fixed
 	}
-	return longestLook
+	return r.hurried(longestLook)
 }
 
 const longestLook = 24 * time.Hour

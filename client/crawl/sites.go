@@ -276,7 +276,7 @@ const flushEvery = 10 * time.Second
 
 // changedSites returns the records of sites that are to be stored. The run's lock is held.
 func (r *run) changedSites(now time.Time, all bool) (list []collection.Site) {
-	if !all && now.Sub(r.flushed) < flushEvery {
+	if !all && now.Sub(r.flushed) < r.hurried(flushEvery) {
 		return nil
 	}
 	r.flushed = now

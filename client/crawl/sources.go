@@ -44,6 +44,14 @@ func orElse(d, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
+// hurried is a wait, at most Hurry where that is set.
+func (c *Crawler) hurried(d time.Duration) time.Duration {
+	if c.Hurry > 0 {
+		return min(d, c.Hurry)
+	}
+	return d
+}
+
 func (r *run) every(kind collection.SourceKind) time.Duration {
 	switch kind {
 	case collection.Robots:
@@ -110,7 +118,7 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 	case status == 0 || status >= 500 || status == http.StatusTooManyRequests:
 		s.Fails++
 		s.Fault = answered(a, status)
-		s.At = now.Add(min(firstRetry<<min(s.Fails-1, 16), lastRetry))
+		s.At = now.Add(r.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 		if again := retryAfter(a.Header, now); again.After(s.At) {
 			s.At = again
 		}
@@ -118,7 +126,7 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 			s.Since = now
 		}
 		if s.Kind == collection.Robots {
-			again := seed.RobotsAgain(status, s.Fails)
+			again := r.hurried(seed.RobotsAgain(status, s.Fails))
 			if r.Quiet > 0 {
 				again = min(again, r.Quiet)
 			}

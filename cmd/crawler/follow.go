@@ -26,6 +26,7 @@ func follow() *command.Command {
 		delay   command.Duration
 		poll    = command.Duration(10 * time.Minute)
 		ask     command.Duration
+		hurry   command.Duration
 		maxPage = command.Size(crawl.DefaultMaxPage)
 		sel     selection
 	)
@@ -102,6 +103,7 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 			fs.Var(&maxPage, "max-page", "leave pages over `SIZE`")
 			fs.Var(&ask, "ask-every", "with --via changes: ask for changes every `TIME`, rather than wait for them")
 			fs.Var(&poll, "poll", "look at the manifest every `TIME` where a site has no other door")
+			fs.Var(&hurry, "hurry", "wait for nothing longer than `TIME` by rules of our own, such as until what failed is tried again; politeness is none of them (0: no limit; for tests)")
 			fs.StringVar(&via, "via", "stream", "best `DOOR` to use: stream, changes or manifest")
 			sel.define(fs)
 		},
@@ -128,7 +130,7 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 			if err := sel.apply(ctx, env, &c); err != nil {
 				return err
 			}
-			c.Delay, c.MaxPage = time.Duration(delay), int64(maxPage)
+			c.Delay, c.Hurry, c.MaxPage = time.Duration(delay), time.Duration(hurry), int64(maxPage)
 			return keepCopy(ctx, env, &c)
 		},
 	}

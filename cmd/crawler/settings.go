@@ -59,6 +59,8 @@ type settings struct {
 	ranges                         bool
 	minSpeed                       int
 	retry, dnsRetry                command.Duration
+	refusedAgain, sourceAgain      command.Duration
+	robotsEvery, patience, hurry   command.Duration
 	manifestEvery, sitemapEvery    command.Duration
 	feedEvery                      command.Duration
 	indexnow, admin                string
@@ -77,6 +79,8 @@ func newSettings() *settings {
 		connect: command.Duration(harvest.DefaultConnect), maxFile: harvest.DefaultMaxBytes, maxWARC: 1 << 30,
 		maxPeriod: command.Duration(90 * 24 * time.Hour), minRefused: command.Duration(7 * 24 * time.Hour),
 		retry: command.Duration(12 * time.Hour), dnsRetry: command.Duration(7 * 24 * time.Hour),
+		refusedAgain: command.Duration(7 * 24 * time.Hour), sourceAgain: command.Duration(7 * 24 * time.Hour),
+		robotsEvery: command.Duration(24 * time.Hour), patience: command.Duration(time.Minute),
 		manifestEvery: command.Duration(10 * time.Minute), sitemapEvery: command.Duration(24 * time.Hour), feedEvery: command.Duration(time.Hour),
 	}
 	s.define(flag.NewFlagSet("", flag.ContinueOnError)) // which sets the other defaults
@@ -148,6 +152,11 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.IntVar(&s.minSpeed, "min-speed", harvest.DefaultMinSpeed, "give up a page that comes at less than `N` bytes a second")
 	fs.Var(&s.retry, "retry", "ask again for a page that is down after `TIME`")
 	fs.Var(&s.dnsRetry, "dns-retry", "ask again for a page whose host has no address after `TIME`")
+	fs.Var(&s.refusedAgain, "refused-again", "ask again for a page that is refused, or led elsewhere, after `TIME`; for one that is gone, after four times that")
+	fs.Var(&s.sourceAgain, "source-again", "ask again for a manifest, sitemap or feed that was not there after `TIME`")
+	fs.Var(&s.robotsEvery, "robots-every", "ask for robots.txt again after `TIME`")
+	fs.Var(&s.patience, "patience", "of a crawl that ends: wait `TIME` at most for pages that are to be asked again")
+	fs.Var(&s.hurry, "hurry", "wait for nothing longer than `TIME` by rules of our own, such as until what failed is tried again; politeness is none of them (0: no limit; for tests)")
 	fs.Var(&s.manifestEvery, "manifest-every", "look at a manifest every `TIME` where a site has no other door; with --policy priced at most that often")
 	fs.Var(&s.sitemapEvery, "sitemap-every", "look at a sitemap every `TIME`, with --polls fixed and until its rhythm is known")
 	fs.Var(&s.feedEvery, "feed-every", "look at a feed every `TIME`, with --polls fixed and until its rhythm is known")
@@ -228,7 +237,9 @@ func (s *settings) collection() (*collection.Options, error) {
 	o := &collection.Options{NoLinks: s.noLinks, MaxWARC: int64(s.maxWARC), Strategy: strategy, Quality: quality.Of,
 		Policy: policy, TextOnly: s.changed == "text",
 		MaxPages: s.maxPages, MaxSites: s.maxSites, PerSite: s.perSite,
-		Again: collection.Again{Failing: []time.Duration{time.Minute, 10 * time.Minute, time.Hour, time.Duration(s.retry), time.Duration(s.retry), time.Duration(s.retry), time.Duration(s.retry)}, Lost: time.Duration(s.dnsRetry)}}
+		Again: collection.Again{Failing: []time.Duration{time.Minute, 10 * time.Minute, time.Hour, time.Duration(s.retry), time.Duration(s.retry), time.Duration(s.retry), time.Duration(s.retry)}, Lost: time.Duration(s.dnsRetry),
+			Refused: time.Duration(s.refusedAgain), Moved: time.Duration(s.refusedAgain), Gone: 4 * time.Duration(s.refusedAgain)}}
+	s.hurried(o)
 	switch s.store {
 	case "warc":
 		o.Contents = collection.WARC
@@ -257,6 +268,16 @@ func (s *settings) collection() (*collection.Options, error) {
 		return nil, command.Misusef("--answers %s: want usual, all or none", s.answers)
 	}
 	return o, nil
+}
+
+// hurried bounds the waits after a failure that no option names.
+func (s *settings) hurried(o *collection.Options) {
+	if o.Hurry = time.Duration(s.hurry); o.Hurry > 0 {
+		for i, d := range o.Again.Failing[:3] {
+			o.Again.Failing[i] = min(d, o.Hurry)
+		}
+		o.Again.Missing, o.Again.Missed = o.Hurry, []time.Duration{o.Hurry, o.Hurry, o.Hurry}
+	}
 }
 
 // rules are what the Seeder admits.
@@ -290,10 +311,11 @@ func (s *settings) polite(hosts []string) error {
 	return nil
 }
 
-// thisMachine reports whether a host is certainly this machine.
+// thisMachine reports whether a host is certainly this machine: names below
+// localhost are its own, too (RFC 6761).
 func thisMachine(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+	return strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") || err == nil && ip.IsLoopback()
 }
 
 // check refuses numbers that mean nothing.
@@ -340,7 +362,7 @@ func (s *settings) known(hosts []string) error {
 func (s *settings) harvester(log *slog.Logger) (*harvest.Harvester, error) {
 	h := &harvest.Harvester{Agent: s.userAgent(), From: s.from(), Wait: time.Duration(s.wait), WaitBig: time.Duration(s.waitBig),
 		Sites: s.inFlight, MinSites: s.minInFlight, PerConn: s.perConn, ConnectTimeout: time.Duration(s.connect),
-		MinSpeed: s.minSpeed, MaxBytes: int64(s.maxFile), Range: s.ranges, Private: s.private, PerAddress: s.perAddress, Overbook: true, Log: log}
+		Hurry: time.Duration(s.hurry), MinSpeed: s.minSpeed, MaxBytes: int64(s.maxFile), Range: s.ranges, Private: s.private, PerAddress: s.perAddress, Overbook: true, Log: log}
 	if h.Wait == 0 {
 		h.Wait, h.Slow = -1, -1
 	}
@@ -427,6 +449,7 @@ func (s *settings) crawler(col *collection.Collection, log *slog.Logger) (*crawl
 		Strategy: strategy, Batch: frontier.BatchOptions{Size: s.batch, SameSite: s.sameSite}, Batches: s.batches,
 		NoParse: s.noParse, NoManifests: s.noManifests, NoSitemaps: s.noSitemaps, NoFeeds: s.noFeeds, NoStreams: s.noStreams,
 		ManifestEvery: time.Duration(s.manifestEvery), SitemapEvery: time.Duration(s.sitemapEvery), FeedEvery: time.Duration(s.feedEvery),
+		RobotsEvery: time.Duration(s.robotsEvery), SourceAgain: time.Duration(s.sourceAgain), Patience: time.Duration(s.patience), Hurry: time.Duration(s.hurry),
 		Stop: crawl.Stop{Pages: s.stopPages, Value: float32(s.stopValue), Bytes: int64(s.stopBytes), After: time.Duration(s.stopAfter)}, Log: log}, nil
 }
 

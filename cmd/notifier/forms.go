@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/protocol"
@@ -58,7 +59,7 @@ func newForms(site *siteflags.Flags, inv server.Inventory, j *server.Journal, lo
 		f.pages = &versions.Handler{Store: f.store, Journal: j, Base: site.Base, Public: inv.Public}
 	}
 	if f.on.Archive {
-		f.archive = &archive.Maker{Dir: site.Beside("archive"), Base: site.Base, Journal: j, Pages: f.store, Public: inv.Public, Share: f.on.Share, Logger: log}
+		f.archive = &archive.Maker{Dir: site.Beside("archive"), Base: site.Base, Journal: j, Pages: f.store, Public: inv.Public, Share: f.on.Share, Every: time.Duration(site.Hurry), MaxAge: time.Duration(site.Hurry), Logger: log}
 		if err := f.archive.Open(); err != nil {
 			log.Warn("no archive of the site is offered: there is no place for one", "err", err)
 			f.archive, f.on.Archive = nil, false

@@ -137,7 +137,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	p.Grace, p.LookEvery, p.WriteEvery = time.Duration(d.grace), time.Duration(d.lookEvery), time.Duration(d.writeEvery)
 	snapshot := p.Snapshot
 	n := &server.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: site.Public, Ready: p.Ready,
-		MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat), Logger: env.Log}
+		MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat), Hurry: time.Duration(d.site.Hurry), Logger: env.Log}
 	if len(tokens) > 0 {
 		n.Announce, n.AnnounceTokens = p.Announce, tokens
 	}

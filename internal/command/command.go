@@ -179,6 +179,8 @@ func (c *Command) run(ctx context.Context, name string, args []string, site stri
 		return c.help(env.Stdout, name, p.fs)
 	case err != nil:
 		return err
+	case p.list:
+		return c.list(env, p.fs)
 	case p.version:
 		_, err := fmt.Fprintln(env.Stdout, strings.Fields(name)[0], Version())
 		return err
@@ -199,7 +201,7 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 		return nil, err
 	case err != nil:
 		return nil, Misusef("%s", longNames(err))
-	case p.version:
+	case p.version, p.list:
 		return nil, nil
 	case c.Run == nil && len(rest) > 0:
 		return nil, Misusef("there is no %s", rest[0])
@@ -229,7 +231,7 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 // options are a command's own and those that every command has.
 type options struct {
 	fs            *flag.FlagSet
-	version       bool
+	version, list bool
 	site          string
 	level, format choice
 }
@@ -251,6 +253,7 @@ func (c *Command) options(name string) *options {
 		o.fs.StringVar(&o.site, "site", "", "of the sites in the configuration file, take only the section `NAME`")
 	}
 	o.fs.BoolFunc("version", "print the version and exit", func(string) error { o.version = true; return nil })
+	o.fs.BoolFunc(listOption, "", func(string) error { o.list = true; return nil })
 	return o
 }
 

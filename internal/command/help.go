@@ -27,6 +27,9 @@ func (c *Command) help(w io.Writer, name string, fs *flag.FlagSet) error {
 	fmt.Fprintf(&b, "\nOptions:\n")
 	left := 0
 	fs.VisitAll(func(f *flag.Flag) {
+		if f.Name == listOption {
+			return
+		}
 		if slices.Contains(c.Seldom, f.Name) {
 			left++
 			return
@@ -44,6 +47,34 @@ func (c *Command) help(w io.Writer, name string, fs *flag.FlagSet) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// listOption prints the table of options for programs to read, such as a test
+// that draws values of its own for each. Help does not show it.
+const listOption = "help-json"
+
+// An Option is a line of that table.
+type Option struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`    // bool, string, int, float64, duration, size, strings or choice
+	Value   string `json:"value"`   // how the help calls a value
+	Default string `json:"default"` // as it would be written
+	Usage   string `json:"usage"`
+}
+
+// list prints the table of options.
+func (c *Command) list(env *Env, fs *flag.FlagSet) error {
+	table := []Option{}
+	fs.VisitAll(func(f *flag.Flag) {
+		if f.Name == listOption || f.Name == "version" {
+			return
+		}
+		kind := strings.TrimSuffix(fmt.Sprintf("%T", f.Value), "Value")
+		kind = strings.ToLower(kind[strings.LastIndexByte(kind, '.')+1:])
+		value, usage := flag.UnquoteUsage(f)
+		table = append(table, Option{f.Name, kind, value, f.DefValue, usage})
+	})
+	return env.PrintJSON(table)
 }
 
 // describe says what an option is for, what it is by default, and how the environment calls it.

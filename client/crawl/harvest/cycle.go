@@ -144,7 +144,7 @@ func (c *cycle) few() (bool, time.Duration) {
 	if !c.h.waits() || c.sites >= c.h.most() {
 		return false, -1
 	}
-	wait := time.Until(c.begun.Add(batchLasts))
+	wait := time.Until(c.begun.Add(min(batchLasts, positive(c.h.Hurry, batchLasts))))
 	return wait <= 0, max(wait, 0)
 }
 

@@ -73,6 +73,10 @@ type Harvester struct {
 	// up to 5 minutes. Negative means that this does not matter.
 	Slow int
 
+	// Hurry, above zero, bounds how long a site in trouble is left alone that does not say
+	// for how long, and for how long it is believed that a name has no address.
+	Hurry time.Duration
+
 	Sites    int // that are asked at once; those that wait for their turn do not count
 	MinSites int // fewer left of a batch are given back when the next one has begun (S08); negative: never
 	PerConn  int // pages a connection, from 1 to 100 (S02)
@@ -189,7 +193,7 @@ func (h *Harvester) start() {
 			resolver = h.Resolver
 		}
 		h.names = names{
-			resolver: resolver, age: positive(h.AddressAge, time.Hour),
+			resolver: resolver, age: positive(h.AddressAge, time.Hour), bad: min(badName, positive(h.Hurry, badName)),
 			turn: make(chan struct{}, positive(h.Lookups, DefaultLookups)), count: &h.count,
 			known: map[string]*name{},
 		}

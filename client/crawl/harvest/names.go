@@ -23,7 +23,7 @@ const (
 // not work from names that do not exist.
 type names struct {
 	resolver Resolver
-	age      time.Duration
+	age, bad time.Duration // how long what was found counts, and that nothing was
 	turn     chan struct{} // holds a token for everybody who looks up
 	count    *counters
 
@@ -91,7 +91,7 @@ func (n *names) ask(ctx context.Context, host string, e *name) {
 	e.until = time.Now().Add(n.age)
 	if err != nil {
 		n.count.unresolved.Add(1)
-		e.err, e.until = fmt.Errorf("look up %.100q: %w", host, err), time.Now().Add(badName)
+		e.err, e.until = fmt.Errorf("look up %.100q: %w", host, err), time.Now().Add(n.bad)
 	}
 	for _, a := range addrs {
 		e.addrs = append(e.addrs, a.Unmap().WithZone(""))

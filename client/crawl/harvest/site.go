@@ -319,7 +319,7 @@ func (h *Harvester) comeLater(s *site, a *Answer, now time.Time) time.Time {
 		return time.Time{}
 	}
 	s.trouble++
-	return now.Add(min(firstTrouble<<min(s.trouble-1, 10), lastTrouble))
+	return now.Add(min(firstTrouble<<min(s.trouble-1, 10), lastTrouble, positive(h.Hurry, lastTrouble)))
 }
 
 func troubled(status int) bool { return status == http.StatusTooManyRequests || status >= 500 }

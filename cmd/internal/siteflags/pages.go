@@ -85,7 +85,7 @@ func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (server.Inventory
 func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *slog.Logger) (server.Inventory, error) {
 	if f.Docroot != "" {
 		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: f.Include, Exclude: f.Exclude,
-			CleanURLs: f.CleanURLs, Robots: f.Robots, MaxFile: int64(f.MaxFile), Features: features,
+			CleanURLs: f.CleanURLs, Robots: f.Robots, MaxFile: int64(f.MaxFile), Hurry: time.Duration(f.Hurry), Features: features,
 			FeaturesVersion: strings.Join(p.masks, "\n"), Log: log}
 		for _, own := range append(f.outputs.own(f), f.Out, f.State, f.keyFile(j)) {
 			if own != "" {

@@ -28,6 +28,7 @@ type Flags struct {
 	Robots           string
 	MaxFile          command.Size
 	Retention        command.Duration
+	Hurry            command.Duration
 	Heal             bool
 
 	// Tokens is a file of tokens: whoever bears one may announce pages to the
@@ -57,6 +58,7 @@ func (f *Flags) Define(fs *flag.FlagSet) {
 	fs.StringVar(&f.Robots, "robots", "", "`FILE or URL` of the robots.txt in force, if it is not the docroot's, or the site's")
 	fs.Var(&f.MaxFile, "max-file", "leave out files over `SIZE`")
 	fs.Var(&f.Retention, "retention", "remember changes and deletions for `TIME`")
+	fs.Var(&f.Hurry, "hurry", "wait for nothing longer than `TIME` by rules of our own: for files to rest, for robots.txt to come back, to try again (0: no limit; for tests)")
 	fs.BoolVar(&f.Heal, "heal", false, "give files that were written anew with the bytes they had their old date back, so that the web server answers 304 again")
 	fs.StringVar(&f.Tokens, "announce-tokens", "", "pages are announced to the notifier, at BASE/parley/announce, by whoever bears a token in `FILE`, one a line, which is read at the start")
 	f.pages.define(fs)
@@ -253,7 +255,7 @@ func (f *Flags) Publisher(inv server.Inventory, j *server.Journal, log *slog.Log
 	manifest := server.Describe(f.Base)
 	manifest.URL = f.manifestURL()
 	return &server.Publisher{
-		Inventory: inv, Journal: j,
+		Inventory: inv, Journal: j, Hurry: time.Duration(f.Hurry),
 		Snapshot: &server.Snapshot{Path: f.manifest(), Manifest: manifest, Public: inv.Public},
 		Outputs:  f.outputs.list(f, inv.Public, log),
 		Heal:     f.Heal, Importance: f.pages.importance(log), Announces: f.Tokens != "", Log: log,
