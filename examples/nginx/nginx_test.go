@@ -36,6 +36,11 @@ func TestServerBlock(t *testing.T) {
 	}
 	// To test a configuration is to listen for a moment: not on port 80, which is somebody's.
 	block := bytes.Replace(text, []byte("listen 80;"), []byte("listen unix:"+dir+"/sock;"), 1)
+	pages, err := filepath.Abs("parley-pages.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block = bytes.Replace(block, []byte("/etc/nginx/parley-pages.conf"), []byte(pages), 1)
 	whole := fmt.Sprintf("events {}\npid %[1]s/pid;\nerror_log %[1]s/error.log;\nhttp {\naccess_log off;\nclient_body_temp_path %[1]s/b;\n"+
 		"proxy_temp_path %[1]s/p;\nfastcgi_temp_path %[1]s/f;\nuwsgi_temp_path %[1]s/u;\nscgi_temp_path %[1]s/s;\n%[2]s\n}\n", dir, block)
 	conf := filepath.Join(dir, "nginx.conf")

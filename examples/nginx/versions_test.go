@@ -23,9 +23,10 @@ import (
 	"github.com/parleyweb/parley/server/versions"
 )
 
-// behind starts nginx with the server block, its four lines changed, and
-// returns the URL of the site.
-func behind(t *testing.T, root, sidecar string) string {
+// behind starts nginx with the server block, its four lines changed and
+// locations added, and what is no location before it, and returns the URL of
+// the site. PAGES stands for the include.
+func behind(t *testing.T, root, sidecar string, locations ...string) string {
 	t.Helper()
 	nginx := find(t, "nginx")
 	dir := t.TempDir()
@@ -45,6 +46,19 @@ func behind(t *testing.T, root, sidecar string) string {
 			t.Fatalf("the server block has no %q", was)
 		}
 		block = strings.Replace(block, was, is, 1)
+	}
+	pages, err := filepath.Abs("parley-pages.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block = strings.ReplaceAll(block, "/etc/nginx/parley-pages.conf", pages)
+	for _, l := range locations {
+		l = strings.ReplaceAll(l, "PAGES", "include "+pages+";") + "\n"
+		if strings.HasPrefix(l, "location") {
+			block = strings.Replace(block, "    # The manifest.", l+"    # The manifest.", 1)
+		} else {
+			block = l + block
+		}
 	}
 	user := ""
 	if os.Getuid() == 0 {
@@ -220,6 +234,58 @@ func TestVersionsBehindNginx(t *testing.T) {
 		resp, got := get(t, url+path, "Accept-Encoding", "dcz", "Available-Dictionary", dictionary(one))
 		if resp.StatusCode != 200 || string(got) != two {
 			t.Errorf("%s: %s, %d bytes", path, resp.Status, len(got))
+		}
+	}
+}
+
+// A header that names a version opens no door that is shut without it.
+func TestVersionsOfProtectedPages(t *testing.T) {
+	find(t, "nginx")
+	names := []string{"open/page.html", "auth/page.html", "deny/page.html", "auth/index.html", "few/page.html"}
+	old, now := make(map[string]string), make(map[string]string)
+	for i, name := range names {
+		old[name] = strings.Repeat(fmt.Sprintf("<p>The words of page %d are these.</p>\n", i), 50)
+		now[name] = old[name] + "<p>And one more.</p>\n"
+	}
+	p := publish(t, old)
+	sidecar := httptest.NewServer(p.mux)
+	defer sidecar.Close()
+	users := filepath.Join(t.TempDir(), "users")
+	write(t, users, "anna:{PLAIN}secret\n")
+	url := behind(t, p.docroot, sidecar.Listener.Addr().String(),
+		"location /auth/ { auth_basic closed; auth_basic_user_file "+users+"; PAGES }",
+		"location /deny/ { deny all; PAGES }",
+		"location /few/ { limit_req zone=few; PAGES }",
+		"limit_req_zone $server_name zone=few:1m rate=1r/m;")
+	for name, page := range now {
+		write(t, filepath.Join(p.docroot, name), page)
+	}
+	p.look(t)
+	ask := func(name string, head ...string) (int, string) {
+		t.Helper()
+		resp, body := get(t, url+"/"+strings.TrimSuffix(name, "index.html"), append([]string{"Accept-Encoding", "dcz", "Available-Dictionary", dictionary(old[name])}, head...)...)
+		return resp.StatusCode, resp.Header.Get("Content-Encoding") + string(body)
+	}
+	for _, c := range []struct {
+		name string
+		want int
+		head []string
+	}{
+		{"open/page.html", 200, nil}, {"auth/page.html", 401, nil}, {"auth/index.html", 401, nil}, {"deny/page.html", 403, nil},
+		{"auth/page.html", 401, []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("anna:wrong"))}},
+		{"auth/page.html", 200, []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("anna:secret"))}},
+		{"few/page.html", 200, nil}, {"few/page.html", 503, nil},
+	} {
+		status, body := ask(c.name, c.head...)
+		if status != c.want || (status == 200) != strings.HasPrefix(body, "dcz") || status != 200 && strings.Contains(body, "The words") {
+			t.Errorf("%s with %q: %d, want %d: %.60q", c.name, c.head, status, c.want, body)
+		}
+	}
+	// Nor while the notifier is down.
+	sidecar.Close()
+	for name, want := range map[string]int{"open/page.html": 200, "auth/page.html": 401, "deny/page.html": 403, "few/page.html": 503} {
+		if status, body := ask(name); status != want || status != 200 && strings.Contains(body, "The words") {
+			t.Errorf("%s with no notifier: %d, want %d", name, status, want)
 		}
 	}
 }

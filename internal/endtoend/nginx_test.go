@@ -147,12 +147,15 @@ func (r *rig) behindNginx(nginx string) *accessLog {
 	dir := filepath.Dir(r.root)
 	block, err := os.ReadFile("../../examples/nginx/parley.conf")
 	r.must(err)
+	pages, err := filepath.Abs("../../examples/nginx/parley-pages.conf")
+	r.must(err)
 	addr := freeAddress(r.t)
 	conf := strings.NewReplacer(
 		"listen 80;", "listen "+addr+";",
 		"server_name www.example.org;", "server_name 127.0.0.1;",
 		"root /var/www/html;", "root "+r.root+";",
 		"server 127.0.0.1:8639;", "server "+r.sidecar+";",
+		"/etc/nginx/parley-pages.conf", pages,
 	).Replace(string(block))
 	for _, want := range []string{addr, r.root, r.sidecar} {
 		if !strings.Contains(conf, want) {
