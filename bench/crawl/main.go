@@ -110,11 +110,14 @@ func (b *bench) build(ctx context.Context, name string) error {
 	if _, err := os.Stat(b.program(name)); err == nil {
 		return nil
 	}
-	pkg := "github.com/parleyweb/parley/cmd/" + name
-	if name == "reference" {
-		pkg = "github.com/parleyweb/parley/bench/crawl/reference"
+	dir := filepath.Dir(b.program(name))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
-	if msg, err := exec.CommandContext(ctx, "go", "build", "-o", b.program(name), pkg).CombinedOutput(); err != nil {
+	if name != "reference" {
+		return program.Build(ctx, dir, name)
+	}
+	if msg, err := exec.CommandContext(ctx, "go", "build", "-o", b.program(name), "github.com/parleyweb/parley/bench/crawl/reference").CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", name, err, msg)
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parleyweb/parley/bench/internal/cost"
 	"github.com/parleyweb/parley/bench/internal/nginx"
+	"github.com/parleyweb/parley/bench/internal/program"
 )
 
 // An outcome is what one run of a rival did and cost.
@@ -122,6 +123,11 @@ func (b *bench) once(ctx context.Context, r *rival, s *site, n *nginx.Server, wa
 	}
 	o.said = said.String()
 	o.cpu = cpuTime(cmd.ProcessState)
+	if r.ours == "crawler" {
+		if err := program.Account(cmd.ProcessState); err != nil {
+			return nil, err
+		}
+	}
 	list, err := n.Requests()
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,8 +40,22 @@ type Program struct {
 	said bytes.Buffer
 }
 
+// Environment variables by which one measurement runs another, see bench/pairs.
+const (
+	ProgramsEnv = "PARLEY_PROGRAMS"    // directory of the programs to run, in place of those that Build would build
+	AccountEnv  = "PARLEY_CPU_ACCOUNT" // file to which the processor time of each program is appended when it has ended
+)
+
 // Build makes programs in a directory, by the names of their packages under cmd.
 func Build(ctx context.Context, dir string, names ...string) error {
+	if from := os.Getenv(ProgramsEnv); from != "" {
+		for _, name := range names {
+			if err := os.Symlink(filepath.Join(from, name), filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	args := []string{"build", "-o", dir + string(filepath.Separator)}
 	for _, name := range names {
 		args = append(args, "github.com/parleyweb/parley/cmd/"+name)
@@ -84,9 +99,24 @@ func Start(ctx context.Context, lines func([]byte) error, path string, args ...s
 				}
 			}
 		}
-		p.err = p.cmd.Wait()
+		p.err = errors.Join(p.cmd.Wait(), Account(p.cmd.ProcessState))
 	}()
 	return p, nil
+}
+
+// Account appends the processor time of a program that has ended to the file
+// that AccountEnv names, if it names one.
+func Account(ended *os.ProcessState) error {
+	name := os.Getenv(AccountEnv)
+	if name == "" {
+		return nil
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, ended.UserTime()+ended.SystemTime())
+	return errors.Join(err, f.Close())
 }
 
 // PID is that of the process.
