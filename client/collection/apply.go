@@ -2,6 +2,7 @@ package collection
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -148,8 +149,9 @@ func (u *update) readSource(id uint64) (*Source, error) {
 	return s, nil
 }
 
-// stand stores where a source stands after a step. A step that is told again
-// does not move it back.
+// stand stores where a source stands after a step, and with it that the source has
+// answered: whoever goes on from this cursor waits for nothing that was said before it.
+// A step that is told again does not move it back.
 func (u *update) stand(s *Source, step *client.Step) error {
 	whole := step.Door == client.Manifest || step.Reset || step.Whole
 	stale := !whole && step.Cursor.Epoch == s.Cursor.Epoch && step.Cursor.Seq < s.Cursor.Seq
@@ -159,6 +161,9 @@ func (u *update) stand(s *Source, step *client.Step) error {
 	}
 	if !step.Cursor.IsZero() && !stale {
 		s.Cursor = step.Cursor
+	}
+	if step.Door != "" && (s.Cursor != old.Cursor || step.Whole) {
+		s.Polled, s.Changed, s.Status, s.Fails, s.Fault = u.now, u.now, http.StatusOK, 0, ""
 	}
 	if s.Door == old.Door && s.Cursor == old.Cursor && !step.Whole {
 		return nil

@@ -15,6 +15,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if spec := os.Getenv(killEnv); spec != "" {
+		killedChild(spec)
+	}
 	if base := os.Getenv(copyEnv); base != "" {
 		as := os.Getenv(copyEnv + "_AS")
 		from := crawl.Copy{Base: base, NoStream: as == "", As: protocol.Form(as), Dir: "copy", State: "state"}

@@ -15,12 +15,15 @@ import (
 )
 
 // follow begins to follow a site that may tell of itself. The run's lock is
-// held. Its pages wait until it has told something for the first time.
+// held. Its pages wait until it has told something for the first time: a cursor that
+// is stored says that it has, and a site that stays quiet tells nothing more.
 func (r *run) follow(src *source) {
 	st := src.site
-	st.first = src.Polled.IsZero() || r.Once
-	r.busy++
-	r.firsts++
+	st.first = r.Once || src.Cursor.IsZero() && src.Polled.IsZero()
+	if src.heard = !r.Once && !src.Cursor.IsZero(); !src.heard {
+		r.busy++
+		r.firsts++
+	}
 	r.spoke(src)
 	r.group.Go(func() {
 		s := r.followed(src)

@@ -1,0 +1,139 @@
+package crawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/sitetest"
+)
+
+// killEnv makes the test binary crawl the site it names into the directory
+// "crawl", and end as by kill -9, or fail as by a full disk, when a number of transactions has begun.
+const killEnv = "PARLEY_TEST_KILLED"
+
+// crawlUntilKilled is that child. It fails by a disk that is full if the number is negative.
+func crawlUntilKilled(base, after string) error {
+	n, err := strconv.Atoi(after)
+	if err != nil {
+		return err
+	}
+	begun := 0
+	now := func() time.Time { // the collection asks once for each transaction
+		if begun++; begun == n {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+		if begun == -n { // from now on no file grows
+			syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: 1})
+		}
+		return time.Now()
+	}
+	col, err := openWith("crawl", now)
+	if err != nil {
+		return err
+	}
+	err = running(col, base).Run(context.Background())
+	return errors.Join(err, col.Close())
+}
+
+func openWith(dir string, now func() time.Time) (*collection.Collection, error) {
+	return collection.Open(dir, &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: fresh.Priced{Eager: true}, Quality: crawl.DefaultQuality.Of, Contents: collection.WARC, Now: now})
+}
+
+// running is a crawler that goes on.
+func running(col *collection.Collection, base string) *crawl.Crawler {
+	c := crawler(col, base)
+	c.Once, c.Policy, c.Revisit = false, fresh.Priced{Eager: true}, &crawl.Revisit{Policy: fresh.Priced{Eager: true}}
+	return c
+}
+
+func heldIn(col *collection.Collection) (n int) {
+	for s := range col.Sites() {
+		n += s.Held
+	}
+	return n
+}
+
+// A crawler that is killed, or whose disk is full, at whatever transaction, gets all
+// pages in its next run, though the site that told of them says nothing more: what has been
+// taken in of its manifest is stored with the cursor that says so.
+func TestKilledAndNothingChangesAfterwards(t *testing.T) {
+	const pages = 30
+	files := map[string]string{"index.html": page("home")}
+	for i := range pages - 1 {
+		files[fmt.Sprintf("p%d.html", i)] = page(fmt.Sprint("page ", i))
+	}
+	site := sitetest.NewSite(t, files)
+	site.Watch()
+	rounds := 0
+	for _, how := range []struct {
+		name string
+		sign int
+	}{{"killed", 1}, {"disk full", -1}} {
+		t.Run(how.name, func(t *testing.T) {
+			for n := 1; ; n++ {
+				dir := t.TempDir()
+				child := exec.Command(os.Args[0])
+				child.Env, child.Dir = append(os.Environ(), killEnv+"="+site.Base+" "+strconv.Itoa(how.sign*n)), dir
+				ended := make(chan error, 1)
+				if err := child.Start(); err != nil {
+					t.Fatal(err)
+				}
+				go func() { ended <- child.Wait() }()
+				idle := false
+				select {
+				case <-ended:
+				case <-time.After(3 * time.Second): // so many transactions do not come any more
+					child.Process.Kill()
+					<-ended
+					idle = true
+				}
+				col, err := openWith(filepath.Join(dir, "crawl"), nil)
+				if err != nil {
+					t.Fatalf("after transaction %d: %v", n, err)
+				}
+				before := heldIn(col)
+				ctx, cancel := context.WithCancel(t.Context())
+				run := make(chan error, 1)
+				go func() { run <- running(col, site.Base).Run(ctx) }()
+				for deadline := time.Now().Add(20 * time.Second); heldIn(col) < pages; time.Sleep(10 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Errorf("ended at transaction %d: %d pages of %d are held, before the second run %d", n, heldIn(col), pages, before)
+						break
+					}
+				}
+				cancel()
+				if err := errors.Join(<-run, col.Close()); err != nil {
+					t.Errorf("ended at transaction %d: %v", n, err)
+				}
+				if rounds++; idle || t.Failed() || before == pages {
+					if n < 4 {
+						t.Errorf("only %d transactions were tried", n)
+					}
+					break
+				}
+			}
+		})
+	}
+	t.Log(rounds, "rounds")
+}
+
+// killedChild is what TestMain does in such a child.
+func killedChild(spec string) {
+	base, after, _ := strings.Cut(spec, " ")
+	fmt.Fprintln(os.Stderr, crawlUntilKilled(base, after))
+	os.Exit(1)
+}
