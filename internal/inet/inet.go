@@ -1,0 +1,70 @@
+// Package inet knows which addresses are those of the public Internet: the one table by
+// which the crawler and the hub both judge what a stranger's name may make them connect to.
+package inet
+
+import "net/netip"
+
+// nat64 is where networks without version 4 reach it (RFC 6052): the last four bytes say whom.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// global is all of version 6 that was ever given out as unicast of the public Internet:
+// whatever is special later, and whatever way there is to write version 4, is outside of it.
+var global = netip.MustParsePrefix("2000::/3")
+
+// special is what is not public of version 4 and of global (RFC 6890 and its registries at
+// IANA), or wraps an address of version 4 in a way that few can use. The first that fits counts.
+var special = []struct {
+	prefix netip.Prefix
+	why    string
+}{
+	{netip.MustParsePrefix("0.0.0.0/8"), "this network"},
+	{netip.MustParsePrefix("10.0.0.0/8"), "private"},
+	{netip.MustParsePrefix("100.64.0.0/10"), "shared by a carrier"},
+	{netip.MustParsePrefix("127.0.0.0/8"), "loopback"},
+	{netip.MustParsePrefix("169.254.0.0/16"), "link-local"},
+	{netip.MustParsePrefix("172.16.0.0/12"), "private"},
+	{netip.MustParsePrefix("192.0.0.0/24"), "reserved"},
+	{netip.MustParsePrefix("192.0.2.0/24"), "for documents"},
+	{netip.MustParsePrefix("192.88.99.0/24"), "a relay's"},
+	{netip.MustParsePrefix("192.168.0.0/16"), "private"},
+	{netip.MustParsePrefix("198.18.0.0/15"), "for measurements"},
+	{netip.MustParsePrefix("198.51.100.0/24"), "for documents"},
+	{netip.MustParsePrefix("203.0.113.0/24"), "for documents"},
+	{netip.MustParsePrefix("224.0.0.0/4"), "multicast"},
+	{netip.MustParsePrefix("240.0.0.0/4"), "reserved"},
+	{netip.MustParsePrefix("::1/128"), "loopback"},
+	{netip.MustParsePrefix("2001::/23"), "reserved"}, // Teredo, ORCHID, measurements
+	{netip.MustParsePrefix("2001:db8::/32"), "for documents"},
+	{netip.MustParsePrefix("2002::/16"), "a relay's"},
+	{netip.MustParsePrefix("3fff::/20"), "for documents"},
+	{netip.MustParsePrefix("fc00::/7"), "private"},
+	{netip.MustParsePrefix("fe80::/10"), "link-local"},
+	{netip.MustParsePrefix("fec0::/10"), "private"},
+	{netip.MustParsePrefix("ff00::/8"), "multicast"},
+}
+
+// Plain returns an address without what hides which one it is: a zone, and an address of
+// version 4 that is mapped into version 6 or reached by NAT64 is that of version 4.
+func Plain(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("") // no prefix contains an address with a zone
+	if nat64.Contains(a) {
+		b := a.As16()
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return a
+}
+
+// Special says what an address is that is not of the public Internet, such as "private",
+// and nothing of one that is.
+func Special(a netip.Addr) (why string) {
+	a = Plain(a)
+	for _, s := range special {
+		if s.prefix.Contains(a) {
+			return s.why
+		}
+	}
+	if !a.IsValid() || a.Is6() && !global.Contains(a) {
+		return "reserved"
+	}
+	return ""
+}
