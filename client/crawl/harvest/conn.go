@@ -28,6 +28,7 @@ var (
 // be called by any.
 type conn struct {
 	nc    net.Conn
+	raw   net.Conn // nc, or what TLS is spoken over
 	ip    netip.Addr
 	buf   *bufio.Reader   // nil where h2 is not
 	pool  *sync.Pool      // of buf
@@ -57,7 +58,7 @@ func (h *Harvester) dial(ctx context.Context, s *site, ips []netip.Addr) (*conn,
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{nc: nc, ip: ip, pool: &h.readers}
+	c := &conn{nc: nc, raw: nc, ip: ip, pool: &h.readers}
 	if s.tls {
 		t := tls.Client(nc, h.tlsConfig(s.host))
 		if err := t.HandshakeContext(ctx); err != nil {

@@ -105,7 +105,8 @@ func (h *Harvester) outcome(a *Answer) {
 	h.count.bytes.Add(a.Wire)
 }
 
-// connection returns the connection that was kept, and for how long, or a new one.
+// connection returns the connection that was kept, and for how long, or a new one if it has
+// ended or somebody has spoken unasked.
 func (h *Harvester) connection(ctx context.Context, s *site, ips []netip.Addr) (*conn, time.Duration, error) {
 	if h.PerAddress {
 		ips = []netip.Addr{s.at}
@@ -119,7 +120,13 @@ func (h *Harvester) connection(ctx context.Context, s *site, ips []netip.Addr) (
 	delete(h.idle, s)
 	h.mu.Unlock()
 	if c != nil {
-		return c, max(time.Since(c.used), 1), nil
+		if c.quiet() {
+			return c, max(time.Since(c.used), 1), nil
+		}
+		h.mu.Lock()
+		s.asking = nil
+		h.mu.Unlock()
+		c.close()
 	}
 	if len(ips) == 0 {
 		var err error
