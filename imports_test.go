@@ -65,6 +65,9 @@ var ours = map[string][]string{
 	"internal/fakeweb":     {"protocol"},
 	"internal/holder":      {},
 	"internal/textual":     {"internal/html"},
+
+	"internal/anysite/record": {},
+	"internal/anysite/judge":  {"internal/anysite/record"},
 }
 
 // theirs says where each third-party package has its home.

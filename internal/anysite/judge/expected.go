@@ -1,0 +1,135 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/anysite/record"
+)
+
+// A Want is what a copy is to hold of a URL.
+type Want struct {
+	Sums   []string // one of these bodies; none: no body
+	Except string   // why it may be otherwise, if it may; what is held then is for Safety alone
+	Cut    int64    // the body may end after so many bytes, if that is said
+}
+
+// Expected says what the copy of a crawler holds, that was started by runs, the
+// last of which is in force, when it has had the time to. It knows W, and the settings.
+func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
+	p, began := runs[len(runs)-1], runs[0].Started
+	wants := map[string]Want{}
+	except := func(u, why string) { wants[u] = Want{Sums: w.since(u, at), Except: why} }
+	reach := map[string]int{} // by links: how many from a start page
+	first := slices.Clone(p.Sites)
+	if p.Kind != "follow" && !isSet(p, "no-parse") {
+		for _, s := range first {
+			reach[s] = 1
+		}
+		for queue := first; len(queue) > 0; queue = queue[1:] {
+			u := queue[0]
+			l, ok := w.last(u, at)
+			if !ok || l.NoFollow {
+				continue
+			}
+			next := l.Links
+			if l.Location != "" {
+				next = []string{l.Location}
+			}
+			for _, v := range next {
+				v, _, _ = strings.Cut(v, "#")
+				if reach[v] == 0 && slices.ContainsFunc(p.Sites, func(s string) bool { return hostOf(s) == hostOf(v) }) {
+					reach[v] = reach[u] + 1
+					queue = append(queue, v)
+				}
+			}
+		}
+	}
+	gone := map[string]int{} // pages that vanished, by publisher, and below those that remain
+	here := map[string]int{}
+	for _, u := range w.urls {
+		if l, ok := w.last(u, at); ok && l.Status == 200 {
+			here[base(w, u)]++
+		} else if ok && w.ever(u, "") {
+			gone[base(w, u)]++
+		}
+	}
+	for _, u := range w.urls {
+		l, ok := w.last(u, at)
+		if !ok || strings.HasSuffix(u, "/robots.txt") || !slices.ContainsFunc(p.Sites, func(s string) bool { return hostOf(s) == hostOf(u) }) {
+			continue
+		}
+		sums := w.since(u, at)
+		state := w.telling(u, at)
+		told := state == "told" && published(w, u)
+		mine, theirs := w.allowed(u, agentOf(p), at), w.allowed(u, "", at)
+		changed := l.from.After(began) || w.before(u, l, began)
+		switch linked := reach[u] > 0 && reach[u] <= int(number(p, "max-depth", 15))+1; {
+		case !w.ever(u, ""):
+			wants[u] = Want{} // nobody was ever given a body
+		case mine == "sometimes" || theirs == "sometimes" && state == "told":
+			except(u, "robots")
+		case mine == "never":
+			wants[u] = Want{}
+		case w.down(originOf(u), at) || l.Status == 0 || l.Status == 429 || l.Status >= 500:
+			except(u, "down")
+		case state == "mistold" || state == "silenced":
+			except(u, state)
+		case p.Kind == "follow" && (isSet(p, "only") || option(p, "only", "") != "" || option(p, "where", "") != "" || option(p, "program", "") != ""):
+			except(u, "filter")
+		case option(p, "accept", "") != "" || option(p, "reject", "") != "" || option(p, "static-ext", "") != "" || option(p, "log-ext", "") != "":
+			except(u, "filter")
+		case p.Kind != "follow" && oddName(u):
+			except(u, "name")
+		case p.Kind == "crawl" && l.from.After(p.Started):
+			except(u, "changed meanwhile")
+
+		// What is no page any more.
+		case l.Status != 200 && state == "told" && gone[base(w, u)] >= here[base(w, u)]+gone[base(w, u)],
+			l.Status != 200 && state == "told" && gone[base(w, u)] > 20 && 2*gone[base(w, u)] > here[base(w, u)]+gone[base(w, u)]:
+			except(u, "held deletion")
+		case l.Status == 404 || l.Status == 410:
+			if state == "told" && published(w, u) && (p.Kind == "follow" || p.Kind == "run") {
+				wants[u] = Want{}
+			} else {
+				except(u, "held deletion")
+			}
+		case l.Status >= 300 && l.Status < 400:
+			except(u, "moved")
+		case l.Status != 200:
+			except(u, "refused")
+
+		// What is one.
+		case l.NoIndex && (told || state == "told"):
+			except(u, "noindex") // the site leaves it out if it can see that, and whoever finds it by a link keeps it
+		case p.Kind == "follow" && told && l.Size > size(p, "max-page", 100<<20):
+			except(u, "limit")
+		case p.Kind == "follow" && told:
+			wants[u] = Want{Sums: sums}
+		case p.Kind == "follow" && published(w, u):
+			except(u, "unlinked")
+		case p.Kind == "follow":
+			wants[u] = Want{} // the site does not say that there is such a page
+		case !told && !linked:
+			if reach[u] > 0 {
+				except(u, "depth")
+			} else {
+				except(u, "unlinked")
+			}
+		case loggedOnly(u):
+			except(u, "media type")
+		case stopped(p, len(w.urls)):
+			except(u, "limit")
+		case !told && changed && (p.Kind == "run" || len(runs) > 1 && !isSet(p, "again")):
+			except(u, "budget") // it is visited again when that is worth its price
+		case told && changed && w.thrift(p, runs, u):
+			except(u, "budget")
+		case l.Size > size(p, "max-file", 400_000):
+			wants[u] = Want{Sums: sums, Except: "limit", Cut: size(p, "max-file", 400_000)}
+		default:
+			wants[u] = Want{Sums: sums}
+		}
+	}
+	return wants
+}

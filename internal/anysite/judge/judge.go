@@ -1,0 +1,97 @@
+// Package judge holds the oracles of internal/anysite: each reads a recording
+// of a run and says what in it is not as it was promised. It knows what Parley
+// promises and nothing of how it keeps that: it imports the standard library
+// and the recording, and reads robots.txt, options and page states by code of
+// its own, so that a mistake is not made twice in the same way.
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/parleyweb/parley/internal/anysite/record"
+)
+
+// A Finding is a promise that was broken.
+type Finding struct {
+	Oracle  string // "safety", "liveness", "manners", "events", "accounts", "bounds" or "words"
+	Program string // the program that broke it, as far as it is known
+	URL     string
+	At      time.Time
+	Text    string // a sentence
+}
+
+func (f Finding) String() string {
+	s := f.Oracle + ": "
+	if f.Program != "" {
+		s += f.Program + ": "
+	}
+	if f.URL != "" {
+		s += f.URL + ": "
+	}
+	s += f.Text
+	if !f.At.IsZero() {
+		s += " (" + f.At.UTC().Format("15:04:05.000") + ")"
+	}
+	return s
+}
+
+// A Verdict is all that the oracles say of a run.
+type Verdict struct {
+	Findings []Finding
+	Copies   []Judged // what was expected of each copy
+}
+
+// All returns the findings of every oracle. None of them stops the others.
+func All(r *record.Recording) []Finding { return Judge(r).Findings }
+
+// Judge asks every oracle.
+func Judge(r *record.Recording) Verdict {
+	w := newWorld(r)
+	copies := liveness(r, w)
+	var list []Finding
+	for _, c := range copies {
+		if c.Counts {
+			list = append(list, c.Findings...)
+		}
+	}
+	list = slices.Concat(safety(r, w), list, manners(r, w), events(r, w), accounts(r, w), bounds(r, w), words(r, w))
+	slices.SortStableFunc(list, func(a, b Finding) int { return cmp.Compare(order(a.Oracle), order(b.Oracle)) })
+	return Verdict{Findings: list, Copies: copies}
+}
+
+func order(oracle string) int {
+	return slices.Index([]string{"safety", "liveness", "manners", "events", "accounts", "bounds", "words"}, oracle)
+}
+
+// Safety, Manners, Events, Accounts, Bounds and Words are the oracles one by
+// one; Liveness also says what did not count, and why.
+func Safety(r *record.Recording) []Finding   { return safety(r, newWorld(r)) }
+func Manners(r *record.Recording) []Finding  { return manners(r, newWorld(r)) }
+func Events(r *record.Recording) []Finding   { return events(r, newWorld(r)) }
+func Accounts(r *record.Recording) []Finding { return accounts(r, newWorld(r)) }
+func Bounds(r *record.Recording) []Finding   { return bounds(r, newWorld(r)) }
+func Words(r *record.Recording) []Finding    { return words(r, newWorld(r)) }
+func Liveness(r *record.Recording) []Judged  { return liveness(r, newWorld(r)) }
+
+// A collector gathers the findings of an oracle, and of findings that are
+// alike no more than a few: a run that is wrong is often wrong in every page.
+type collector struct {
+	oracle string
+	list   []Finding
+	kinds  map[string]int
+}
+
+const alike = 5
+
+func (c *collector) add(program, url string, at time.Time, format string, args ...any) {
+	if c.kinds == nil {
+		c.kinds = map[string]int{}
+	}
+	if kind := program + "\n" + format; c.kinds[kind] < alike {
+		c.kinds[kind]++
+		c.list = append(c.list, Finding{c.oracle, program, url, at, fmt.Sprintf(format, args...)})
+	}
+}

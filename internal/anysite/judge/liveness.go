@@ -1,0 +1,133 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/parleyweb/parley/internal/anysite/record"
+)
+
+// Judged is what was expected of a copy, and what came of it.
+type Judged struct {
+	Crawler    string
+	Counts     bool           // it was judged; otherwise Reason says why not
+	Reason     string         // why it does not count
+	Pages      int            // URLs of which something was expected or excepted
+	Exceptions map[string]int // by name
+	Findings   []Finding
+}
+
+func (j Judged) String() string {
+	s := fmt.Sprintf("%s: %d pages", j.Crawler, j.Pages)
+	for _, name := range slices.Sorted(maps.Keys(j.Exceptions)) {
+		s += fmt.Sprintf(", %s %d", name, j.Exceptions[name])
+	}
+	if !j.Counts {
+		s += "; not counted: " + j.Reason
+	}
+	return s
+}
+
+// liveness holds that each copy is as expected, when the deadline is over or before.
+func liveness(r *record.Recording, w *world) (list []Judged) {
+	for _, cp := range r.Copies {
+		var runs []record.Program
+		for _, p := range r.Settings {
+			if p.Name == cp.Crawler && crawls(p) {
+				runs = append(runs, p)
+			}
+		}
+		if len(runs) == 0 {
+			continue
+		}
+		slices.SortStableFunc(runs, func(a, b record.Program) int { return a.Started.Compare(b.Started) })
+		list = append(list, compare(w, cp, runs))
+	}
+	return list
+}
+
+func compare(w *world, cp record.Copy, runs []record.Program) Judged {
+	c := &collector{oracle: "liveness"}
+	j := Judged{Crawler: cp.Crawler, Counts: true, Exceptions: map[string]int{}}
+	last := runs[len(runs)-1]
+	at := w.r.Ended
+	j.Reason = w.unripe(last, at)
+	for u, want := range Expected(w, runs, at) {
+		held, ok := cp.Pages[u]
+		ok = ok && held.Sum != ""
+		if want.Except == "" && len(want.Sums) == 0 && !ok {
+			continue // neither is there anything
+		}
+		j.Pages++
+		switch {
+		case want.Except != "":
+			j.Exceptions[want.Except]++
+			if want.Cut > 0 && ok && !held.Truncated && !slices.Contains(want.Sums, held.Sum) && held.Size <= want.Cut {
+				c.add(cp.Crawler, u, held.Stored, "is cut after %d bytes, and the copy says that it is whole", held.Size)
+			}
+		case len(want.Sums) == 0:
+			c.add(cp.Crawler, u, held.Stored, "is held, and should not be")
+		case !ok:
+			c.add(cp.Crawler, u, time.Time{}, "is not held, and should be%s", reason(held.Why))
+		case !slices.Contains(want.Sums, held.Sum):
+			c.add(cp.Crawler, u, held.Stored, "is held as %.8s, and has been %.8s", held.Sum, want.Sums[0])
+		}
+	}
+	excepted := 0
+	for _, n := range j.Exceptions {
+		excepted += n
+	}
+	switch {
+	case cp.Err != "":
+		c.add(cp.Crawler, "", at, "the copy cannot be read: %s", cp.Err)
+	case j.Reason != "" && !(j.Reason == early && len(c.list) == 0):
+		j.Counts = false
+	case 5*excepted > j.Pages:
+		j.Counts, j.Reason = false, fmt.Sprintf("exceptions are %d of %d pages", excepted, j.Pages)
+	}
+	if j.Counts {
+		j.Reason = ""
+	}
+	j.Findings = c.list
+	return j
+}
+
+func reason(s string) string {
+	if s != "" {
+		return ": " + s
+	}
+	return ""
+}
+
+// early is the reason that does not count where all is as expected already.
+const early = "the recording ends before the deadline"
+
+// unripe says why nothing can be expected of a crawler yet.
+func (w *world) unripe(p record.Program, at time.Time) string {
+	if option(p, "store", "warc") == "none" {
+		return "it stores no contents"
+	}
+	quiet := w.quiet()
+	var end *record.Exit
+	for i, x := range w.r.Exits {
+		if x.Program == p.Name && !x.At.Before(p.Started) {
+			end = &w.r.Exits[i]
+		}
+	}
+	switch {
+	case p.Kind == "crawl" && (end == nil || end.Killed || end.Asked):
+		return "the crawl was not let end"
+	case p.Kind == "crawl":
+		return ""
+	case end != nil && end.Killed:
+		return "it was killed, and not started again"
+	case end != nil && end.At.Before(quiet):
+		return "it had ended before the last step"
+	}
+	if at.Sub(quiet) < deadline(w, p) {
+		return early
+	}
+	return ""
+}

@@ -1,0 +1,306 @@
+package judge
+
+import (
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/anysite/record"
+)
+
+// manners holds that each crawler leaves hosts and addresses in peace as its
+// options and the sites say, and asks for nothing that it may not. It goes by
+// the tap alone, which sees a request a little later than it was sent and the end of an
+// answer a little before it has arrived: so gaps are never judged too short, and no
+// tolerance is needed.
+func manners(r *record.Recording, w *world) []Finding {
+	c := &collector{oracle: "manners"}
+	byName := map[string][]record.Request{}
+	for _, q := range r.Requests {
+		if p, ok := w.program(q.From, q.Began); ok && crawls(p) {
+			byName[q.From] = append(byName[q.From], q)
+		}
+	}
+	for name, list := range byName {
+		slices.SortStableFunc(list, func(a, b record.Request) int { return a.Began.Compare(b.Began) })
+		m := &mannered{c: c, w: w, name: name, pages: map[string]map[string]bool{}, names: map[netip.Prefix]map[string]bool{}}
+		for _, q := range list { // how many pages a host has, and an address names, a crawler may learn at any time
+			host, _ := hostPort(q.Host, q.URL)
+			put(m.pages, host, q.URL)
+			put(m.names, address(q), host)
+		}
+		for u := range w.seen {
+			host, _ := hostPort(hostOf(u), u)
+			put(m.pages, host, u)
+		}
+		for _, q := range list {
+			p, _ := w.program(name, q.Began)
+			if m.began.IsZero() || !p.Started.Equal(m.program.Started) {
+				m.start(p) // it was killed, perhaps: nobody can hold it to what it did not live to write down
+			}
+			m.request(q)
+		}
+	}
+	return c.list
+}
+
+func put[K comparable](m map[K]map[string]bool, k K, v string) {
+	if m[k] == nil {
+		m[k] = map[string]bool{}
+	}
+	m[k][v] = true
+}
+
+func hostOf(u string) string {
+	p, err := url.Parse(u)
+	if err != nil {
+		return ""
+	}
+	return p.Host
+}
+
+// mannered is a crawler on its way through its requests, since it was started.
+type mannered struct {
+	c       *collector
+	w       *world
+	name    string
+	pages   map[string]map[string]bool       // by host
+	names   map[netip.Prefix]map[string]bool // by address
+	program record.Program
+	began   time.Time
+
+	slots   map[string]access // by host, and by the registrable domain on an address
+	origins map[string]access
+	robots  map[string]*rules // as this crawler was told them; nil: it was not given any
+	asked   map[string]bool   // robots.txt of an origin
+	welcome map[string]welcome
+	tokens  map[netip.Prefix]bucket
+	open    []record.Request // that have not ended
+}
+
+// An access is the last one to something.
+type access struct {
+	ended time.Time
+	took  time.Duration
+	url   string
+}
+
+type bucket struct {
+	left float64
+	at   time.Time
+}
+
+// start forgets what only a process knows. What robots.txt said stays: it is in the collection.
+func (m *mannered) start(p record.Program) {
+	m.program, m.began = p, p.Started
+	m.slots, m.origins, m.tokens, m.open = map[string]access{}, map[string]access{}, map[netip.Prefix]bucket{}, nil
+	if m.robots == nil {
+		m.robots, m.asked, m.welcome = map[string]*rules{}, map[string]bool{}, map[string]welcome{}
+	}
+}
+
+func (m *mannered) request(q record.Request) {
+	say := func(format string, args ...any) { m.c.add(m.name, q.URL, q.Began, format, args...) }
+	host, port := hostPort(q.Host, q.URL)
+	origin, at := originOf(q.URL), address(q)
+	wait := least(m.program, len(m.pages[host]))
+	waiting := waits(q)
+
+	if badPort(port) {
+		say("asked at port %s, which browsers block", port)
+	}
+	if !m.mayAsk(host, port) {
+		say("asked at port %s, though the crawl is of another port of that host", port)
+	}
+	m.obeys(q, origin, say)
+
+	// One slot for a host over all its ports, and for a domain on one address.
+	keys := []string{host, domain(host) + " " + at.String()}
+	gap := wait
+	if wait > 0 {
+		if pace, ok := m.welcome[origin].pace(m.program, at, q.Began); ok {
+			gap = min(gap, pace)
+		}
+		last := m.slots[keys[0]]
+		if other := m.slots[keys[1]]; other.ended.After(last.ended) {
+			last = other
+		}
+		least := gap
+		if m.program.Kind != "follow" && gap == wait {
+			least = max(least, min(10*last.took, 5*time.Minute))
+		}
+		if d := q.Began.Sub(last.ended); last.ended.IsZero() {
+			// The first one.
+		} else if d < 0 {
+			say("began %s before %s was answered, and a host is asked one thing at a time", -d, last.url)
+		} else if d < least {
+			say("came %s after %s, and %s has to be between them", d, last.url, least)
+		}
+		m.bucket(q, at, gap, say)
+	}
+	if said := m.robots[origin]; said != nil && said.delay > 0 {
+		if last, ok := m.origins[origin]; ok {
+			if d := q.Began.Sub(last.ended); d < said.delay {
+				say("came %s after %s, and robots.txt asks for %s", d, last.url, said.delay)
+			}
+		}
+	}
+	done := access{ended: later(q.Ended, q.Began), url: q.URL}
+	if done.took = done.ended.Sub(q.Began); waiting {
+		done.ended, done.took = q.Began, 0 // it waits for news, and others go on
+	}
+	for _, k := range keys {
+		if !done.ended.Before(m.slots[k].ended) {
+			m.slots[k] = done
+		}
+	}
+	if !done.ended.Before(m.origins[origin].ended) {
+		m.origins[origin] = done
+	}
+	m.learns(q, origin, at)
+}
+
+// bucket holds that an address is not asked more often than its names would be
+// together, nor twice a second for longer than a burst, nor over more than four connections.
+func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, say func(string, ...any)) {
+	rate, most := 2.0, 4
+	if v := option(m.program, "per-address", ""); v != "" && v != "false" && v != "true" {
+		rate = number(m.program, "per-address", rate)
+	}
+	if gap > 0 {
+		rate = max(min(float64(len(m.names[at]))/gap.Seconds(), rate), 0.001)
+	}
+	if w, ok := m.welcome[originOf(q.URL)].pace(m.program, at, q.Began); ok {
+		rate += 1 / max(w.Seconds(), 0.1)
+	}
+	b, ok := m.tokens[at]
+	if !ok {
+		b.left = float64(most)
+	} else {
+		b.left = min(b.left+rate*q.Began.Sub(b.at).Seconds(), float64(most))
+	}
+	if b.left, b.at = b.left-1, q.Began; b.left < -1e-6 {
+		say("is one request too many to %s, which may be sent %.3g a second by all its names together", at.Addr(), rate)
+		b.left = 0
+	}
+	m.tokens[at] = b
+	if waits(q) {
+		return
+	}
+	m.open = slices.DeleteFunc(m.open, func(o record.Request) bool { return !o.Ended.After(q.Began) })
+	conns := map[int]bool{q.Conn: true}
+	for _, o := range m.open {
+		if address(o) == at {
+			conns[o.Conn] = true
+		}
+	}
+	if len(conns) > most {
+		say("is under way with %d others at %s: four connections are the most", len(conns)-1, at.Addr())
+	}
+	m.open = append(m.open, q)
+}
+
+// obeys holds that a page is asked for only when robots.txt of its origin was, and allows it.
+func (m *mannered) obeys(q record.Request, origin string, say func(string, ...any)) {
+	if q.Door != "" {
+		return
+	}
+	if !m.asked[origin] {
+		say("is a page, and robots.txt of its site was never asked for")
+		m.asked[origin] = true
+		return
+	}
+	if said := m.robots[origin]; said != nil && !said.allows(pathOf(q.URL)) {
+		say("is forbidden by the robots.txt that it was given")
+	}
+}
+
+// learns keeps what an answer says about how to ask.
+func (m *mannered) learns(q record.Request, origin string, at netip.Prefix) {
+	switch q.Door {
+	case "robots":
+		m.asked[origin] = true
+		body, known := m.w.r.Bodies[q.Sum]
+		switch {
+		case q.Truncated || q.Status == 0 || q.Status == 304 || q.Status >= 500: // what it knew counts
+		case q.Status == 200 && known:
+			r := readRobots(body, m.agent(q))
+			m.robots[origin] = &r
+		default:
+			m.robots[origin] = nil
+		}
+	case "well-known":
+		if q.Status == 200 && !q.Truncated {
+			m.welcome[origin] = readWelcome(m.w.r.Bodies[q.Sum], at, q.Ended)
+		}
+	}
+	if q.Status == 429 || q.Status == 503 {
+		delete(m.welcome, origin)
+	}
+}
+
+func (m *mannered) agent(q record.Request) string {
+	if name, _, ok := strings.Cut(q.Header["user-agent"], "/"); ok {
+		return name
+	}
+	return agentOf(m.program)
+}
+
+// mayAsk reports whether a crawl that began at certain ports of a host may come to another.
+func (m *mannered) mayAsk(host, port string) bool {
+	explicit, there := false, false
+	for _, s := range m.program.Sites {
+		h, p := hostPort(hostOf(s), s)
+		if h == host && p != "80" && p != "443" {
+			explicit = true
+		}
+		if h == host && p == port {
+			there = true
+		}
+	}
+	return there || !explicit
+}
+
+// waits reports whether a request only waits for news, so that others may go on meanwhile.
+func waits(q record.Request) bool {
+	if q.Door == "stream" {
+		return true
+	}
+	u, err := url.Parse(q.URL)
+	return err == nil && u.Query().Has("wait")
+}
+
+// address returns what an address is known by: an IPv6 network of /64, an IPv4 address.
+func address(q record.Request) netip.Prefix {
+	ap, err := netip.ParseAddrPort(q.Address)
+	a := ap.Addr()
+	if err != nil {
+		if a, err = netip.ParseAddr(q.Address); err != nil {
+			return netip.Prefix{}
+		}
+	}
+	if a = a.Unmap(); a.Is6() {
+		p, _ := a.Prefix(64)
+		return p
+	}
+	return netip.PrefixFrom(a, 32)
+}
+
+// domain returns the registrable domain of a host, as far as the names of a test
+// go: the last two labels. An address is its own.
+func domain(host string) string {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return host
+	}
+	labels := strings.Split(host, ".")
+	return strings.Join(labels[max(len(labels)-2, 0):], ".")
+}
+
+// badPort reports whether browsers block a port, by the Fetch standard (section 2.9, "port blocking").
+func badPort(port string) bool { return slices.Contains(strings.Fields(badPorts), port) }
+
+const badPorts = `0 1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113
+	115 117 119 123 135 137 139 143 161 179 389 427 465 512 513 514 515 526 530 531 532 540 548 554 556 563 587 601 636
+	989 990 993 995 1719 1720 1723 2049 3659 4045 4190 5060 5061 6000 6566 6665 6666 6667 6668 6669 6679 6697 10080`

@@ -1,0 +1,177 @@
+package judge
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"github.com/parleyweb/parley/internal/anysite/record"
+)
+
+// safety holds that bytes given out or stored for a URL are what an anonymous
+// GET of it showed, then or shortly before.
+func safety(r *record.Recording, w *world) []Finding {
+	c := &collector{oracle: "safety"}
+	for _, g := range r.Given {
+		var pub record.Program
+		var lag Lags
+		for _, p := range w.publishers(g.URL) { // of several, the one that may lag the most
+			if l := Lag(p, g.Door); pub.Name == "" || l.Edited+l.Refused > lag.Edited+lag.Refused {
+				pub, lag = p, l
+			}
+		}
+		if pub.Name == "" {
+			lag = Lag(pub, g.Door)
+		}
+		what := "gave it out"
+		if g.Sum == "" { // it was only named
+			what = "told of it"
+			lag.Withdrawn, lag.Forbidden, lag.Loosened = lag.Withdrawn+lag.Files, lag.Forbidden+lag.Files, lag.Loosened-slack
+		} else if how := w.wrongBytes(g.URL, g.Sum, g.At, lag); how != "" {
+			c.add(pub.Name, g.URL, g.At, "gave out %.8s by %s, %s", g.Sum, g.Door, how)
+		}
+		if at, ok := w.refusedTo(pub.Name, g, lag); ok {
+			c.add(pub.Name, g.URL, g.At, "%s by %s, %s after it was itself refused the page", what, g.Door, g.At.Sub(at).Round(time.Millisecond))
+		}
+		if option(pub, "robots", "") == "" && w.forbidden(pub, g, lag) {
+			c.add(pub.Name, g.URL, g.At, "%s by %s, and robots.txt forbids it to all", what, g.Door)
+		}
+	}
+	for _, cp := range r.Copies {
+		for u, s := range cp.Pages {
+			if s.Sum == "" || s.Status != 0 && s.Status != 200 {
+				continue
+			}
+			if how := w.wrongStored(cp.Crawler, u, s.Sum, s.Size, s.Truncated, s.Stored); how != "" {
+				c.add(cp.Crawler, u, s.Stored, "stores %.8s, %s", s.Sum, how)
+			}
+		}
+		for _, x := range cp.WARC {
+			if x.Sum == "" || x.Status != 200 || x.Type != "response" && x.Type != "resource" && x.Type != "revisit" || !w.page(x.URL) {
+				continue
+			}
+			p, _ := w.program(cp.Crawler, x.At)
+			if how := w.wrongStored(cp.Crawler, x.URL, x.Sum, size(p, "max-file", 400_000), true, x.At); how != "" {
+				c.add(cp.Crawler, x.URL, x.At, "record at %s:%d is of %.8s, %s", x.File, x.Offset, x.Sum, how)
+			}
+		}
+	}
+	return c.list
+}
+
+// page reports whether a URL is one that the runner looks at, or that somebody was given.
+func (w *world) page(u string) bool { return len(w.seen[u]) > 0 }
+
+// wrongBytes says what is wrong with bytes of a URL at a time, if anything.
+func (w *world) wrongBytes(u, sum string, t time.Time, lag Lags) string {
+	allow := lag.Edited
+	if l, ok := w.last(u, t); ok {
+		switch {
+		case l.Status == 404 || l.Status == 410:
+			allow = lag.Gone
+		case l.Status != 200:
+			allow = lag.Refused
+		}
+	}
+	switch {
+	case w.shown(u, sum, t.Add(-allow), t):
+		return ""
+	case w.shown(u, sum, always, t):
+		return "which an anonymous GET has not shown for longer than " + allow.String()
+	case w.ever(u, ""):
+		return "which no anonymous GET had shown by then"
+	}
+	return "which no anonymous GET is given at all"
+}
+
+// wrongStored is wrongBytes for what a crawler says to have stored at a time, by
+// the second. A time that it does not say may be any.
+func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time.Time) string {
+	from, to := always, never
+	if !t.IsZero() {
+		allow, door := slack, "page"
+		if w.tookArchive(crawler) {
+			door = "archive"
+		}
+		for _, p := range w.publishers(u) { // what they gave out was judged when it left
+			l := Lag(p, door)
+			allow = max(allow, l.Edited, l.Gone, l.Refused)
+		}
+		from, to = t.Add(-allow-time.Second), t.Add(time.Second)
+	}
+	if w.shown(u, sum, from, to) {
+		return ""
+	}
+	if cut && slices.ContainsFunc(w.seen[u], func(s seen) bool {
+		return s.Status == 200 && !s.to.Before(from) && !s.from.After(to) && w.beginsWith(s, sum, size)
+	}) {
+		return ""
+	}
+	if w.ever(u, sum) {
+		return "which an anonymous GET showed at another time only"
+	}
+	return "which no anonymous GET has shown"
+}
+
+// tookArchive reports whether a crawler was given an archive of a whole site.
+func (w *world) tookArchive(crawler string) bool {
+	return slices.ContainsFunc(w.r.Requests, func(q record.Request) bool { return q.From == crawler && q.Door == "archive" })
+}
+
+// beginsWith reports whether a body that was seen may begin with another, of which
+// the sum is known, and the size unless it is negative. Of bodies that were not kept it only compares sizes.
+func (w *world) beginsWith(s seen, sum string, size int64) bool {
+	body, ok := w.r.Bodies[s.Sum]
+	if !ok {
+		return s.Size < 0 || size < s.Size
+	}
+	if size >= 0 {
+		return size < int64(len(body)) && Sum(body[:size]) == sum
+	}
+	if part, ok := w.r.Bodies[sum]; ok {
+		return len(part) < len(body) && string(body[:len(part)]) == string(part)
+	}
+	return true
+}
+
+// Sum is how a recording names a body.
+func Sum(b []byte) string {
+	s := sha256.Sum256(b)
+	return hex.EncodeToString(s[:])
+}
+
+// refusedTo returns when a publisher was itself refused a page by the front server, the
+// last time before it gave it out and with no success since, if the time to withdraw it was over.
+func (w *world) refusedTo(name string, g record.Given, lag Lags) (at time.Time, refused bool) {
+	for _, q := range w.r.Requests {
+		if q.From != name || name == "" || q.URL != g.URL || q.Door != "" || q.Ended.After(g.At) || q.Ended.Before(at) || q.Header["authorization"] != "" {
+			continue
+		}
+		switch q.Status {
+		case 401, 403, 451:
+			at, refused = q.Ended, true
+		case 200:
+			at, refused = q.Ended, false
+		}
+	}
+	return at, refused && g.At.Sub(at) > lag.Withdrawn
+}
+
+// forbidden reports whether robots.txt forbade a page to everybody when it was given out, for
+// so long that the publisher knew it, or was allowed again only so shortly before that it had
+// to wait.
+func (w *world) forbidden(p record.Program, g record.Given, lag Lags) bool {
+	said := w.robots(originOf(g.URL), "")
+	for i, s := range said {
+		until := never
+		if i+1 < len(said) {
+			until = said[i+1].from
+		}
+		knows := later(s.from.Add(lag.Forbidden), p.Started)
+		if !s.allows(pathOf(g.URL)) && !g.At.Before(knows) && knows.Before(until) && g.At.Before(until.Add(lag.Loosened)) {
+			return true
+		}
+	}
+	return false
+}

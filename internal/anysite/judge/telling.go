@@ -1,0 +1,214 @@
+package judge
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/anysite/record"
+)
+
+// What Expected asks about a URL and its site.
+
+// telling says whether a site tells of a URL at a time: "told" if a publisher
+// runs for it or has run to its end, "silenced" if one is dead, "mistold" if it
+// looks at another directory than the web server, and "silent" if there is none.
+func (w *world) telling(u string, at time.Time) string {
+	state := "silent"
+	for _, p := range w.publishers(u) {
+		now := "told"
+		for _, s := range w.r.Steps {
+			if s.At.After(at) || s.Target != p.Name && !strings.HasPrefix(u, s.Target) {
+				continue
+			}
+			switch s.Kind {
+			case "wrong-docroot":
+				now = "mistold"
+			case "right-docroot":
+				now = "told"
+			}
+		}
+		if now == "told" && p.Kind == "notifier" && w.ended(p) {
+			now = "silenced"
+		}
+		if p.Kind == "rdfgen" && now == "told" && w.stale(p, u) {
+			now = "silenced"
+		}
+		if state == "silent" || now == "told" {
+			state = now
+		}
+	}
+	return state
+}
+
+// ended reports whether a program had ended when the last step was done, and was not started again.
+func (w *world) ended(p record.Program) bool {
+	last, _ := w.program(p.Name, never)
+	return slices.ContainsFunc(w.r.Exits, func(x record.Exit) bool {
+		return x.Program == p.Name && x.At.After(last.Started) && x.At.Before(w.quiet())
+	})
+}
+
+// quiet is when the last step was done.
+func (w *world) quiet() (t time.Time) {
+	for _, s := range w.r.Steps {
+		t = later(t, later(s.Done, s.At))
+	}
+	return t
+}
+
+// stale reports whether a site was changed after its publisher ran for the last time.
+func (w *world) stale(p record.Program, u string) bool {
+	last := p.Started
+	for _, q := range w.r.Settings {
+		if q.Name == p.Name {
+			last = later(last, q.Started)
+		}
+	}
+	return slices.ContainsFunc(w.r.Steps, func(s record.Step) bool {
+		return later(s.Done, s.At).After(last) && strings.Contains(s.Target, "://") && concerns(s, u)
+	})
+}
+
+// published reports whether what a site says of itself has a URL, by the name:
+// HTML and PDF, and what --include names, and nothing hidden, and no backup.
+func published(w *world, u string) bool {
+	names := strings.Split(strings.Trim(strings.SplitN(pathOf(u), "?", 2)[0], "/"), "/")
+	last := names[len(names)-1]
+	for _, n := range names {
+		if strings.HasPrefix(n, ".") || strings.HasSuffix(n, "~") || slices.Contains([]string{".bak", ".orig", ".old", ".tmp", ".swp"}, strings.ToLower(path.Ext(n))) {
+			return false
+		}
+	}
+	for _, p := range w.publishers(u) {
+		if option(p, "exclude", "") != "" || isSet(p, "reachable") {
+			return false // then it is not for us to say
+		}
+		if l, ok := w.last(u, never); ok && l.Size > size(p, "max-file", 100_000_000) {
+			return false
+		}
+		for _, pattern := range listed(p, "include") {
+			if ok, _ := path.Match(strings.TrimPrefix(pattern, "**/"), last); ok {
+				return true
+			}
+		}
+	}
+	if last == "index.html" {
+		return false // its directory is what it is told by
+	}
+	return strings.HasSuffix(u, "/") || slices.Contains([]string{".html", ".htm", ".xhtml", ".pdf"}, strings.ToLower(path.Ext(last)))
+}
+
+// loggedOnly reports whether a crawler notes a URL and does not ask for it, by its name.
+func loggedOnly(u string) bool {
+	ext := strings.ToLower(path.Ext(strings.SplitN(pathOf(u), "?", 2)[0]))
+	return ext != "" && !slices.Contains([]string{".html", ".htm", ".xhtml", ".txt"}, ext)
+}
+
+// oddName reports whether a crawler has its own mind about a name: parameters, sessions, words
+// such as login, very long ones, and components that repeat.
+func oddName(u string) bool {
+	if strings.ContainsAny(u, "?;") || len(u) > 2048 {
+		return true
+	}
+	parts := strings.Split(pathOf(u), "/")
+	count := map[string]int{}
+	for _, p := range parts {
+		if count[p]++; p != "" && count[p] > 4 {
+			return true
+		}
+	}
+	return strings.Contains(" login logout logon logoff log-in log-out signin signout sign-in sign-out signup sign-up register wp-login wp-signup unsubscribe ",
+		" "+strings.ToLower(parts[len(parts)-1])+" ")
+}
+
+// allowed says whether robots.txt let a crawler ask for a URL: "always", "never" or "sometimes", by all
+// that it said until a time. A file that was lost allows everything.
+func (w *world) allowed(u, agent string, at time.Time) string {
+	yes, no := false, false
+	for _, s := range w.seen[originOf(u)+"/robots.txt"] {
+		switch {
+		case s.At.After(at) || s.Status == 0 || s.Status >= 500:
+		case s.Status == 200 && !readRobots(w.r.Bodies[s.Sum], agent).allows(pathOf(u)):
+			no = true
+		default:
+			yes = true
+		}
+	}
+	switch {
+	case yes && no:
+		return "sometimes"
+	case no:
+		return "never"
+	}
+	return "always"
+}
+
+// down reports whether robots.txt of an origin cannot be had.
+func (w *world) down(origin string, at time.Time) bool {
+	l, ok := w.last(origin+"/robots.txt", at)
+	return ok && (l.Status == 0 || l.Status >= 500 || l.Status == 429)
+}
+
+// before reports whether a URL was anything else after a time than what was seen last.
+func (w *world) before(u string, l seen, began time.Time) bool {
+	return slices.ContainsFunc(w.seen[u], func(s seen) bool {
+		return s.to.After(began) && s.from.Before(l.from) && (s.Status != l.Status || s.Sum != l.Sum)
+	})
+}
+
+// base is the longest base that a URL is published below.
+func base(w *world, u string) (b string) {
+	for _, p := range w.publishers(u) {
+		for _, s := range p.Sites {
+			if strings.HasPrefix(u, s) && len(s) > len(b) {
+				b = s
+			}
+		}
+	}
+	return b
+}
+
+// stopped reports whether a crawl ends before it is done, or knows no more pages.
+func stopped(p record.Program, urls int) bool {
+	for _, o := range []string{"stop-after", "stop-bytes", "stop-pages", "stop-value"} {
+		if v := option(p, o, "0"); v != "0" && v != "0s" {
+			return true
+		}
+	}
+	return float64(urls) > number(p, "max-pages", 1e7) || float64(urls) > number(p, "per-site", 25_000)
+}
+
+// thrift reports whether a told change may wait: for the budget with --frugal, and beside it
+// for the cap of what is asked for beside it, or for the price of a manifest where nothing is pushed.
+func (w *world) thrift(p record.Program, runs []record.Program, u string) bool {
+	if p.Kind != "run" {
+		return false
+	}
+	if isSet(p, "frugal") || option(p, "policy", "priced") != "priced" {
+		return true
+	}
+	if !slices.ContainsFunc(w.publishers(u), streams) || isSet(p, "no-streams") {
+		return true
+	}
+	pages, changes := 0, 0
+	for _, v := range w.urls {
+		if l, ok := w.last(v, never); ok && l.Status == 200 {
+			pages++
+			if l.from.After(runs[0].Started) {
+				changes++
+			}
+		}
+	}
+	amount, perPage := strings.CutSuffix(option(p, "budget", "0.1/page"), "/page")
+	budget, err := strconv.ParseFloat(amount, 64)
+	if err != nil {
+		return true
+	}
+	if perPage {
+		budget *= float64(pages)
+	}
+	return float64(changes) > budget*number(p, "told-budget", 1)
+}

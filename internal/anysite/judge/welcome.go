@@ -1,0 +1,38 @@
+package judge
+
+import (
+	"encoding/json"
+	"net/netip"
+	"time"
+
+	"github.com/parleyweb/parley/internal/anysite/record"
+)
+
+// A welcome is how a site wishes to be asked, by its /.well-known/parley.
+type welcome struct {
+	rate float64 // requests a second
+	at   netip.Prefix
+	read time.Time
+}
+
+func readWelcome(body []byte, at netip.Prefix, read time.Time) (w welcome) {
+	var doc struct {
+		Welcome struct {
+			Requests float64 `json:"requests_per_second"`
+		} `json:"welcome"`
+	}
+	if json.Unmarshal(body, &doc) == nil && doc.Welcome.Requests > 0 {
+		w = welcome{doc.Welcome.Requests, at, read}
+	}
+	return w
+}
+
+// pace returns the pause that a welcome allows, of a crawler at an address, and
+// whether there is one: it is void after a day, and where a name has come to another address.
+func (w welcome) pace(p record.Program, at netip.Prefix, now time.Time) (time.Duration, bool) {
+	if w.rate <= 0 || at != w.at || now.Sub(w.read) > 24*time.Hour {
+		return 0, false
+	}
+	rate := min(w.rate, number(p, "max-rate", 10))
+	return time.Duration(float64(time.Second) / rate), true
+}

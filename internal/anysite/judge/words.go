@@ -1,0 +1,85 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/anysite/record"
+)
+
+// words holds that programs say how it went, by exit code and in words: that
+// what fails is said, and that nothing is said to fail where nothing was drawn to.
+func words(r *record.Recording, w *world) []Finding {
+	c := &collector{oracle: "words"}
+	failing := slices.ContainsFunc(r.Steps, func(s record.Step) bool { return s.Failure })
+	for _, x := range r.Exits {
+		say := func(format string, args ...any) { c.add(x.Program, "", x.At, format, args...) }
+		for _, cry := range []string{"panic: ", "fatal error: ", "WARNING: DATA RACE", "goroutine 1 ["} {
+			if strings.Contains(x.Stderr, cry) {
+				say("broke down: %s", excerpt(x.Stderr, cry))
+			}
+		}
+		if x.Killed {
+			continue
+		}
+		p, ok := w.program(x.Program, x.At)
+		if !ok {
+			continue
+		}
+		switch dead := w.dead(p, x); {
+		case x.Code != 0 && strings.TrimSpace(x.Stderr) == "":
+			say("ended with %d and says nothing", x.Code)
+		case x.Code != 0 && !failing && !dead:
+			say("ended with %d, and nothing was to fail: %s", x.Code, excerpt(x.Stderr, "\n"))
+		case x.Code == 0 && p.Kind == "crawl" && !x.Asked && w.nothing(p, r):
+			say("ended with 0, and has obtained no page")
+		case dead && crawls(p) && p.Kind != "crawl" && !says(x.Stderr, "level=warn", "level=error", `"level":"warn"`, `"level":"error"`) && x.At.Sub(p.Started) > 4*slack:
+			say("could ask none of its sites, and has not said so")
+		}
+		if !failing && says(x.Stderr, "level=error", `"level":"error"`) {
+			say("says that something failed, and nothing was to: %s", excerpt(x.Stderr, "level=ERROR"))
+		}
+	}
+	return c.list
+}
+
+// dead reports whether none of a crawler's sites gave an answer to anybody while it ran.
+func (w *world) dead(p record.Program, x record.Exit) bool {
+	if !crawls(p) {
+		return false
+	}
+	answers, asked := 0, 0
+	for _, f := range w.r.Fetches {
+		if f.At.Before(p.Started) || f.At.After(x.At) || !slices.ContainsFunc(p.Sites, func(s string) bool { return hostOf(s) == hostOf(f.URL) }) {
+			continue
+		}
+		asked++
+		if f.Status != 0 {
+			answers++
+		}
+	}
+	return asked > 0 && answers == 0
+}
+
+// nothing reports whether a crawl holds no page in the end.
+func (w *world) nothing(p record.Program, r *record.Recording) bool {
+	for _, cp := range r.Copies {
+		if cp.Crawler == p.Name && cp.Err == "" {
+			for _, s := range cp.Pages {
+				if s.Sum != "" {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	return false
+}
+
+func excerpt(s, from string) string {
+	if i := strings.Index(s, from); i > 0 {
+		s = s[i:]
+	}
+	s = strings.Join(strings.Fields(s), " ")
+	return s[:min(len(s), 300)]
+}

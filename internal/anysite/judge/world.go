@@ -1,0 +1,193 @@
+package judge
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/anysite/record"
+)
+
+// A world is W: what an anonymous GET of each URL showed, and for how long that
+// can be said. A site changes by its steps alone, so what is seen once holds
+// from the step before it until the step after it. Where two different bodies
+// are seen between the same two steps, the page differs at each GET.
+type world struct {
+	r    *record.Recording
+	seen map[string][]seen // by URL, in the order of At
+	urls []string          // sorted
+}
+
+// A seen is one observation, and the span in which it holds.
+type seen struct {
+	record.Fetch
+	from, to time.Time
+}
+
+var (
+	always = time.Time{}
+	never  = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+func newWorld(r *record.Recording) *world {
+	w := &world{r: r, seen: map[string][]seen{}}
+	steps := slices.Clone(r.Steps)
+	slices.SortStableFunc(steps, func(a, b record.Step) int { return a.At.Compare(b.At) })
+	add := func(f record.Fetch) {
+		s := seen{Fetch: f, from: always, to: never}
+		for _, st := range steps {
+			if !concerns(st, f.URL) {
+				continue
+			}
+			done := later(st.Done, st.At)
+			switch {
+			case !done.After(f.At): // before it
+				s.from = st.At
+			default: // it was under way, or is still to come
+				s.to = done
+				if st.At.Before(f.At) {
+					continue // what is seen may be of before it or after it
+				}
+			}
+			if s.to != never {
+				break
+			}
+		}
+		w.seen[f.URL] = append(w.seen[f.URL], s)
+	}
+	for _, f := range r.Fetches {
+		add(f)
+	}
+	for _, q := range r.Requests {
+		// A whole page that the front server gave to somebody without credentials.
+		if (q.Door == "" || q.Door == "robots") && q.Method == "GET" && q.Status == 200 && !q.Truncated && q.Sum != "" &&
+			q.Header["authorization"] == "" && q.Header["range"] == "" {
+			add(record.Fetch{At: later(q.Ended, q.Began), URL: q.URL, Status: 200, Sum: q.Sum, Size: -1, ByTap: true, From: q.From})
+		}
+	}
+	for u, list := range w.seen {
+		slices.SortStableFunc(list, func(a, b seen) int { return a.At.Compare(b.At) })
+		w.urls = append(w.urls, u)
+	}
+	slices.Sort(w.urls)
+	return w
+}
+
+// concerns reports whether a step may change what a URL shows.
+func concerns(s record.Step, u string) bool {
+	return strings.Contains(s.Target, "://") && s.Kind != "quiet" && originOf(s.Target) == originOf(u)
+}
+
+// shown reports whether a URL showed a body at any time from one moment to another.
+func (w *world) shown(u, sum string, from, to time.Time) bool {
+	return slices.ContainsFunc(w.seen[u], func(s seen) bool {
+		return s.Status == 200 && s.Sum == sum && !s.to.Before(from) && !s.from.After(to)
+	})
+}
+
+// ever reports whether a URL showed a body at any time; an empty sum means any.
+func (w *world) ever(u, sum string) bool {
+	return slices.ContainsFunc(w.seen[u], func(s seen) bool { return s.Status == 200 && (sum == "" || s.Sum == sum) })
+}
+
+// last returns what was seen last of a URL up to a time, and false if nothing was.
+func (w *world) last(u string, until time.Time) (s seen, ok bool) {
+	for _, x := range w.seen[u] {
+		if !x.At.After(until) && (!x.ByTap || !ok || x.At.After(s.to)) {
+			s, ok = x, true // the runner looks by itself after each step: what others saw is only more of the same
+		}
+	}
+	return s, ok
+}
+
+// since returns every body that a URL showed since its last change before a time.
+func (w *world) since(u string, until time.Time) (sums []string) {
+	l, ok := w.last(u, until)
+	if !ok || l.Status != 200 {
+		return nil
+	}
+	for _, x := range w.seen[u] {
+		if x.Status == 200 && !x.from.After(until) && x.to.After(l.from) && (x.Sum == l.Sum || !x.from.Before(l.from)) && !slices.Contains(sums, x.Sum) {
+			sums = append(sums, x.Sum)
+		}
+	}
+	return sums
+}
+
+// unstable reports whether a URL showed different bodies though nothing was done to it.
+func (w *world) unstable(u string) bool {
+	list := w.seen[u]
+	for i, a := range list {
+		for _, b := range list[i+1:] {
+			if a.Status == 200 && b.Status == 200 && a.Sum != b.Sum && a.from.Equal(b.from) && a.to.Equal(b.to) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// publishers are the programs that tell of a URL.
+func (w *world) publishers(u string) (list []record.Program) {
+	for _, p := range w.r.Settings {
+		if (p.Kind == "notifier" || p.Kind == "rdfgen") && slices.ContainsFunc(p.Sites, func(base string) bool { return strings.HasPrefix(u, base) }) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// program returns how a program was running at a time.
+func (w *world) program(name string, t time.Time) (p record.Program, ok bool) {
+	for _, x := range w.r.Settings {
+		if x.Name == name && (!ok || !x.Started.After(t) && !x.Started.Before(p.Started)) {
+			p, ok = x, true
+		}
+	}
+	return p, ok
+}
+
+func crawls(p record.Program) bool { return p.Kind == "crawl" || p.Kind == "run" || p.Kind == "follow" }
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+func originOf(u string) string {
+	p, err := url.Parse(u)
+	if err != nil || p.Host == "" {
+		return ""
+	}
+	return p.Scheme + "://" + strings.ToLower(p.Host)
+}
+
+// pathOf is what robots.txt speaks of.
+func pathOf(u string) string {
+	if _, rest, ok := strings.Cut(u, "://"); ok {
+		if i := strings.IndexAny(rest, "/?"); i >= 0 {
+			rest, _, _ = strings.Cut(rest[i:], "#")
+			if rest[0] == '?' {
+				return "/" + rest
+			}
+			return rest
+		}
+	}
+	return "/"
+}
+
+// hostPort splits what was dialled; the port is that of the scheme if none is said.
+func hostPort(hp, u string) (host, port string) {
+	host, port, err := net.SplitHostPort(hp)
+	if err != nil {
+		host, port = strings.Trim(hp, "[]"), "80"
+		if strings.HasPrefix(u, "https:") || strings.HasPrefix(u, "wss:") {
+			port = "443"
+		}
+	}
+	return strings.TrimSuffix(strings.ToLower(host), "."), port
+}
