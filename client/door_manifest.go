@@ -134,14 +134,14 @@ func (l *listing) left() (int, []error) {
 	return l.skipped + n, why
 }
 
-// takeManifest emits what the manifest offers as a snapshot, if that is news;
-// or, where the site says no more than that, what has changed.
-func (f *follower) takeManifest(ctx context.Context) error {
+// takeManifest emits what the manifest offers as a snapshot, if that is news; or,
+// where the site says no more than that, what has changed. It is asked conditionally where the one that is known will do.
+func (f *follower) takeManifest(ctx context.Context, conditional bool) error {
 	u, err := f.describedAt()
 	if err != nil {
 		return err
 	}
-	resp, r, err := f.openManifest(ctx, u, !f.resync)
+	resp, r, err := f.openManifest(ctx, u, conditional)
 	if err != nil {
 		return err
 	}
@@ -198,6 +198,7 @@ func (f *follower) takeManifest(ctx context.Context) error {
 	}
 	// What the site alone can judge it names whole, too, though it is less than all.
 	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, !part && (head.Complete || f.asksSite() && f.filter.Since.IsZero())
+	s.ETag, s.LastModified = etag, lastModified
 	f.cursor = head.Cursor
 	f.manifestDoors(head)
 	f.tookManifest(etag, lastModified)

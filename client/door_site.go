@@ -32,7 +32,7 @@ func (f *follower) look(ctx context.Context) error {
 	if !f.resync && f.form() == protocol.AsSite && !f.cursor.IsZero() && f.offer != nil && f.offer.Site != "" {
 		return f.getArchive(ctx, f.archiveTag)
 	}
-	return f.takeManifest(ctx)
+	return f.takeManifest(ctx, !f.resync)
 }
 
 // getArchive fetches the archive from where it is always to be had, if it is

@@ -41,7 +41,7 @@ const (
 // looking at the manifest from time to time; a better door is tried again
 // every few minutes. Where a cursor cannot be honoured, and after a gap, it
 // begins a snapshot by itself. It returns from the manifest without a Step
-// where that has nothing new.
+// where that has nothing new. With Once it reads the manifest and ends.
 //
 // An error is a report, with a zero Step: Follow has lost its door or been
 // refused, backs off by half a second to a minute (up to an hour if the site
@@ -61,6 +61,10 @@ func Follow(ctx context.Context, src *Source, cursor protocol.Cursor) iter.Seq2[
 		}
 		defer f.close()
 		f.yield = yield
+		if src.Once {
+			f.once(ctx)
+			return
+		}
 		f.run(ctx)
 	}
 }
@@ -139,6 +143,7 @@ func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
 		poll: src.Poll, askEvery: src.AskEvery, every: src.Every, maxManifest: src.MaxManifest, log: src.Log,
 		cursor: cursor, resync: cursor.IsZero(),
 		stream: doorState{shut: src.NoStream}, changes: doorState{shut: src.NoChanges},
+		etag: src.ETag, lastModified: src.LastModified,
 		as: cmp.Or(src.As, protocol.AsMeta), choose: src.Choose, late: src.ManifestFirst, filter: src.Filter, have: src.Held,
 		bundleEvery: src.BundleEvery, bundleCount: src.BundleCount,
 		packing:  map[string]wsconn.Packing{protocol.SubprotocolZstd: new(coding.Messages)},
@@ -199,6 +204,25 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
+// once reads the manifest, unless it stands as the caller knows it.
+func (f *follower) once(ctx context.Context) {
+	err := f.learn(ctx)
+	if err == nil {
+		conditional := f.etag != ""
+		if err = f.takeManifest(ctx, true); err != nil && conditional && f.etag == "" {
+			err = f.takeManifest(ctx, false) // what was sent is a part of another one than the caller has
+		}
+	}
+	if err == nil || err == errStop || ctx.Err() != nil {
+		return
+	}
+	if offer := f.refused(Manifest, err); offer != nil {
+		f.report(fmt.Errorf("follow %w", offer))
+		return
+	}
+	f.report(&DoorError{f.base, Manifest, err})
+}
+
 // turn does one thing at the best door there is: a connection, a question, or
 // a wait. It returns the door, and what went wrong.
 func (f *follower) turn(ctx context.Context) (Door, error) {
@@ -209,7 +233,7 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 		return f.takeSite(ctx)
 	}
 	if f.resync {
-		return Manifest, f.takeManifest(ctx)
+		return Manifest, f.takeManifest(ctx, false)
 	}
 	if !f.found {
 		if err := f.discover(ctx); err != nil {

@@ -92,6 +92,14 @@ type Source struct {
 	// one's own, and tests.
 	Hurry time.Duration
 
+	// Once reads the manifest, or asks whether it still stands, and ends Follow; no other
+	// door is asked. A manifest that cannot be had is reported, and ends it, too.
+	Once bool
+
+	// ETag and LastModified, if not empty, are of the manifest that the cursor
+	// comes from, as a Step has told them: one that still stands is not sent again.
+	ETag, LastModified string
+
 	// MaxManifest bounds a manifest, in bytes without content coding. Zero
 	// means 4 GiB.
 	MaxManifest int64

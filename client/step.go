@@ -41,6 +41,10 @@ type Step struct {
 	// then nothing is to be stored in its place.
 	Cursor protocol.Cursor
 
+	// ETag and LastModified are those of the manifest whose last Step this is, for
+	// Source.ETag; empty where it has none.
+	ETag, LastModified string
+
 	// Door is how the step came.
 	Door Door
 

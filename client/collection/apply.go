@@ -29,6 +29,10 @@ type ApplyOptions struct {
 	// Listed, if not nil, is told of each page that is held and listed, as it was before this, and how.
 	Listed func(p *Page, item *protocol.Item)
 
+	// Under are the rules by which what the manifest names is admitted, as Collection.Under has
+	// them: stored with its validators, since what other rules would admit was not kept.
+	Under protocol.Digest
+
 	// Read is when the manifest was read before: what it names now it may know since then.
 	Read time.Time
 }
@@ -50,7 +54,7 @@ func (c *Collection) Apply(source uint64, step client.Step, by Signal, o ApplyOp
 	defer c.mu.Unlock()
 	c.table.reset(len(step.Changes))
 	defer c.table.reset(0)
-	a := Applied{Foreign: step.Skipped}
+	a := Applied{Foreign: step.Skipped, under: o.Under}
 	if step.Reset && source != 0 {
 		c.naming[source] = &snapshot{}
 	}
@@ -129,7 +133,7 @@ func (s *applying) apply(source uint64) error {
 	if s.source == nil || s.step.Whole {
 		return nil
 	}
-	return s.stand(s.source, s.step)
+	return s.stand(s.source, s.step, s.a)
 }
 
 // left counts what was left out so far.
@@ -152,7 +156,7 @@ func (u *update) readSource(id uint64) (*Source, error) {
 // stand stores where a source stands after a step, and with it that the source has
 // answered: whoever goes on from this cursor waits for nothing that was said before it.
 // A step that is told again does not move it back.
-func (u *update) stand(s *Source, step *client.Step) error {
+func (u *update) stand(s *Source, step *client.Step, a *Applied) error {
 	whole := step.Door == client.Manifest || step.Reset || step.Whole
 	stale := !whole && step.Cursor.Epoch == s.Cursor.Epoch && step.Cursor.Seq < s.Cursor.Seq
 	old := *s
@@ -165,7 +169,10 @@ func (u *update) stand(s *Source, step *client.Step) error {
 	if step.Door != "" && (s.Cursor != old.Cursor || step.Whole) {
 		s.Polled, s.Changed, s.Status, s.Fails, s.Fault = u.now, u.now, http.StatusOK, 0, ""
 	}
-	if s.Door == old.Door && s.Cursor == old.Cursor && !step.Whole {
+	if told := step.ETag != "" || step.LastModified != ""; told || step.Whole {
+		s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, a.under
+	}
+	if s.Door == old.Door && s.Cursor == old.Cursor && s.ETag == old.ETag && s.LastModified == old.LastModified && !step.Whole {
 		return nil
 	}
 	return u.tx.Bucket(sourcesBucket).Put(sourceKey(s.ID), appendSource(nil, s))

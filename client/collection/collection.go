@@ -17,6 +17,7 @@ import (
 
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // Never is the At of what is not to be asked for.
@@ -233,6 +234,8 @@ type Applied struct {
 	New     []Page
 	Queue   []frontier.Entry // as in Committed
 	Dropped []frontier.Entry
+
+	under protocol.Digest // see ApplyOptions
 }
 
 // A Reception says what became of what a source told (C30): each change was

@@ -176,7 +176,7 @@ type Source struct {
 	As                 protocol.Form   // in which it was asked to tell last, empty if it is not asked so
 	Why                string          // it was
 	ETag, LastModified string
-	Digest             protocol.Digest // of the body that was taken in last
+	Digest             protocol.Digest // of the body that was taken in last; ManifestRDF: the rules that was under, see Collection.Under
 	Body               []byte          // Robots: what is in force, at most 500 KiB
 	Status             int
 	Polled, Changed    time.Time

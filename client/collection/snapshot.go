@@ -130,7 +130,7 @@ func (c *Collection) endSnapshot(source uint64, step *client.Step, a *Applied) e
 			if err != nil {
 				return err
 			}
-			return u.stand(s, step)
+			return u.stand(s, step, a)
 		})
 	}
 	var src *Source
@@ -225,7 +225,7 @@ func (c *Collection) hold(source uint64, doomed []frontier.PageID, step *client.
 			s.Held = u.now
 		}
 		s.Doomed = len(doomed)
-		return u.stand(s, step)
+		return u.stand(s, step, a)
 	})
 }
 
@@ -261,7 +261,7 @@ func (c *Collection) drop(source uint64, gone []frontier.PageID, step *client.St
 			return err
 		}
 		s.Held, s.Doomed = time.Time{}, 0
-		return u.stand(s, step)
+		return u.stand(s, step, a)
 	})
 }
 

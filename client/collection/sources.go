@@ -93,8 +93,14 @@ func eachSource(b *bbolt.Bucket, site frontier.SiteID, f func(*Source)) error {
 	return nil
 }
 
+// Under names the rules, as the caller writes them, and the limits of the collection under
+// which a manifest is taken in: under others it may have to be taken in again.
+func (c *Collection) Under(rules string) protocol.Digest {
+	return protocol.Sum(fmt.Appendf(nil, "%d %d %s", c.opts.MaxPages, c.opts.PerSite, rules))
+}
+
 // source takes in a source of a turn. One that is there already, by its ID or
-// by kind and URL, keeps its cursor: that is Apply's.
+// by kind and URL, keeps its cursor and the validators that belong to it: those are Apply's.
 func (u *update) source(s Source) error {
 	if s.ID == 0 {
 		id, err := u.sourceID(&s)
@@ -111,6 +117,9 @@ func (u *update) source(s Source) error {
 			return damaged(sourcesBucket, key)
 		}
 		s.Site, s.Kind, s.URL, s.Cursor, s.Door, s.Held, s.Doomed = old.Site, old.Kind, old.URL, old.Cursor, old.Door, old.Held, old.Doomed
+		if s.Kind == ManifestRDF {
+			s.ETag, s.LastModified, s.Digest = old.ETag, old.LastModified, old.Digest
+		}
 	} else if _, ok := u.named[sourceName{s.Site, s.Kind, s.URL}]; !ok {
 		return fmt.Errorf("source %d is not known", s.ID)
 	} else {

@@ -191,6 +191,8 @@ type run struct {
 	readmitting  bool                     // somebody does
 	enough       string                   // why the crawl is to end; empty: it is not
 
+	debts []Debt // of a crawl that has ended
+
 	count  counters
 	truths truths
 
@@ -215,6 +217,11 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	}
 	if c.Seeder == nil {
 		c.Seeder = &seed.Seeder{}
+	}
+	if c.Once && c.Revisit != nil {
+		v := *c.Revisit
+		v.Policy.Ends = true
+		c.Revisit = &v
 	}
 	if c.Harvester.Version == nil && c.Collection.Stores() {
 		c.Harvester.Version = func(url string, d protocol.Digest) ([]byte, error) {
@@ -286,6 +293,9 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		return r.failed
 	}
 	r.regret()
+	if r.Once {
+		return r.settle()
+	}
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -77,9 +78,6 @@ func (r *run) heard(src *source) {
 	}
 }
 
-// errOnce ends the following of a site in a crawl that ends: its manifest was read.
-var errOnce = errors.New("read once")
-
 // followed follows a site until it turns out not to tell of itself, or the
 // crawl ends, or, in a crawl that is to end, until its manifest was read.
 func (r *run) followed(src *source) collection.Source {
@@ -92,19 +90,14 @@ func (r *run) followed(src *source) collection.Source {
 		NoStream: r.NoStreams, NoChanges: r.NoChanges, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
 	from.Every = func() time.Duration { return r.nextLook(st) }
 	r.listen(from, src)
-	cursor := s.Cursor
-	if r.Once {
-		asked := false
-		from.Every = nil
-		from.NoStream, from.NoChanges, from.Poll, cursor = true, true, time.Millisecond, protocol.Cursor{}
-		from.Pace = func(ctx context.Context) error {
-			if asked {
-				return errOnce
-			}
-			asked = true
-			return ctx.Err()
-		}
+	cursor, under := s.Cursor, r.under(st)
+	switch stands := s.Digest == under && s.Held.IsZero(); { // else it may name what is not known, or say again that most is gone
+	case stands:
+		from.ETag, from.LastModified = s.ETag, s.LastModified
+	case r.Once:
+		cursor = protocol.Cursor{}
 	}
+	from.Once = r.Once
 	note := func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -123,9 +116,6 @@ func (r *run) followed(src *source) collection.Source {
 			sleep(r.ctx, time.Duration(-left/stepRate*float64(time.Second)))
 		}
 		switch {
-		case errors.Is(err, errOnce):
-			s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now.Add(from.Poll)
-			return s
 		case r.ctx.Err() != nil:
 			return s
 		case errors.As(err, &offer):
@@ -175,12 +165,26 @@ func (r *run) followed(src *source) collection.Source {
 		if !step.Cursor.IsZero() {
 			s.Cursor = step.Cursor
 		}
+		if step.ETag != "" || step.LastModified != "" {
+			s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, under
+		}
 		note() // first: by whom a site tells is asked as soon as nobody waits for it
 		if !r.Once {
 			r.heard(src)
 		}
 	}
+	if now := time.Now(); r.Once && r.ctx.Err() == nil { // it was read, or stands as it was
+		s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now
+	}
 	return s
+}
+
+// under names the rules by which a site's pages are admitted.
+func (r *run) under(st *site) protocol.Digest {
+	rules := r.Seeder.Rules
+	rules.Hosts, rules.DomainSuffixes = nil, nil // which are about the site as a whole
+	wanted := r.Seeder.Admit(seed.Ref{URL: st.Origin + "/", Kind: seed.Listed}).OK
+	return r.Collection.Under(fmt.Sprintf("%v %+v %+v", wanted, rules, r.Filter))
 }
 
 // allowed says whether a site may be asked for a URL of its own now, for

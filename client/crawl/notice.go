@@ -67,6 +67,9 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	} else {
 		step.Changes = spelled(step.Changes)
 	}
+	if by == collection.ByManifest {
+		o.Under = r.under(st)
+	}
 	known := r.awaits(st, &step)
 	done, err := r.Collection.Apply(source, step, by, o)
 	var brought []delivery

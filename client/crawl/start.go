@@ -38,10 +38,25 @@ func (r *run) begin() error {
 			return err
 		}
 	}
+	if r.Once {
+		r.look()
+	}
 	if r.Again {
 		return r.again()
 	}
 	return nil
+}
+
+// look has the manifests asked for that have told something before: a crawl that ends asks each, whenever it was asked last.
+func (r *run) look() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, src := range r.due {
+		if src.Kind == collection.ManifestRDF && !src.Changed.IsZero() {
+			src.At = time.Time{}
+		}
+	}
+	heap.Init(&r.due)
 }
 
 // again has every source and every page asked for that is not excluded or gone, as if somebody had asked for each.

@@ -83,6 +83,9 @@ type Status struct {
 	Bytes    int64                                      `json:"bytes"` // of pages, decoded
 	Wire     int64                                      `json:"wire"`  // of all bodies, as they came
 
+	// Owed is what a crawl that has ended did not fetch of what sites have told of.
+	Owed []Debt `json:"owed,omitempty"`
+
 	Revisits *Revisits `json:"revisits,omitempty"` // nil where no price is paid, or none is known yet
 	Truth    []Decile  `json:"truth,omitempty"`
 }
@@ -129,6 +132,6 @@ func (c *Crawler) Status() Status {
 		s.Revisits = &Revisits{Planned: v.at, Took: v.took.Seconds(), Price: r.price, Budget: v.bucket.Rate, Spend: v.plan.Spend,
 			Requests: v.plan.Requests, Fresh: v.fresh, Freshness: v.plan.Freshness, Age: v.plan.Age}
 	}
-	s.Truth = r.truths.table()
+	s.Truth, s.Owed = r.truths.table(), r.debts
 	return s
 }

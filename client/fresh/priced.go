@@ -72,6 +72,10 @@ type Priced struct {
 	// Eager visits at once what is told to have changed, at any price, if its site has
 	// been right more often than not: for a crawler whose budget is for what nobody tells of.
 	Eager bool
+
+	// Ends makes an Eager crawler ask whatever is told, however often its site has been wrong: the
+	// crawl is to end, and there is no later visit that a price could put it off to.
+	Ends bool
 }
 
 // Name implements Policy.
@@ -119,10 +123,13 @@ func (pr Priced) Next(p *Page, now time.Time) time.Time {
 }
 
 // Owes reports whether a page is to be visited whatever it costs: its site says that it has
-// changed, and has been right more often than not.
+// changed, and has been right more often than not, unless the crawl Ends.
 func (pr Priced) Owes(p *Page) bool {
 	if !pr.Eager || p.Visits <= 0 || !p.Outdated() {
 		return false
+	}
+	if pr.Ends {
+		return true
 	}
 	var s Signal
 	if p.Site != nil {

@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -257,4 +260,17 @@ func sayAside(w io.Writer, col *collection.Collection) error {
 func summarize(env *command.Env, s crawl.Status) {
 	fmt.Fprintf(env.Stderr, "%d pages fetched, %d unchanged, %d missing, %d refused, %d faults; %d requests, %.1f MB\n",
 		s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, s.Requests, float64(s.Wire)/1e6)
+	if len(s.Owed) == 0 {
+		return
+	}
+	total, of := 0, map[string]int{}
+	for _, d := range s.Owed {
+		total += d.Pages
+		of[d.Why] += d.Pages
+	}
+	reasons := slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) })
+	for i, why := range reasons {
+		reasons[i] = fmt.Sprintf("%d: %s", of[why], why)
+	}
+	fmt.Fprintf(env.Stderr, "%d pages were not fetched that sites have told of (%s)\n", total, strings.Join(reasons[:min(len(reasons), 5)], "; "))
 }

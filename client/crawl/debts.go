@@ -1,0 +1,83 @@
+package crawl
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+)
+
+// A Debt is how many pages of a site are still to be fetched because of what it told, when a crawl
+// has ended, and why they were not.
+type Debt struct {
+	Site  string `json:"site"`
+	Why   string `json:"why"`
+	Pages int    `json:"pages"`
+}
+
+// unpaid returns what a crawl that has ended still owes to what sites have told, most first.
+func (r *run) unpaid() ([]Debt, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	of := map[Debt]int{}
+	for p, err := range r.Collection.Pages(context.Background()) {
+		if err != nil {
+			return nil, err
+		}
+		if p.Told && isVoice(p.Signal) && p.State != collection.Excluded && p.State != collection.Gone {
+			if st := r.siteOf(p.Site); st != nil {
+				of[Debt{Site: st.Origin, Why: r.whyOwed(st, &p, now)}]++
+			}
+		}
+	}
+	list := slices.Collect(maps.Keys(of))
+	for i := range list {
+		list[i].Pages = of[list[i]]
+	}
+	slices.SortFunc(list, func(a, b Debt) int {
+		return cmp.Or(cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Why, b.Why))
+	})
+	return list, nil
+}
+
+// whyOwed says why a page was not fetched that its site has told of. The run's lock is held.
+func (r *run) whyOwed(st *site, p *collection.Page, now time.Time) string {
+	switch {
+	case r.Seeder.Forbids(p.URL) != "":
+		return "robots.txt forbids them"
+	case st.silent != "":
+		return st.silent
+	case p.Fails > 0:
+		return "the site does not give them: " + p.Fault
+	case p.Missed > 0:
+		return "what was sent is not what was told"
+	case r.enough != "":
+		return r.enough
+	case now.Before(st.rests()):
+		return "the site does not answer, or wants to be left alone"
+	case p.At.After(now):
+		return "they are not worth their price yet"
+	}
+	return "the crawl was told to end"
+}
+
+// settle says what is not paid when a crawl has ended.
+func (r *run) settle() error {
+	list, err := r.unpaid()
+	if err != nil {
+		return err
+	}
+	r.debts = list
+	for i, d := range list {
+		if i == mostRegret {
+			r.log.Warn("and other pages were not fetched", "sites and reasons", len(list)-i)
+			break
+		}
+		r.log.Warn("the site has told of pages that were not fetched", "site", d.Site, "pages", d.Pages, "why", d.Why)
+	}
+	return nil
+}

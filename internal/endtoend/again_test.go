@@ -1,0 +1,84 @@
+package endtoend
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Who crawls a site again gets the pages that its manifest says have changed, and asks
+// for nothing else: not for the manifest either, where that stands as it was.
+func TestCrawledAgain(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		t.Run(fmt.Sprint("stream ", stream), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			for i := range 300 {
+				r.write(fmt.Sprintf("d%d/p%d.html", i%7, i), fmt.Sprintf("<title>%d</title><p>This is page %d.", i, i))
+			}
+			var flags []string
+			if !stream {
+				flags = append(flags, "--no-streams")
+			}
+			r.startNotifier()
+			c := &crawling{t: t, dir: t.TempDir(), args: append([]string{"crawl", r.base}, flags...)}
+			crawl := func() map[string]int {
+				t.Helper()
+				r.web.Requests()
+				c.start()
+				c.finished()
+				asked := r.web.Requests()
+				maps.DeleteFunc(asked, func(path string, _ int) bool { return !isFile(r.path(path)) }) // how the site answers for what is not there
+				return asked
+			}
+			if n := len(crawl()); n != 300 {
+				t.Fatalf("%d pages of 300 were asked for at first", n)
+			}
+			told := 0
+			for round, n := range []int{10, 0} {
+				var want []string
+				for i := range n {
+					name := fmt.Sprintf("d%d/p%d.html", (round*20+i)%7, round*20+i)
+					want = append(want, "/"+name)
+					r.write(name, fmt.Sprintf("<title>%d</title><p>This is page %d, in edition %d.", i, i, round))
+				}
+				told += n
+				r.until("the manifest has the edits", func() bool { return int(r.listed().Seq) == told })
+				before := r.web.Crawler()
+				exactlyOnce(t, fmt.Sprint("after ", n, " edits"), crawl(), want)
+				if cost := r.web.Crawler().Sub(before); cost.Bytes > 4000+2500*int64(n) {
+					t.Errorf("after %d edits it has cost %d bytes", n, cost.Bytes)
+				}
+			}
+		})
+	}
+}
+
+// listed is where the manifest stands.
+func (r *rig) listed() protocol.Cursor {
+	r.t.Helper()
+	resp, err := http.Get(r.base + "robots.rdf")
+	r.must(err)
+	defer resp.Body.Close()
+	m, err := readManifest(resp.Body)
+	r.must(err)
+	return m.Cursor
+}
+
+// What a site has told and could not be fetched is said when a crawl ends.
+func TestCrawlSaysWhatItOwes(t *testing.T) {
+	r := newRig(t)
+	r.write("index.html", "<title>home</title>")
+	for i := range 5 {
+		r.write(fmt.Sprintf("p%d.html", i), fmt.Sprint("<title>page</title>", i))
+	}
+	r.startNotifier()
+	out, code := run(t, "crawler", "crawl", r.base, "--into", t.TempDir(), "--allow-private", "--wait", "0", "--stop-pages", "2")
+	if code != 0 || !strings.Contains(out, "4 pages were not fetched that sites have told of (4: enough pages)") {
+		t.Errorf("it ends with %d: %s", code, out)
+	}
+}
