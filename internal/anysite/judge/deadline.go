@@ -22,13 +22,15 @@ type Lags struct {
 	Withdrawn time.Duration // a refusal that it has been shown
 	Files     time.Duration // what it writes seldom, and only names URLs, may be behind by so much more
 	Forbidden time.Duration // a robots.txt that forbids it
+	Trusted   bool          // it gives out what it has not been refused, whatever others are shown
 	Loosened  time.Duration // how long robots.txt must have allowed it before that counts
 }
 
 // Lag is L of a publisher. A writer of files is noticed when he is done, and at
 // the next look over everything at the latest (--look-every). Evidence that a
-// page is public is good for a day (--evidence-for), so a refusal may go unnoticed that long;
-// once it is noticed nothing more may leave. An archive is a thing of its time:
+// page is public is good for a day (--ask-again), so a refusal may go unnoticed that long;
+// once it is noticed nothing more may leave. Who says --trust-docroot has taken on himself
+// what the server refuses to others and not to the publisher. An archive is a thing of its time:
 // it may hold superseded text for an hour (--archive-stale) before it is withdrawn.
 // What tightens robots.txt counts with the next look, what loosens it
 // after a minute (--robots-wait), unless somebody said --robots-now.
@@ -37,10 +39,11 @@ func Lag(p record.Program, door string) Lags {
 	l := Lags{
 		Edited:    look + slack,
 		Gone:      look + duration(p, "grace", time.Minute) + slack,
-		Refused:   delay(p, "evidence-for", 24*time.Hour) + slack,
+		Refused:   delay(p, "ask-again", 24*time.Hour) + slack,
 		Withdrawn: slack,
 		Files:     duration(p, "write-every", 10*time.Second),
 		Forbidden: look + slack,
+		Trusted:   isSet(p, "trust-docroot") || isSet(p, "serve-pages"),
 		Loosened:  delay(p, "robots-wait", time.Minute),
 	}
 	if door == "archive" {
@@ -87,7 +90,10 @@ func deadline(w *world, p record.Program) time.Duration {
 			}
 		}
 		for _, q := range w.publishers(site) {
-			ask := max(number(q, "ask-rate", 50), 0.1)
+			ask := number(q, "ask-rate", 50) // each page may have to be shown first
+			if ask <= 0 {
+				ask = 1e6
+			}
 			t := slack + delay(q, "settle", time.Second) + duration(q, "grace", time.Minute) +
 				time.Duration(float64(n)/ask*float64(time.Second))
 			if !streams(q) || option(p, "via", "stream") != "stream" || isSet(p, "no-streams") {

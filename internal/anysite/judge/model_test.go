@@ -74,7 +74,7 @@ func clean(seed uint64) *record.Recording {
 		m.put(s+"robots.txt", "User-agent: *\nDisallow: /private/\nCrawl-delay: 1.5\n\nUser-agent: other\nDisallow: /\n", 200)
 	}
 	m.program("notifier-a", "notifier", map[string]string{"preset": "high", "look-every": "100ms", "grace": "100ms",
-		"write-every": "100ms", "evidence-for": "20s", "stream": "true"}, siteA)
+		"write-every": "100ms", "ask-again": "20s", "stream": "true"}, siteA)
 	m.step("start", "notifier-a", nil)
 	run := m.crawler("crawler-1", "run", siteA, 2*secs, map[string]string{"budget": "1000/page", "manifest-every": "1s"})
 	follow := m.crawler("crawler-2", "follow", siteA, secs, map[string]string{"as": "page"})

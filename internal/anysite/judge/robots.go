@@ -23,6 +23,17 @@ type rule struct {
 	pattern string
 }
 
+// rulesOf is readRobots of a body that was seen.
+func (w *world) rulesOf(sum, agent string) rules {
+	k := [2]string{sum, agent}
+	r, ok := w.parsed[k]
+	if !ok {
+		r = readRobots(w.r.Bodies[sum], agent)
+		w.parsed[k] = r
+	}
+	return r
+}
+
 func readRobots(body []byte, agent string) (r rules) {
 	agent, _, _ = strings.Cut(strings.ToLower(agent), "/")
 	type group struct {
@@ -153,13 +164,13 @@ type robotsAt struct {
 // what a mishap looks like, and a site that means it says so.
 func (w *world) robots(origin, agent string) (list []robotsAt) {
 	for _, s := range w.seen[origin+"/robots.txt"] {
-		body, known := w.r.Bodies[s.Sum]
+		_, known := w.r.Bodies[s.Sum]
 		var now rules
 		switch {
 		case s.ByTap && cmp.Or(s.Status, 200) != 200, s.Status == 0, s.Status >= 500, s.Status == 200 && !known && s.Size != 0:
 			continue // as before
 		case s.Status == 200:
-			now = readRobots(body, agent)
+			now = w.rulesOf(s.Sum, agent)
 		default:
 			now = rules{empty: true}
 		}

@@ -70,6 +70,8 @@ func (w *world) wrongBytes(u, sum string, t time.Time, lag Lags) string {
 		switch {
 		case l.Status == 404 || l.Status == 410:
 			allow = lag.Gone
+		case l.Status != 200 && lag.Trusted:
+			return ""
 		case l.Status != 200:
 			allow = lag.Refused
 		}
@@ -96,6 +98,9 @@ func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time
 		}
 		for _, p := range w.publishers(u) { // what they gave out was judged when it left
 			l := Lag(p, door)
+			if last, ok := w.last(u, later(t, p.Started)); l.Trusted && ok && last.Status != 200 {
+				return ""
+			}
 			allow = max(allow, l.Edited, l.Gone, l.Refused)
 		}
 		from, to = t.Add(-allow-time.Second), t.Add(time.Second)

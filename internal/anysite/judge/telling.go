@@ -131,7 +131,7 @@ func (w *world) allowed(u, agent string, at time.Time) string {
 	for _, s := range w.seen[originOf(u)+"/robots.txt"] {
 		switch {
 		case s.At.After(at) || s.Status == 0 || s.Status >= 500:
-		case s.Status == 200 && !readRobots(w.r.Bodies[s.Sum], agent).allows(pathOf(u)):
+		case s.Status == 200 && !w.rulesOf(s.Sum, agent).allows(pathOf(u)):
 			no = true
 		default:
 			yes = true

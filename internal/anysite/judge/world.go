@@ -18,6 +18,8 @@ type world struct {
 	r    *record.Recording
 	seen map[string][]seen // by URL, in the order of At
 	urls []string          // sorted
+
+	parsed map[[2]string]rules // robots.txt, by sum and agent
 }
 
 // A seen is one observation, and the span in which it holds.
@@ -32,7 +34,7 @@ var (
 )
 
 func newWorld(r *record.Recording) *world {
-	w := &world{r: r, seen: map[string][]seen{}}
+	w := &world{r: r, seen: map[string][]seen{}, parsed: map[[2]string]rules{}}
 	steps := slices.Clone(r.Steps)
 	slices.SortStableFunc(steps, func(a, b record.Step) int { return a.At.Compare(b.At) })
 	add := func(f record.Fetch) {
