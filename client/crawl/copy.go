@@ -149,7 +149,7 @@ func (c *Copy) ask(h *harvest.Harvester, base string) {
 		case c.Delay == 0 && !own:
 			h.Wait = DefaultDelay
 		default:
-			h.Wait = time.Nanosecond // zero is the default, and less would ignore what the site says
+			h.Wait = -1
 		}
 		h.WaitBig = h.Wait
 	}

@@ -65,8 +65,8 @@ type Harvester struct {
 
 	// Wait is the least time between the end of an access to a site and the
 	// beginning of the next; WaitBig the same for sites of more than BigSite
-	// pages, if it is shorter. Negative means no gap at all, whatever a site
-	// says but Retry-After: for tests on one's own sites.
+	// pages, if it is shorter. Negative means none, for one's own sites: only
+	// what a site itself says is kept to, its Crawl-delay and that it is overloaded.
 	Wait, WaitBig time.Duration
 
 	// Slow is how many times the last download of a site it is left in peace,
@@ -234,16 +234,16 @@ func headerValue(s string) string {
 func (h *Harvester) waits() bool { return h.Wait >= 0 }
 
 // Gap is how long a site of so many pages that wants a delay is left in peace at
-// least after each request; 0 without any manners.
+// least after each request.
 func (h *Harvester) Gap(pages int, delay time.Duration) time.Duration {
-	if !h.waits() {
-		return 0
-	}
 	return max(h.least(pages), min(delay, maxDelay))
 }
 
 // least is what Wait and WaitBig say.
 func (h *Harvester) least(pages int) time.Duration {
+	if !h.waits() {
+		return 0
+	}
 	w := positive(h.Wait, DefaultWait)
 	if pages > BigSite {
 		w = min(w, positive(h.WaitBig, DefaultWaitBig))
@@ -253,11 +253,8 @@ func (h *Harvester) least(pages int) time.Duration {
 
 // gap is how long a site is left in peace after a download that took so long.
 func (h *Harvester) gap(s *site, took time.Duration) time.Duration {
-	if !h.waits() {
-		return 0
-	}
 	w := h.least(s.pages)
-	if h.Slow >= 0 {
+	if h.Slow >= 0 && h.waits() {
 		w = max(w, min(took*time.Duration(positive(h.Slow, DefaultSlow)), maxSlow))
 	}
 	return max(w, min(s.delay, maxDelay))

@@ -315,7 +315,7 @@ func (h *Harvester) comeLater(s *site, a *Answer, now time.Time) time.Time {
 	if wait, ok := retryAfter(a.Header.Get("Retry-After"), now); ok {
 		return now.Add(wait)
 	}
-	if !h.waits() || a.Status != http.StatusTooManyRequests && a.Status != http.StatusServiceUnavailable {
+	if a.Status != http.StatusTooManyRequests && a.Status != http.StatusServiceUnavailable {
 		return time.Time{}
 	}
 	s.trouble++

@@ -523,3 +523,44 @@ func TestStop(t *testing.T) {
 		}
 	})
 }
+
+// Who asks his own site without any gap keeps to what the site says itself: a Crawl-delay,
+// and that it is overloaded.
+func TestWithoutGapsAsTheSiteSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		asked := map[string][]time.Time{}
+		note := func(r *http.Request) int {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[r.Host] = append(asked[r.Host], time.Now())
+			return len(asked[r.Host])
+		}
+		w := handlers(func(w http.ResponseWriter, r *http.Request) {
+			note(r)
+		}, func(w http.ResponseWriter, r *http.Request) {
+			if note(r) == 2 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		})
+		defer w.Close()
+		b := batchOf(w.Sites(), 1, func(int) int { return 4 })
+		b.Sites[0].Delay = 7 * time.Second
+		h := newHarvester(w)
+		h.Wait, h.Slow = -1, -1
+		harvestAll(t, h, b)
+		for i, want := range [][]time.Duration{{7 * time.Second, 7 * time.Second, 7 * time.Second}, {0, 30 * time.Second, 0}} {
+			at := asked[w.Sites()[i].Host]
+			var got []time.Duration
+			for j := 1; j < len(at); j++ {
+				got = append(got, at[j].Sub(at[j-1]).Truncate(time.Millisecond))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("site %d was asked after %v, not %v", i, got, want)
+			}
+		}
+		if gap := h.Gap(1, 7*time.Second); gap != 7*time.Second {
+			t.Errorf("a gap of %v is promised", gap)
+		}
+	})
+}
