@@ -443,6 +443,7 @@ func (s *applying) owe(w *work, item *protocol.Item) {
 		w.Signal = s.by
 	}
 	w.Told, w.Debt, w.Missed, w.planned = true, item.Digest, 0, false
+	w.DebtText, w.DebtLength = item.Text, max(0, item.Length)
 	if m, ok := protocol.SaneModified(item.Modified, s.now); ok && m.After(w.Modified) {
 		w.Modified = keepable(m)
 	}
@@ -543,6 +544,7 @@ func (s *applying) carry(from, to *work) error {
 	to.State = Held
 	to.History = from.History
 	to.Digest, to.Parsed, to.Text, to.Length, to.Stored = from.Digest, from.Parsed, from.Text, from.Length, from.Stored
+	to.Cut, to.Unstable = from.Cut, from.Unstable
 	to.Type, to.Title, to.Language, to.Canonical, to.NoIndex = from.Type, from.Title, from.Language, from.Canonical, from.NoIndex
 	to.Status, to.Original = from.Status, from.Original
 	to.ETag, to.LastModified = "", "" // validators are of a URL

@@ -335,6 +335,7 @@ func (u *update) lose(w *work) {
 	}
 	if !w.Told {
 		w.Told, w.claim, w.claimed, w.Debt, w.Missed = true, w.Digest, u.now, w.Digest, 0
+		w.DebtText, w.DebtLength = zeroDigest, 0
 	}
 	w.At, w.planned = time.Time{}, true
 	u.plan(w)

@@ -37,6 +37,8 @@ type Event struct {
 	// an indexer has nothing to do. After a delete it is true.
 	TextChanged bool `json:"text_changed"`
 
+	Marks
+
 	Signal   Signal    `json:"signal,omitempty"` // by what the page came to be asked for
 	Length   int64     `json:"length"`           // of the body; -1: none, or unknown
 	Type     string    `json:"type,omitempty"`
@@ -50,6 +52,14 @@ type Event struct {
 	// no event names between the first and the one with a cursor is not held.
 	Snapshot bool `json:"snapshot,omitempty"`
 }
+
+// Marks are what an event says of a page beside its content.
+type Marks struct {
+	Truncated bool `json:"truncated,omitempty"` // the body is longer than what was read of it, which is Length
+	NoIndex   bool `json:"noindex,omitempty"`   // the page asks not to be indexed
+}
+
+func (p *Page) marks() Marks { return Marks{Truncated: p.Cut, NoIndex: p.NoIndex} }
 
 // Log returns the collection's journal: a Notifier serves it as it serves a
 // site's, and so a crawler can be a publisher. It is nil for a collection that
@@ -126,7 +136,7 @@ func (c *Collection) events(ctx context.Context, after protocol.Cursor, follow b
 func eventOf(ch *protocol.Change, cursor protocol.Cursor, a aside) Event {
 	it := &ch.Item
 	return Event{Cursor: cursor, At: ch.At, Op: ch.Op, URL: it.URL, From: ch.From, Title: it.Title, Language: it.Language, Canonical: it.Canonical,
-		Digest: it.Digest, Text: it.Text, TextChanged: !a.same, Signal: a.signal, Length: it.Length, Type: it.Type, Modified: it.Modified, Stored: a.stored}
+		Digest: it.Digest, Text: it.Text, TextChanged: !a.same, Marks: a.marks, Signal: a.signal, Length: it.Length, Type: it.Type, Modified: it.Modified, Stored: a.stored}
 }
 
 // asides returns what belongs to changes.
@@ -200,7 +210,7 @@ func (c *Collection) beginning(ctx context.Context, yield func(Event, error) boo
 				return head, err
 			}
 			if ok && p.Digest == it.Digest {
-				prev.Stored, prev.Signal, prev.At = p.Stored, p.Signal, p.Last
+				prev.Stored, prev.Signal, prev.At, prev.Marks = p.Stored, p.Signal, p.Last, p.marks()
 			}
 		}
 		if len(entries) == 0 {

@@ -37,17 +37,16 @@ func parsePosted(key, raw []byte) (p posted, ok bool) {
 }
 
 func appendAside(b []byte, a *aside) []byte {
-	same := byte(0)
-	if a.same {
-		same = 1
-	}
-	b = append(b, a.signal.code(), same)
+	bits := byte(flag(a.same, 1) | flag(a.marks.Truncated, 2) | flag(a.marks.NoIndex, 4))
+	b = append(b, a.signal.code(), bits)
 	b = appendString(b, a.stored.File)
 	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.stored.Offset)), uint64(a.stored.Length))
 }
 
 func (d *decoder) aside() (a aside) {
-	a.signal, a.same = signalOf(d.byte()), d.byte() != 0
+	a.signal = signalOf(d.byte())
+	bits := d.byte()
+	a.same, a.marks = bits&1 != 0, Marks{Truncated: bits&2 != 0, NoIndex: bits&4 != 0}
 	a.stored = Place{d.string(), int64(d.uint()), int64(d.uint())}
 	return a
 }

@@ -43,6 +43,7 @@ type news struct {
 type aside struct {
 	signal Signal
 	same   bool // the main text is what it was
+	marks  Marks
 	stored Place
 }
 
@@ -284,7 +285,7 @@ func (c *Collection) tell(tx *bbolt.Tx, n news) error {
 		p.step.Entry.Item = protocol.Item{URL: n.page.URL, Length: -1}
 		p.stored = Place{}
 	default:
-		p.step.Entry.Item = itemOf(n.page, n.changed)
+		p.step.Entry.Item, p.marks = itemOf(n.page, n.changed), n.page.marks()
 		if p.same = !n.text.IsZero() && n.text == n.page.Text || n.op == protocol.Move && n.prev == n.page.Digest; p.same {
 			p.step.Significance = protocol.SignificanceOf(0)
 		}

@@ -203,7 +203,7 @@ func (u *update) told(w *work, by Signal) {
 		w.Signal = by
 	}
 	w.Told, w.claimed, w.Missed = true, u.now, 0
-	w.claim, w.Debt = zeroDigest, zeroDigest
+	w.claim, w.Debt, w.DebtText, w.DebtLength = zeroDigest, zeroDigest, zeroDigest, 0
 	w.planned, w.dirty = false, true
 }
 
@@ -220,6 +220,7 @@ func (w *work) exclude(why string) {
 // than that, and nothing is held of it.
 func (w *work) forget() {
 	w.Digest, w.Parsed, w.Text, w.Length, w.Stored, w.ETag, w.LastModified = zeroDigest, zeroDigest, zeroDigest, 0, Place{}, "", ""
+	w.Cut, w.Unstable = false, Stable
 }
 
 // readmit puts a page back where it stood before it was excluded.

@@ -25,6 +25,7 @@ type modelPage struct {
 	claim           protocol.Digest
 	claimed         time.Time // zero: never
 	missed          int
+	unstable        bool // it was another body when it was asked for again
 	digest, parsed  protocol.Digest
 	original        frontier.PageID
 	last            time.Time
@@ -60,7 +61,9 @@ func (m *model) plan(p *modelPage) {
 
 func (m *model) after(p *modelPage, wait time.Duration) { p.never, p.at = false, m.now.Add(wait) }
 
-func (m *model) forget(p *modelPage) { p.digest, p.parsed = protocol.Digest{}, protocol.Digest{} }
+func (m *model) forget(p *modelPage) {
+	p.digest, p.parsed, p.unstable = protocol.Digest{}, protocol.Digest{}, false
+}
 
 func (m *model) exclude(p *modelPage) {
 	if p.state == collection.Gone {
@@ -110,7 +113,7 @@ func (m *model) answered(p *modelPage) {
 
 // pay reports whether the next visit is decided.
 func (m *model) pay(p *modelPage) (decided bool) {
-	if p.told && !p.claim.IsZero() && p.claim != p.digest && p.missed < 3 {
+	if p.told && !p.claim.IsZero() && p.claim != p.digest && p.missed < 3 && !p.unstable {
 		m.after(p, []time.Duration{2 * time.Second, 10 * time.Second, time.Minute}[p.missed])
 		p.missed++
 		return true
@@ -166,7 +169,13 @@ func (m *model) visit(v *collection.Visit, p *modelPage) {
 			m.refuse(p)
 		}
 	case v.Status == 200:
-		m.history(p, !p.digest.IsZero() && p.digest != v.Digest && p.parsed != v.Parsed)
+		switch other := !p.digest.IsZero() && p.digest != v.Digest; {
+		case p.told && !p.claim.IsZero() && p.claim == v.Digest:
+			p.unstable = false
+		case p.told && p.missed > 0 && other:
+			p.unstable = true
+		}
+		m.history(p, !p.digest.IsZero() && p.digest != v.Digest && p.parsed != v.Parsed && (!p.unstable || p.told && p.missed == 0))
 		m.answered(p)
 		p.state, p.digest, p.parsed, p.original, p.links = collection.Held, v.Digest, v.Parsed, 0, nil
 		if f := m.firsts[v.Parsed]; f != nil && f != p && f.has() && (f.state == collection.Held || f.state == collection.Failing) && f.parsed == v.Parsed && f.original == 0 {
@@ -312,7 +321,7 @@ func (m *model) carry(from, to *modelPage) {
 	m.answered(to)
 	m.settle(to)
 	to.state, to.digest, to.parsed, to.original, to.links = collection.Held, from.digest, from.parsed, from.original, from.links
-	to.visits, to.changes, to.last, to.confirmed = from.visits, from.changes, from.last, from.confirmed
+	to.visits, to.changes, to.last, to.confirmed, to.unstable = from.visits, from.changes, from.last, from.confirmed, from.unstable
 	to.claim, to.claimed = protocol.Digest{}, time.Time{}
 	if to.original == 0 {
 		m.firsts[to.parsed] = to

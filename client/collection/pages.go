@@ -44,6 +44,10 @@ const (
 	pageNotices  // Notices, Noticed, Heard
 	pageAsk      // Ask
 	pageListed   // a manifest names it
+	pageCut      // the body is not whole
+	pageUnstable // Unstable
+	pageDebtText // DebtText
+	pageDebtSize // DebtLength
 )
 
 // What is kept of strings that a site chooses, in bytes.
@@ -77,7 +81,8 @@ func appendPage(b []byte, p *Page) []byte {
 		flag(!p.missing.IsZero(), pageMissing) | flag(!h.Modified.IsZero(), pageFresh) | flag(!p.said.IsZero(), pageSaid) |
 		flag(p.Value != 0, pageValue) | flag(!h.Confirmed.IsZero(), pageSure) |
 		flag(!h.Belief.None(), pageBelief) | flag(h.Notices > 0 || !h.Heard.IsZero(), pageNotices) |
-		flag(p.Ask != "", pageAsk) | flag(p.Listed, pageListed)
+		flag(p.Ask != "", pageAsk) | flag(p.Listed, pageListed) | flag(p.Cut, pageCut) | flag(p.Unstable != Stable, pageUnstable) |
+		flag(!p.DebtText.IsZero(), pageDebtText) | flag(p.DebtLength > 0, pageDebtSize)
 	b = append(b, byte(p.State), p.Signal.code())
 	b = binary.AppendUvarint(b, f)
 	b = binary.AppendUvarint(b, uint64(max(0, p.Depth)))
@@ -169,6 +174,15 @@ func appendPage(b []byte, p *Page) []byte {
 	if f&pageAsk != 0 {
 		b = appendString(b, p.Ask)
 	}
+	if f&pageUnstable != 0 {
+		b = append(b, byte(p.Unstable))
+	}
+	if f&pageDebtText != 0 {
+		b = append(b, p.DebtText[:]...)
+	}
+	if f&pageDebtSize != 0 {
+		b = binary.AppendUvarint(b, uint64(p.DebtLength))
+	}
 	return seal(b, key[:], from)
 }
 
@@ -197,7 +211,7 @@ func parsePage(raw []byte, p *Page) bool {
 	f := d.uint()
 	p.Depth = d.count()
 	p.At, p.rank = d.time(), d.float()
-	p.Told, p.NoIndex, p.Listed = f&pageTold != 0, f&pageNoIndex != 0, f&pageListed != 0
+	p.Told, p.NoIndex, p.Listed, p.Cut = f&pageTold != 0, f&pageNoIndex != 0, f&pageListed != 0, f&pageCut != 0
 	h := &p.History
 	h.Told = p.Told
 	p.Value = 0
@@ -286,6 +300,15 @@ func parsePage(raw []byte, p *Page) bool {
 	}
 	if f&pageAsk != 0 {
 		p.Ask = str()
+	}
+	if f&pageUnstable != 0 {
+		p.Unstable = min(Unstable(d.byte()), UnstableText)
+	}
+	if f&pageDebtText != 0 {
+		d.digest(&p.DebtText)
+	}
+	if f&pageDebtSize != 0 {
+		p.DebtLength = int64(min(d.uint(), math.MaxInt64))
 	}
 	return !d.bad && len(d.b) == 0
 }

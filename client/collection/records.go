@@ -73,6 +73,9 @@ type Page struct {
 	Signal Signal
 	Missed int // answers in a row that were not what was told
 
+	DebtText   protocol.Digest // of the main text, as told with Debt; zero if that was not said
+	DebtLength int64           // in bytes, the same; 0 if that was not said
+
 	fresh.History
 	Status int       // of the last answer, 0: none
 	Fails  int       // answers in a row that were none, or 404 while held
@@ -82,6 +85,8 @@ type Page struct {
 	// What is held, if Digest is not zero; what was held, if Gone.
 	Digest, Parsed, Text             protocol.Digest
 	Length                           int64
+	Cut                              bool     // the body is longer than what was read of it, which is Length
+	Unstable                         Unstable // whether the body is the same for everybody who asks
 	Type, Title, Language, Canonical string
 	ETag, LastModified               string // as they came
 	Stored                           Place
@@ -103,6 +108,24 @@ type Page struct {
 	said    time.Time       // the Modified told last, as it was told
 	claimed time.Time       // when it was told: answers asked for before prove nothing
 	missing time.Time       // the first 404 since there was anything else than an error
+}
+
+// Unstable says which part of a page differs at each request, though nobody has changed it: a nonce, a
+// date, a counter. A digest says nothing of such a page.
+type Unstable uint8
+
+const (
+	Stable       Unstable = iota // as far as is known
+	UnstableBody                 // two answers in a row differed, with the same main text
+	UnstableText                 // the main text differed, too, or is not known
+)
+
+// String returns a word for people.
+func (u Unstable) String() string {
+	if names := [...]string{"stable", "body", "text"}; int(u) < len(names) {
+		return names[u]
+	}
+	return "unknown"
 }
 
 // Claim is when the page was told of last, and the time of change that was
@@ -139,6 +162,7 @@ type Site struct {
 	Resolved time.Time // when
 
 	Pages, Held, Gone, Ready, Dynamic, Errors, Duplicates int // counted by the collection
+	Cut                                                   int // held, and not whole; counted likewise
 	Requests, Bytes                                       int64
 
 	Delay   time.Duration // Crawl-delay
@@ -224,6 +248,7 @@ type Visit struct {
 	Length                     int64    // of the body, where that is nil
 	File                       *os.File // for a copy: made by NewBody, in place of Body; Length says how long it is
 	Cut                        bool     // Body is not whole: over the limit
+	Unstable                   Unstable // of the site's pages in general: a body that is not what was told is not asked for again
 	Type, ETag, LastModified   string
 	Modified                   time.Time // Last-Modified, if it is credible
 	Title, Language, Canonical string

@@ -65,16 +65,23 @@ func clone(b []byte) []byte {
 	return append([]byte(nil), b...)
 }
 
-func (s *Site) counts() [7]*int {
-	return [...]*int{&s.Pages, &s.Held, &s.Gone, &s.Ready, &s.Dynamic, &s.Errors, &s.Duplicates}
+func (s *Site) counts() [8]*int {
+	return [...]*int{&s.Pages, &s.Held, &s.Gone, &s.Ready, &s.Dynamic, &s.Errors, &s.Duplicates, &s.Cut}
 }
+
+// earlyCounts is how many of a site's counts stand before Requests and Bytes; those that came later stand behind.
+const earlyCounts = 7
 
 func appendCounts(b []byte, s *Site) []byte {
 	from := len(b)
-	for _, n := range s.counts() {
+	list := s.counts()
+	for _, n := range list[:earlyCounts] {
 		b = binary.AppendVarint(b, int64(*n))
 	}
 	b = binary.AppendVarint(binary.AppendVarint(b, s.Requests), s.Bytes)
+	for _, n := range list[earlyCounts:] {
+		b = binary.AppendVarint(b, int64(*n))
+	}
 	return seal(b, siteKey(s.ID), from)
 }
 
@@ -84,19 +91,28 @@ func parseCounts(raw []byte, s *Site) bool {
 		return false
 	}
 	d := decoder{b: body}
-	for _, n := range s.counts() {
+	list := s.counts()
+	for _, n := range list[:earlyCounts] {
 		*n = int(d.int())
 	}
 	s.Requests, s.Bytes = d.int(), d.int()
+	for _, n := range list[earlyCounts:] {
+		if len(d.b) > 0 { // else it was written before that was counted
+			*n = int(d.int())
+		}
+	}
 	return !d.bad && len(d.b) == 0
 }
 
 // A tally is what a page adds to the counts of its site.
-type tally struct{ held, gone, dynamic, errors, duplicates int }
+type tally struct{ held, gone, dynamic, errors, duplicates, cut int }
 
 func (p *Page) tally() (t tally) {
 	if p.has() {
 		t.held = 1
+		if p.Cut {
+			t.cut = 1
+		}
 	} else if p.State == Gone {
 		t.gone = 1
 	}
@@ -119,6 +135,7 @@ func (s *Site) count(was, is tally) {
 	s.Dynamic += is.dynamic - was.dynamic
 	s.Errors += is.errors - was.errors
 	s.Duplicates += is.duplicates - was.duplicates
+	s.Cut += is.cut - was.cut
 }
 
 func (c *Collection) loadSites(tx *bbolt.Tx) error {

@@ -86,6 +86,7 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 	if before.Told && v.before(asked, &before) && w.State != Held {
 		// Told after we had asked: whatever came is of before, and is asked for again.
 		w.Told, w.Debt, w.Missed, w.At, w.planned = true, before.Debt, 0, time.Time{}, true
+		w.DebtText, w.DebtLength = before.DebtText, before.DebtLength
 	}
 	if err := u.report(w, &before); err != nil {
 		return nil, err
@@ -137,12 +138,16 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *V
 	if u.c.opts.TextOnly && changed && !v.Text.IsZero() && v.Text == w.Text {
 		changed, modified = false, w.Modified // of the bytes, which say nothing about the text
 	}
+	if out.Unstable = w.waver(v, asked, out); changed && out.Unstable != Stable {
+		changed = w.differs(v, out.Unstable)
+		modified = w.Modified // of the answer
+	}
 	out.Differs = changed
 	w.History = w.History.Visit(asked, changed, modified)
 	w.answered()
 	w.State = Held
 	w.Digest, w.Parsed, w.Text, w.Length, w.Stored = v.Digest, v.Parsed, v.Text, max(v.Length, int64(len(v.Body))), place
-	w.Type, w.ETag, w.LastModified = v.Type, v.ETag, v.LastModified
+	w.Type, w.ETag, w.LastModified, w.Cut = v.Type, v.ETag, v.LastModified, v.Cut
 	w.Title, w.Language, w.Canonical, w.NoIndex = clip(v.Title, maxTitle), v.Language, v.Canonical, v.NoIndex
 	w.Original = 0
 	if !v.Parsed.IsZero() {
@@ -159,6 +164,32 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *V
 	}
 	u.pay(w, v, asked, out)
 	return u.follow(w, v, out.Duplicate)
+}
+
+// waver finds out whether a page differs at each request: where an answer is not what was told, the page is
+// asked for again, and nobody has changed it meanwhile. It returns what is known of the page by now, or of its site.
+func (w *work) waver(v *Visit, asked time.Time, out *Visited) Unstable {
+	switch {
+	case w.Told && !w.claim.IsZero() && w.claim == v.Digest:
+		w.Unstable = Stable
+	case w.Told && w.Missed > 0 && !v.before(asked, &w.Page) && !w.Digest.IsZero() && w.Digest != v.Digest:
+		out.Wavered, w.Unstable = true, UnstableText
+		if !v.Text.IsZero() && v.Text == w.Text {
+			w.Unstable = UnstableBody
+		}
+	default:
+		return max(w.Unstable, v.Unstable)
+	}
+	return w.Unstable
+}
+
+// differs reports whether an unstable page has changed, as far as that can be seen: by its main text, and where
+// that is unstable too, or not known, by what was told.
+func (w *work) differs(v *Visit, unstable Unstable) bool {
+	if unstable == UnstableBody && !v.Text.IsZero() && !w.Text.IsZero() {
+		return v.Text != w.Text
+	}
+	return w.Told && w.Missed == 0
 }
 
 // follow admits what a page leads to, unless it is a duplicate.
@@ -200,7 +231,7 @@ func (u *update) unchanged(w *work, v *Visit, asked time.Time, place Place, out 
 
 // pay strikes out the debt of a page that was answered, if the answer is what
 // was told, or will not become that: a body that is not counts as a newer
-// change, and is asked for again a few times.
+// change, and is asked for again a few times, unless it is cut or another one each time.
 func (u *update) pay(w *work, v *Visit, asked time.Time, out *Visited) {
 	if !w.Told {
 		return
@@ -224,6 +255,10 @@ func (u *update) pay(w *work, v *Visit, asked time.Time, out *Visited) {
 				return
 			}
 		}
+		if v.Cut || max(w.Unstable, v.Unstable) != Stable { // the next answer would be no nearer to what was told
+			w.settle()
+			return
+		}
 		if w.Missed < len(u.c.opts.Again.Missed) {
 			w.At, w.planned = keepable(u.now.Add(u.c.opts.Again.Missed[w.Missed])), true
 			w.Missed++
@@ -246,7 +281,7 @@ func (v *Visit) before(asked time.Time, p *Page) bool {
 // settle says that nothing is owed. What was said of the page and no visit has judged is taken
 // back: a visit that found its content has, so that then nothing is left of it.
 func (w *work) settle() {
-	w.Told, w.Debt, w.Missed = false, zeroDigest, 0
+	w.Told, w.Debt, w.Missed, w.DebtText, w.DebtLength = false, zeroDigest, 0, zeroDigest, 0
 	w.History = w.History.Unsaid()
 }
 

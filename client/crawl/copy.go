@@ -24,7 +24,7 @@ import (
 // What the fields of a Copy are if they are zero.
 const (
 	DefaultDelay   = time.Second
-	DefaultMaxPage = 100 << 20
+	DefaultMaxPage = 100_000_000 // as much as a site publishes, server.MaxFile
 )
 
 // agent is the product token by which robots.txt knows a crawler of ours.
@@ -50,7 +50,7 @@ type Copy struct {
 	// robots.txt is kept to always.
 	Delay time.Duration
 
-	// MaxPage bounds one page, in bytes; larger ones are left. Zero means 100 MiB.
+	// MaxPage bounds one page, in bytes; larger ones are left. Zero means 100 MB.
 	MaxPage int64
 
 	// AskEvery, above zero, is the time between two questions for changes where no

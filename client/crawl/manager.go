@@ -415,7 +415,7 @@ func (r *run) ahead(st *site, tasks int) time.Duration {
 
 // task is what to ask for a page, whose URL may be asked for.
 func (r *run) task(p *collection.Page) harvest.Task {
-	t := harvest.Task{Page: p.ID, URL: p.URL, Depth: p.Depth, Want: p.Debt, Signal: string(p.Signal)}
+	t := harvest.Task{Page: p.ID, URL: p.URL, Depth: p.Depth, Want: p.Debt, Text: p.Unstable != collection.Stable, Signal: string(p.Signal)}
 	t.Claimed, _ = p.Claim()
 	if p.State == collection.Held && p.Ask == "" && r.Collection.Stores() && p.Stored.File != "" {
 		t.Held = p.Digest

@@ -176,17 +176,27 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		(st.listens() || !r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief})) { // a manifest's claims are planned
 		r.spend(r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body)))))
 	}
+	c, claimed, outcome := r.judged(st, v, d)
 	heard, unsure := st.believed(), false
-	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held {
+	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(claimed, outcome, d) {
 		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}
-		if st.listens() {
+		post, h := p.Posterior(), p.Hearing(v.Asked)
+		switch right := outcome == trust.Right; {
+		case claimed && st.listens():
+			r.revisiting.manifests.Proved(&heard, &p, v.Asked, right)
+		case claimed:
+			heard.Signal.Proved(&post, h, right)
+		case st.listens():
 			unsure = r.revisiting.manifests.Visited(&heard, &p, v.Asked, d.Differs)
-			r.believes(st, heard)
-		} else if h := p.Hearing(v.Asked); h.Notices > 0 || heard.Tells {
-			post := p.Posterior()
+		case h.Notices > 0 || heard.Tells:
 			heard.Signal.Visited(&post, h, d.Differs)
-			r.believes(st, heard)
 		}
+	}
+	if claimed && outcome == trust.Right && !c.Modified.IsZero() && c.Modified.Before(c.At) {
+		heard.Signal.Lagged(c.At.Sub(c.Modified).Hours() / 24)
+	}
+	if st.Belief == nil || heard != *st.Belief {
+		r.believes(st, heard)
 	}
 	r.judging.Lock()
 	defer r.judging.Unlock()
@@ -194,18 +204,51 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		st.unsure[d.Page.ID] = finding{at: v.Asked, before: d.Before.Last}
 	}
 	r.seenDates(st, v, d)
-	c, ok := r.claims[d.Page.ID]
-	if !ok {
-		return
+}
+
+// proved reports whether a visit shows anything of what its site tells: a body that is not what was told, and
+// does not prove that wrong, does not.
+func proved(claimed bool, outcome trust.Outcome, d *collection.Visited) bool {
+	if claimed {
+		return outcome != trust.Void
+	}
+	return !d.Mismatched && d.Unstable != collection.UnstableText
+}
+
+// judged takes a visit in for the trust in what led to it: the one judgement of which all that is thought of a site's word
+// is made. It returns what was told, if the page was asked for because of that. The run's lock is held.
+func (r *run) judged(st *site, v *collection.Visit, d *collection.Visited) (c claim, claimed bool, outcome trust.Outcome) {
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	bodies := &st.trust.Bodies
+	switch {
+	case v.Delivered || v.Shared: // by whoever told of them
+	case d.Wavered:
+		bodies.Count(&bodies.Unstable)
+		if d.Unstable == collection.UnstableText {
+			bodies.Count(&bodies.Restless)
+		}
+		r.touch(st)
+	case d.Matched:
+		bodies.Count(&bodies.Matched)
+		r.touch(st)
+	}
+	c, claimed = r.claims[d.Page.ID]
+	if !claimed {
+		return c, false, trust.Void
 	}
 	delete(r.claims, d.Page.ID)
 	st.underWay[c.by]--
 	st.full = false
 	told, _ := d.Page.Claim()
-	seen := trust.Seen{Asked: v.Asked, Status: v.Status, Digest: d.Page.Digest, Modified: v.Modified,
-		Changed: d.Differs || d.Changed && !c.Digest.IsZero(), Soft404: v.Soft404, Duplicate: d.Duplicate, Again: d.Page.Told && d.Mismatched, Later: d.Page.Told && told.After(v.Asked)}
+	seen := trust.Seen{Asked: v.Asked, Status: v.Status, Digest: d.Page.Digest, Text: v.Text, Length: d.Page.Length, Cut: v.Cut, Modified: v.Modified,
+		Unstable: d.Unstable != collection.Stable, Restless: d.Unstable == collection.UnstableText, TextProved: bodies.Texts > 0,
+		Changed: d.Differs || d.Changed && !c.Digest.IsZero() && d.Unstable == collection.Stable, Soft404: v.Soft404, Duplicate: d.Duplicate, Again: d.Page.Told && d.Mismatched, Later: d.Page.Told && told.After(v.Asked)}
 	if v.Fault != "" {
 		seen.Status = 0
+	}
+	if seen.Unstable && !c.Text.IsZero() && c.Text == v.Text {
+		bodies.Count(&bodies.Texts)
 	}
 	if d.Before.Visits > 0 {
 		// Whether the visit before brought a change is not kept: if it may have,
@@ -215,16 +258,13 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	}
 	voice := st.trust.Voice(string(c.by))
 	_, mute := voice.Muted()
-	outcome := trust.Judge(c.Claim, seen)
+	outcome = trust.Judge(c.Claim, seen)
 	r.Trust.Outcome(voice, outcome, v.Asked)
-	if outcome == trust.Right && !c.Modified.IsZero() && c.Modified.Before(c.At) {
-		heard.Signal.Lagged(c.At.Sub(c.Modified).Hours() / 24)
-		r.believes(st, heard)
-	}
 	if _, now := voice.Muted(); now && !mute {
 		st.muted[c.by] = v.Asked
 	}
 	r.touch(st)
+	return c, true, outcome
 }
 
 // A standing is what becomes of a page that was told of, when its turn has come.
@@ -256,7 +296,7 @@ func (r *run) believe(st *site, p *collection.Page) standing {
 	if _, ok := r.claims[p.ID]; !ok {
 		st.underWay[p.Signal]++
 	}
-	r.claims[p.ID] = claim{site: st, by: p.Signal, Claim: trust.Claim{At: at, Modified: modified, Digest: p.Debt}}
+	r.claims[p.ID] = claim{site: st, by: p.Signal, Claim: trust.Claim{At: at, Modified: modified, Digest: p.Debt, Text: p.DebtText, Length: p.DebtLength}}
 	return ask
 }
 

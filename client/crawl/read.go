@@ -102,7 +102,7 @@ func (r *run) leave(a *harvest.Answer) {
 // visit is what the answer for a page came to.
 func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) collection.Visit {
 	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
-		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want}
+		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Unstable: r.unstable(a.Site)}
 	if a.Fault != "" && a.Fault != harvest.FaultSize {
 		v.Fault = string(a.Fault)
 		if a.Err != nil {
@@ -134,8 +134,11 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 			v.Digest = protocol.Sum(a.Body)
 			return v
 		}
-		if err := g.Read(page, a.URL, h, a.Body); err != nil {
+		if err := r.gather(g, page, a, a.Text || v.Unstable != collection.Stable); err != nil {
 			r.log.Debug("read page", "url", a.URL, "err", err)
+		}
+		if !a.Want.IsZero() && a.Want != page.Body && page.Text.IsZero() { // the main text may be what was told
+			r.gather(g, page, a, true)
 		}
 		v.Title, v.Language, v.Canonical, v.NoIndex = page.Title, page.Language, page.Canonical, page.NoIndex
 		v.Digest, v.Parsed, v.Text = page.Body, page.Parsed, page.Text
@@ -151,6 +154,32 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 		}
 	}
 	return v
+}
+
+// gather reads a page, and digests its main text if that is of use, or the crawler always does.
+func (r *run) gather(g *gather.Gatherer, page *gather.Page, a *harvest.Answer, text bool) error {
+	defer func(always bool) { g.Text = always }(g.Text)
+	g.Text = g.Text || text
+	return g.Read(page, a.URL, a.Header, a.Body)
+}
+
+// unstable says which part of the pages of a site differs at each request, as a rule.
+func (r *run) unstable(id frontier.SiteID) collection.Unstable {
+	r.mu.Lock()
+	st := r.sites[id]
+	r.mu.Unlock()
+	if st == nil {
+		return collection.Stable
+	}
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	switch is, restless := st.trust.Bodies.ByText(); {
+	case restless:
+		return collection.UnstableText
+	case is:
+		return collection.UnstableBody
+	}
+	return collection.Stable
 }
 
 // dated reports whether the Last-Modified of a site's answers is worth something.

@@ -11,7 +11,7 @@ import (
 
 // counters count since Run began.
 type counters struct {
-	Fetched, Unchanged, Missing, Refused, Faults                  atomic.Int64
+	Fetched, Unchanged, Missing, Refused, Faults, Cut             atomic.Int64
 	Bytes, Wire, Told, Ignored, Changed, Duplicates, New, Batches atomic.Int64
 	Delivered, DeliveredBytes                                     atomic.Int64
 }
@@ -41,6 +41,9 @@ func (c *counters) asked(a *harvest.Answer) {
 	case a.Page == 0:
 	case isPage(a.Status):
 		c.Fetched.Add(1)
+		if a.Fault == harvest.FaultSize {
+			c.Cut.Add(1)
+		}
 		c.Bytes.Add(int64(len(a.Body)))
 	case a.Status == http.StatusNotModified:
 		c.Unchanged.Add(1)
@@ -65,12 +68,13 @@ type Status struct {
 	Batches  int64 `json:"batches"`
 
 	Requests       int64 `json:"requests"`
-	Fetched        int64 `json:"fetched"`   // pages with a body
-	Unchanged      int64 `json:"unchanged"` // 304
-	Missing        int64 `json:"missing"`   // 404, 410
-	Refused        int64 `json:"refused"`   // other answers without a page
-	Faults         int64 `json:"faults"`    // no answer, or not a whole one
-	Changed        int64 `json:"changed"`   // pages that were new or other than before
+	Fetched        int64 `json:"fetched"`         // pages with a body
+	Truncated      int64 `json:"fetched_in_part"` // of those, longer than is read
+	Unchanged      int64 `json:"unchanged"`       // 304
+	Missing        int64 `json:"missing"`         // 404, 410
+	Refused        int64 `json:"refused"`         // other answers without a page
+	Faults         int64 `json:"faults"`          // no answer, or not a whole one
+	Changed        int64 `json:"changed"`         // pages that were new or other than before
 	Duplicates     int64 `json:"duplicates"`
 	New            int64 `json:"new"`             // URLs that were not known
 	Told           int64 `json:"told"`            // changes that sources told
@@ -115,7 +119,7 @@ func (c *Crawler) Status() Status {
 	n := &r.count
 	asked := r.Harvester.Stats() // followers' requests are among them
 	s := Status{Running: true, Began: r.began,
-		Requests: asked.Requests, Fetched: n.Fetched.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
+		Requests: asked.Requests, Fetched: n.Fetched.Load(), Truncated: n.Cut.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
 		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Told: n.Told.Load(), Ignored: n.Ignored.Load(),
 		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(),
 		Delivered: n.Delivered.Load(), DeliveredBytes: n.DeliveredBytes.Load(),

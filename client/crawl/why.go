@@ -68,6 +68,9 @@ func Explain(col *collection.Collection, s *seed.Seeder, url string, now time.Ti
 			w.Rules = append(w.Rules, "its content is that of "+o.URL+": on one site, its links are not followed")
 		}
 	}
+	if p.Cut {
+		w.Rules = append(w.Rules, fmt.Sprintf("truncated: it is longer than the %d bytes that are read and stored of it", p.Length))
+	}
 	if p.Fails > 0 {
 		w.Rules = append(w.Rules, fmt.Sprintf("%d answers in a row were no page, the last: %s", p.Fails, p.Fault))
 	}
@@ -157,7 +160,13 @@ func signals(col *collection.Collection, p *collection.Page, site *collection.Si
 			list = append(list, fmt.Sprintf("its site %s; what it says is right in %.0f of 100 cases, and of 100 changes it tells %.0f", tells, right, 100*b.Signal.Recall()))
 		}
 	}
+	if p.Unstable != collection.Stable {
+		list = append(list, "its bytes differ at each request, so that a digest says nothing of it: "+judgedBy(p.Unstable == collection.UnstableText))
+	}
 	if rec, err := trust.Parse(site.Trust); err == nil {
+		if is, restless := rec.Bodies.ByText(); is {
+			list = append(list, "the pages of its site differ from their digests at each request: "+judgedBy(restless))
+		}
 		for i := range rec.Voices {
 			list = append(list, rec.Voices[i].String())
 		}
@@ -188,6 +197,14 @@ func signals(col *collection.Collection, p *collection.Page, site *collection.Si
 		list = append(list, what)
 	}
 	return list
+}
+
+// judgedBy says by what notices of unstable pages are judged.
+func judgedBy(restless bool) string {
+	if restless {
+		return "what is told of it is judged by nothing, since the main text differs too"
+	}
+	return "what is told of it is judged by its main text"
 }
 
 // Why explains a page of a running crawler.

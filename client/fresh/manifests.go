@@ -72,10 +72,19 @@ func among(yes, no float32, allYes, allNo float64) float64 {
 // the visit would be a claim's. It reports whether this one has found a change that the
 // manifest may still have when it is read again; else that is [Manifests.Missed].
 func (m *Manifests) Visited(s *Site, p *Page, at time.Time, changed bool) (unsure bool) {
+	return m.visited(s, p, at, changed, false)
+}
+
+// Proved is Visited where it is known whether the last claim was right, as in [Signal.Proved].
+func (m *Manifests) Proved(s *Site, p *Page, at time.Time, right bool) {
+	m.visited(s, p, at, right, true)
+}
+
+func (m *Manifests) visited(s *Site, p *Page, at time.Time, changed, proved bool) (unsure bool) {
 	post, signal := p.Posterior(), &s.Signal
 	if p.told() > 0 {
 		before := *signal
-		signal.Visited(&post, p.Hearing(at), changed)
+		signal.visited(&post, p.Hearing(at), changed, proved)
 		signal.Heard, signal.Missed, signal.Due, signal.Silent = before.Heard, before.Missed, before.Due, before.Silent
 		return false
 	}

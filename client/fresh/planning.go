@@ -93,7 +93,7 @@ func (s *SitePlanning) Add(page *Page) {
 	switch {
 	case s.demand != nil:
 		s.demand.add(page, &post)
-	case p.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.Precision() > obliging:
+	case p.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.obliges():
 		p.told += bounded(page.Importance, math.MaxFloat32) // and little else is due
 	default:
 		p.planner.addBelieved(page, &post)

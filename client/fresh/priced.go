@@ -135,11 +135,17 @@ func (pr Priced) Owes(p *Page) bool {
 	if p.Site != nil {
 		s = p.Site.Signal
 	}
-	return s.Precision() > obliging
+	return s.obliges()
 }
 
-// obliging is in what share of the cases a site has to be right that an Eager crawler asks at any price.
-const obliging = 0.5
+// obliges reports whether an Eager crawler asks at any price for what a site says: it has been right in more than
+// half of the cases, or wrong in so few that this may be chance.
+func (s Signal) obliges() bool { return s.Precision() > obliging || s.Wrong < mistakes }
+
+const (
+	obliging = 0.5
+	mistakes = 5
+)
 
 func (pr Priced) shortest() time.Duration {
 	if pr.Shortest == 0 {

@@ -70,6 +70,12 @@ func (s Signal) judged() (right, wrong float64) { return count(s.Right), count(s
 // count is a number of observations, whatever it is made of.
 func count(n float32) float64 { return bounded(float64(n), 1e6) }
 
+// Judgements is how many notices visits have shown to be right or wrong, of those that still count.
+func (s Signal) Judgements() int {
+	right, wrong := s.judged()
+	return int(math.Round(right + wrong))
+}
+
 // Precision is the expected share of notices that are right.
 func (s Signal) Precision() float64 {
 	p, useful := s.precision()
@@ -185,7 +191,13 @@ func (s *Signal) Found(told bool) {
 // what was heard of it since the visit before. One of several notices is
 // right, and nobody knows which: all are in part. How many changes are untold shows where
 // nothing was told, beside how many were due: elsewhere they cannot be told from others.
-func (s *Signal) Visited(p *Posterior, h Hearing, changed bool) {
+func (s *Signal) Visited(p *Posterior, h Hearing, changed bool) { s.visited(p, h, changed, false) }
+
+// Proved adds what a visit shows of the notices before it where it is known whether the last of them was right, as
+// by the digest that it named. It counts as one.
+func (s *Signal) Proved(p *Posterior, h Hearing, right bool) { s.visited(p, h, right, true) }
+
+func (s *Signal) visited(p *Posterior, h Hearing, changed, proved bool) {
 	h = h.bounded()
 	n := float64(min(h.Notices, 1000))
 	s.Notices += float32(n)
@@ -211,7 +223,15 @@ func (s *Signal) Visited(p *Posterior, h Hearing, changed bool) {
 		}
 		s.Flood = between(s.Flood*0.998+float32(odds), -mostFlood, mostFlood)
 	}
-	if !changed {
+	switch {
+	case proved && changed:
+		s.add(1, 0)
+		s.Heard++
+		return
+	case proved:
+		s.add(0, 1)
+		return
+	case !changed:
 		s.add(0, float32(n))
 		return
 	}

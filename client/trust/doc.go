@@ -32,6 +32,8 @@
 //     are 4 in a mute period, that is 44 in the first month of a liar and 4 a week
 //     then. [Rules.Room] bounds what is under way.
 //
+// A digest judges only a body that is whole and stable: see [Judge] and [Bodies].
+//
 // Ignoring a notice loses no change for ever: the page is visited when its own
 // rate of change says so. A page that is new to the crawler is better admitted
 // whoever names it, and then waits for its ordinary turn.

@@ -13,6 +13,34 @@ import (
 type Record struct {
 	Voices []Voice
 	Dates  []Dates
+	Bodies Bodies
+}
+
+// Bodies counts what the bodies of a site's pages were like that were not sent with what was told of them.
+type Bodies struct {
+	Matched  uint8 // had the digest that was told
+	Unstable uint8 // differed each time
+	Restless uint8 // of those, differed in the main text too
+	Texts    uint8 // of pages that are unstable, had the main text that was told
+}
+
+const (
+	enoughUnstable = 4 // pages, for a site to be judged by text
+	mostBodies     = 128
+)
+
+// Count adds bodies to one of the counts, as a pointer to it. Old ones weigh less.
+func (b *Bodies) Count(n *uint8) {
+	if *n++; int(b.Matched)+int(b.Unstable) > mostBodies || b.Texts > mostBodies {
+		b.Matched, b.Unstable, b.Restless, b.Texts = b.Matched/2, b.Unstable/2, b.Restless/2, b.Texts/2
+	}
+}
+
+// ByText reports whether hardly any body of the site has had its digest, since they differ each time: then
+// its main texts judge what it says. Restless says that those are no better.
+func (b *Bodies) ByText() (is, restless bool) {
+	is = b.Unstable >= enoughUnstable && int(b.Unstable) > 8*int(b.Matched)
+	return is, is && 2*int(b.Restless) > int(b.Unstable)
 }
 
 const (
@@ -54,20 +82,7 @@ func (r *Record) Date(name string) *Dates {
 	return &r.Dates[len(r.Dates)-1]
 }
 
-// Honest is the share of all the site's judged notices that were right, and
-// how many were judged.
-func (r *Record) Honest() (share float64, judged int) {
-	var right, wrong float64
-	for i := range r.Voices {
-		right, wrong = right+float64(r.Voices[i].Right), wrong+float64(r.Voices[i].Wrong)
-	}
-	if right+wrong == 0 {
-		return 0, 0
-	}
-	return right / (right + wrong), int(right + wrong)
-}
-
-const recordVersion = 1
+const recordVersion = 2 // 1 had no Bodies
 
 // Append writes the record.
 func (r *Record) Append(b []byte) []byte {
@@ -79,7 +94,7 @@ func (r *Record) Append(b []byte) []byte {
 	for i := range r.Dates[:min(len(r.Dates), maxVoices)] {
 		b = r.Dates[i].append(b)
 	}
-	return b
+	return append(b, r.Bodies.Matched, r.Bodies.Unstable, r.Bodies.Restless, r.Bodies.Texts)
 }
 
 // Parse reads what Append wrote; nothing at all is the zero Record.
@@ -89,8 +104,9 @@ func Parse(b []byte) (Record, error) {
 		return rec, nil
 	}
 	d := decoder{rest: b}
-	if v := d.byte(); v != recordVersion {
-		return rec, fmt.Errorf("read trust record: version %d", v)
+	version := d.byte()
+	if version < 1 || version > recordVersion {
+		return rec, fmt.Errorf("read trust record: version %d", version)
 	}
 	if n := int(d.byte()); n <= maxVoices {
 		for range n {
@@ -109,6 +125,11 @@ func Parse(b []byte) (Record, error) {
 		}
 	} else {
 		d.bad = true
+	}
+	if version > 1 {
+		for _, n := range [...]*uint8{&rec.Bodies.Matched, &rec.Bodies.Unstable, &rec.Bodies.Restless, &rec.Bodies.Texts} {
+			*n = min(d.byte(), mostBodies)
+		}
 	}
 	if d.bad || len(d.rest) > 0 {
 		return Record{}, errors.New("read trust record: damaged")

@@ -54,6 +54,50 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
+// A site is judged by text when hardly any of its bodies had its digest, and no longer when they have again.
+func TestASiteIsJudgedByText(t *testing.T) {
+	var b trust.Bodies
+	is := func(want, wantRestless bool, when string) {
+		t.Helper()
+		if is, restless := b.ByText(); is != want || restless != wantRestless {
+			t.Errorf("%s: by text %v, restless %v: %+v", when, is, restless, b)
+		}
+	}
+	for range 3 {
+		b.Count(&b.Unstable)
+	}
+	is(false, false, "three pages that differ each time")
+	b.Count(&b.Unstable)
+	is(true, false, "four")
+	for range 3 {
+		b.Count(&b.Restless)
+	}
+	is(true, true, "most of them in their text")
+	for range 1000 {
+		b.Count(&b.Matched)
+	}
+	is(false, false, "all is as told again")
+	for range 10 {
+		b.Count(&b.Unstable)
+	}
+	is(false, false, "a few of many")
+	for range 1000 {
+		b.Count(&b.Unstable)
+	}
+	is(true, false, "all differ")
+}
+
+// A record that was written before bodies were counted is read.
+func TestAnEarlierRecordIsRead(t *testing.T) {
+	rec := lived(3)
+	b := rec.Append(nil)
+	old := append([]byte{1}, b[1:len(b)-4]...)
+	got, err := trust.Parse(old)
+	if err != nil || !reflect.DeepEqual(got.Voices, rec.Voices) || got.Bodies != (trust.Bodies{}) {
+		t.Errorf("%v: %+v", err, got)
+	}
+}
+
 func TestARecordHoldsFewVoices(t *testing.T) {
 	var rec trust.Record
 	for i := range 100 {

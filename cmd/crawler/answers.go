@@ -12,7 +12,6 @@ import (
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
-	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -21,6 +20,7 @@ type summary struct {
 	crawl.Status
 	Known   int         `json:"known"` // pages
 	Held    int         `json:"held"`
+	Cut     int         `json:"truncated"` // of those, longer than --max-file, and not whole
 	Gone    int         `json:"gone"`
 	Ready   int         `json:"ready"`           // to be asked for now
 	Aside   int         `json:"aside,omitempty"` // pages of a mirror that are not there under the names of their URLs
@@ -57,6 +57,7 @@ func (d *desk) status(w http.ResponseWriter, req *http.Request) {
 	for site := range d.col.Sites() {
 		s.Of++
 		s.Held += site.Held
+		s.Cut += site.Cut
 		s.Gone += site.Gone
 		s.Ready += site.Ready
 		if site.Fault != "" && len(s.Trouble) < mostTrouble {
@@ -111,10 +112,8 @@ func (d *desk) sites(w http.ResponseWriter, req *http.Request) {
 			if f := of[s.ID]; f != nil {
 				r.Fresh, r.PerDay = f.sum/float64(f.pages), math.Round(f.perDay*10)/10
 			}
-			if rec, err := trust.Parse(s.Trust); err == nil {
-				if share, judged := rec.Honest(); judged > 0 {
-					r.Honest, r.Judged = share, judged
-				}
+			if b := s.Belief; b != nil && b.Signal.Judgements() > 0 {
+				r.Honest, r.Judged = b.Signal.Precision(), b.Signal.Judgements()
 			}
 			sources, err := d.col.Sources(s.ID)
 			if err != nil {

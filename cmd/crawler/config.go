@@ -39,7 +39,7 @@ var seedRows = []seedRow{
 	{"G19", "harvester/nthreads/min", "10", "min-in-flight", ""},
 	{"G20", "harvester/timeout/connection", "30 s", "connect-timeout", ""},
 	{"G21", "harvester/wait/normal", "15 s", "wait", ""},
-	{"G22", "harvester/maxfilesize", "400,000 B", "max-file", ""},
+	{"G22", "harvester/maxfilesize", "400,000 B", "max-file", "10 MB by default: pages are longer by now"},
 	{"G23", "gatherer/maxstoredsize", "300,000 B", "max-file", "what is read is stored, whole"},
 	{"G24", "gatherer/discard", "", "", "bodies are stored as they came; events --text drops markup"},
 	{"G25", "gatherer/keep", "", "", "the same; --text markdown keeps headings, lists, links and tables"},

@@ -260,6 +260,9 @@ func sayAside(w io.Writer, col *collection.Collection) error {
 func summarize(env *command.Env, s crawl.Status) {
 	fmt.Fprintf(env.Stderr, "%d pages fetched, %d unchanged, %d missing, %d refused, %d faults; %d requests, %.1f MB\n",
 		s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, s.Requests, float64(s.Wire)/1e6)
+	if s.Truncated > 0 {
+		fmt.Fprintf(env.Stderr, "%d pages are longer than --max-file, and stored in part: \"crawler pages\" marks them with a +\n", s.Truncated)
+	}
 	if len(s.Owed) == 0 {
 		return
 	}

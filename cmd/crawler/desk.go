@@ -129,7 +129,7 @@ type siteRow struct {
 	Gone       int       `json:"gone"`
 	Fresh      float64   `json:"fresh"`   // share of the held pages that are expected to be as they were, NaN left out
 	ToldBy     string    `json:"told_by"` // the best way by which it tells of itself
-	Honest     float64   `json:"honest"`  // share of its notices that were right
+	Honest     float64   `json:"honest"`  // in what share of the cases what it tells is thought to be right, as "crawler why" says; -1: nothing was judged
 	Judged     int       `json:"judged"`
 	PerDay     float64   `json:"requests_a_day"`
 	Requests   int64     `json:"requests"`
@@ -148,6 +148,8 @@ type pageRow struct {
 	Depth    int       `json:"depth"`
 	Type     string    `json:"type,omitempty"`
 	Length   int64     `json:"length,omitempty"`
+	Cut      bool      `json:"truncated,omitempty"` // the page is longer than --max-file
+	Unstable string    `json:"unstable,omitempty"`  // what differs at each request: body, or text
 	Title    string    `json:"title,omitempty"`
 	Language string    `json:"language,omitempty"`
 	Digest   string    `json:"digest,omitempty"`
@@ -167,6 +169,9 @@ type pageRow struct {
 func rowOf(p *collection.Page) pageRow {
 	r := pageRow{URL: p.URL, State: p.State.String(), Status: p.Status, Depth: p.Depth, Type: p.Type, Length: p.Length, Title: p.Title,
 		Language: p.Language, Visits: p.Visits, Changes: p.Changes, Last: p.Last, Modified: p.Modified, Why: p.Why, Fault: p.Fault, Target: p.Target}
+	if r.Cut = p.Cut; p.Unstable != collection.Stable {
+		r.Unstable = p.Unstable.String()
+	}
 	if !p.Digest.IsZero() {
 		r.Digest = p.Digest.String()
 	}

@@ -158,7 +158,12 @@ var pageColumns = []column[pageRow]{
 	{"STATE", func(r *pageRow) string { return r.State }},
 	{"STATUS", func(r *pageRow) string { return strconv.Itoa(r.Status) }},
 	{"DEPTH", func(r *pageRow) string { return strconv.Itoa(r.Depth) }},
-	{"BYTES", func(r *pageRow) string { return strconv.FormatInt(r.Length, 10) }},
+	{"BYTES", func(r *pageRow) string {
+		if r.Cut {
+			return strconv.FormatInt(r.Length, 10) + "+"
+		}
+		return strconv.FormatInt(r.Length, 10)
+	}},
 	{"VISITS", func(r *pageRow) string { return strconv.Itoa(r.Visits) }},
 	{"CHANGES", func(r *pageRow) string { return strconv.Itoa(r.Changes) }},
 	{"LAST", func(r *pageRow) string { return ago(r.Last) }},
@@ -182,6 +187,8 @@ func pages() *command.Command {
 		Summary: "list the pages of a collection",
 		Usage:   "--into DIR [options]",
 		Help: `
+BYTES ends in a + where a page is longer than what was read of it, see --max-file.
+
     crawler pages --into crawl/
     crawler pages --into crawl/ --site https://www.example.org --state excluded
     crawler pages --into crawl/ --prefix https://www.example.org/news/ --format json`,

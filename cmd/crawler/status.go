@@ -68,6 +68,9 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	if s.Aside > 0 {
 		print("", "%d in mirror/.parley/other: their URLs cannot be names of files, or other pages have the names", s.Aside)
 	}
+	if s.Cut > 0 {
+		print("truncated", "%d of them are longer than --max-file, and stored in part", s.Cut)
+	}
 	print("sites", "%d", s.Of)
 	print("events", "at %s", s.Cursor)
 	for _, t := range s.Trouble {

@@ -50,6 +50,7 @@ type Task struct {
 	// What follows travels with the task for whoever reads the answer.
 	Depth int             `json:"depth,omitempty"`
 	Want  protocol.Digest `json:"want,omitzero"`
+	Text  bool            `json:"text,omitempty"` // its main text is to be digested: its bytes differ at each request
 
 	Claimed time.Time `json:"claimed,omitzero"` // when that was told
 }

@@ -1,0 +1,148 @@
+package crawl_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A push is one edit that a site tells at once.
+type push struct {
+	path string
+	at   time.Time
+}
+
+// pushing edits one page after the other, and returns what was edited when.
+func pushing(ctx context.Context, s *fakeweb.Site, edits int, every time.Duration) (list []push) {
+	for i := range edits {
+		if !pause(ctx, every) {
+			break
+		}
+		s.Edit(nth(i % 30))
+		list = append(list, push{nth(i % 30), time.Now()})
+	}
+	return list
+}
+
+// prompt is how many of what was pushed was asked for within five minutes.
+func prompt(w *fakeweb.Web, s *fakeweb.Site, list []push) (n int) {
+	at, _ := visits(w, s, time.Time{})
+	for _, p := range list {
+		for _, v := range at[p.path] {
+			if after := v.Sub(p.at); after >= 0 && after < 5*time.Minute {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// nonce has a site's pages differ at each GET, as those of a server do that writes a nonce or the time into them.
+func nonce(s *fakeweb.Site, of func(path string) bool, format string) {
+	var n atomic.Int64
+	s.Handler = func(rw http.ResponseWriter, req *http.Request) bool {
+		body, ok := s.Body(req.URL.Path)
+		if !ok || !of(req.URL.Path) {
+			return false
+		}
+		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprintf(rw, "%s"+format, body, n.Add(1))
+		return true
+	}
+}
+
+func everyPage(string) bool { return true }
+
+// explained is what the crawler says of a page.
+func explained(t *testing.T, c *crawl.Crawler, col *collection.Collection, url string) string {
+	t.Helper()
+	why, err := crawl.Explain(col, c.Seeder, url, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(append(append(why.Rules, why.Beliefs...), why.Signals...), "\n")
+}
+
+// A page that is longer than the crawler reads says nothing about its site: what is pushed of the others is fetched.
+func TestOnePageOverTheLimitJudgesNobody(t *testing.T) {
+	noRace(t)
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
+		defer w.Close()
+		s := numbered(w, 30)
+		s.Speaks = true
+		s.Put("/long.html", "<title>long</title>"+strings.Repeat("<p>many words", 40_000))
+		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 0.5})
+		defer col.Close()
+		c.Harvester.MaxBytes = 400_000
+		var list []push
+		runFor(t, c, aDay, func(ctx context.Context) {
+			pause(ctx, 2*time.Hour)
+			list = pushing(ctx, s, 5, time.Hour)
+		})
+		if n := prompt(w, s, list); n < len(list) {
+			t.Errorf("%d of %d pushed edits were fetched at once\n%s", n, len(list), explained(t, c, col, s.Origin+nth(0)))
+		}
+		long := 0
+		for e, err := range col.Events(t.Context(), protocol.Cursor{}, false) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Truncated != strings.HasSuffix(e.URL, "/long.html") {
+				t.Errorf("event %v of %s: truncated %v", e.Cursor, e.URL, e.Truncated)
+			} else if e.Truncated {
+				long++
+			}
+		}
+		site, _ := col.Site(s.Origin)
+		if says := explained(t, c, col, s.Origin+"/long.html"); long != 1 || site.Cut != 1 || !strings.Contains(says, "truncated: it is longer than the 400000 bytes") {
+			t.Errorf("%d events, %d pages of the site, and %q tell of the page that is truncated", long, site.Cut, says)
+		}
+		if at, _ := visits(w, s, time.Time{}); len(at["/long.html"]) != 1 {
+			t.Errorf("the long page was asked for %d times, want once: its length was told", len(at["/long.html"]))
+		}
+	})
+}
+
+// A site whose server writes something else into each answer is as honest as any other: what it pushes is fetched.
+func TestPagesThatDifferAtEachGet(t *testing.T) {
+	noRace(t)
+	for _, c := range []struct{ what, format string }{
+		{"nonce", "<script nonce=\"%x\"></script>"},
+		{"text", "<p>You are visitor number %d of this page, and most welcome.</p>"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			dir := scratch(t)
+			synctest.Test(t, func(t *testing.T) {
+				w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
+				defer w.Close()
+				s := numbered(w, 30)
+				s.Speaks = true
+				nonce(s, everyPage, c.format)
+				c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 0.5})
+				defer col.Close()
+				var list []push
+				runFor(t, c, 3*aDay, func(ctx context.Context) {
+					pause(ctx, 2*time.Hour)
+					list = pushing(ctx, s, 50, time.Hour)
+				})
+				if n := prompt(w, s, list); n < len(list) {
+					t.Errorf("%d of %d pushed edits were fetched at once\n%s", n, len(list), explained(t, c, col, s.Origin+nth(0)))
+				}
+			})
+		})
+	}
+}

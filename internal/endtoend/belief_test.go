@@ -1,0 +1,148 @@
+package endtoend
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A believing is a crawler that runs on a site with all of its defaults but those without which it would not
+// ask a test's site.
+type believing struct {
+	*rig
+	crawling
+}
+
+// listen starts the programs, and waits until as many pages are stored and the site is followed.
+func listen(t *testing.T, r *rig, pages int, flags ...string) *believing {
+	t.Helper()
+	b := &believing{rig: r, crawling: crawling{t: t, dir: filepath.Join(t.TempDir(), "crawl"), args: append([]string{"run", r.base}, flags...)}}
+	r.startNotifier()
+	b.start()
+	r.crawler = b.p
+	b.rig.until("all pages are stored, and the site is followed", func() bool {
+		s := b.status()
+		return s.Held >= pages && s.Followed == 1
+	})
+	b.rig.until("no page is to be asked for again soon", b.quiet)
+	return b
+}
+
+// quiet reports whether the crawler has nothing to ask for in the next half minute.
+func (b *believing) quiet() bool {
+	out, _ := run(b.rig.t, "crawler", "pages", "--into", b.dir, "--format", "json")
+	for dec := json.NewDecoder(strings.NewReader(out)); ; {
+		var row struct{ Next time.Time }
+		if err := dec.Decode(&row); err == io.EOF {
+			return true
+		} else if err != nil || time.Until(row.Next) < 30*time.Second {
+			return false
+		}
+	}
+}
+
+type crawlStatus struct{ Held, Truncated, Ready, Followed, Busy int }
+
+func (b *believing) status() (s crawlStatus) {
+	out, code := run(b.rig.t, "crawler", "status", b.dir, "--json")
+	if code == 0 {
+		json.Unmarshal([]byte(out), &s)
+	}
+	return s
+}
+
+// row returns what "crawler NAME --format json" says of the URL or the origin.
+func (b *believing) row(name, key, of string) map[string]any {
+	b.rig.t.Helper()
+	out, code := run(b.rig.t, "crawler", name, "--into", b.dir, "--format", "json")
+	if code != 0 {
+		b.rig.t.Fatalf("crawler %s: %s", name, out)
+	}
+	for dec := json.NewDecoder(strings.NewReader(out)); ; {
+		row := map[string]any{}
+		if err := dec.Decode(&row); err == io.EOF {
+			b.rig.t.Fatalf("crawler %s does not name %s", name, of)
+		} else if err != nil {
+			b.rig.t.Fatal(err)
+		}
+		if row[key] == of {
+			return row
+		}
+	}
+}
+
+// why returns what the crawler says of a page.
+func (b *believing) why(url string) string {
+	b.rig.t.Helper()
+	out, code := run(b.rig.t, "crawler", "why", url, "--into", b.dir)
+	if code != 0 {
+		b.rig.t.Fatalf("crawler why: %s", out)
+	}
+	return out
+}
+
+// pushed edits a page, and reports whether it was fetched within a time.
+func (b *believing) pushed(name string, within time.Duration) bool {
+	b.rig.t.Helper()
+	b.web.Requests()
+	old, err := os.ReadFile(b.path(name))
+	b.rig.must(err)
+	b.write(name, strings.Replace(string(old), "<p>", fmt.Sprintf("<p>Edited at %d. ", time.Now().UnixNano()), 1))
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if b.web.Requests()["/"+name] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// site writes so many pages of some hundred words.
+func (r *rig) site(pages int) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range pages {
+		r.write(page(i), pageOf(rnd, 150))
+	}
+}
+
+func page(i int) string { return fmt.Sprintf("page%02d.html", i) }
+
+// What is pushed of a site is fetched though one of its pages is longer than the crawler reads, and though its web
+// server writes a nonce into each answer; and everything that tells of the long page says that it is not whole.
+func TestPushedThoughBytesSayNothing(t *testing.T) {
+	r := newRig(t)
+	r.site(40)
+	r.write("long.html", "<title>long</title><p>"+strings.Repeat("many words ", 40_000))
+	r.web.Rewrite = func(_ string, page []byte) []byte {
+		return append(page, fmt.Sprintf("<script nonce=\"%x\"></script>", rand.Uint64())...)
+	}
+	b := listen(t, r, 41, "--max-file", "400kB")
+	for i := range 40 {
+		if !b.pushed(page(i), 20*time.Second) {
+			t.Fatalf("an edit of %s was not fetched\n%s", page(i), b.why(r.base+page(i)))
+		}
+	}
+	if s := b.status(); s.Truncated != 1 {
+		t.Errorf("crawler status knows of %d truncated pages, want 1", s.Truncated)
+	}
+	long := b.row("pages", "url", r.base+"long.html")
+	if long["truncated"] != true || long["length"] != 400_000. || b.row("pages", "url", r.base+page(1))["truncated"] == true {
+		t.Errorf("crawler pages says of the long page: %v", long)
+	}
+	if why := b.why(r.base + "long.html"); !strings.Contains(why, "truncated: it is longer") {
+		t.Errorf("crawler why does not say that the page is not whole:\n%s", why)
+	}
+	site := func() map[string]any { return b.row("sites", "origin", strings.TrimSuffix(r.base, "/")) }
+	b.rig.until("what was pushed has been judged, and that is stored with a page that comes later", func() bool {
+		return b.pushed(page(0), 20*time.Second) && site()["judged"].(float64) >= 40
+	})
+	honest := fmt.Sprintf("what it says is right in %.0f of 100 cases", 100*site()["honest"].(float64))
+	if why := b.why(r.base + page(1)); !strings.Contains(why, honest) {
+		t.Errorf("crawler sites says that %s, and crawler why:\n%s", honest, why)
+	}
+}
