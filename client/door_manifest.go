@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -160,6 +161,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) error {
 
 	s := Step{Door: Manifest, As: protocol.AsMeta, Reset: !part}
 	skipped := 0 // and told
+	named := 0   // of this origin
 	for begun := false; ; begun = true {
 		rec, err := l.next(ctx)
 		if err != nil && err != io.EOF {
@@ -174,6 +176,13 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) error {
 			}
 		}
 		if err == io.EOF {
+			if n, why := l.left(); n > 0 && named == 0 && !part { // a site at two addresses has a manifest of one of them
+				u := resp.Request.URL.String()
+				if protocol.Origin(l.head().Base) != f.origin {
+					return &ElsewhereError{URL: u, Of: l.head().Base}
+				}
+				return fmt.Errorf("%s names no page of its own origin among %d entries: %w", u, n, errors.Join(why[:min(len(why), 1)]...))
+			}
 			break
 		}
 		if len(s.Changes) == protocol.MaxBatch {
@@ -184,6 +193,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) error {
 			}
 			s = Step{Door: Manifest, As: protocol.AsMeta}
 		}
+		named++
 		if c, ok := f.listed(&rec, part, l.head().Complete); ok {
 			s.Changes = append(s.Changes, c)
 		}

@@ -59,6 +59,22 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
+// An ElsewhereError is that what was asked for is of another origin than the site that
+// was named: another scheme, host or port. Nothing of that is believed.
+type ElsewhereError struct {
+	URL string // that was asked for
+	To  string // where it redirects to; empty: it answered
+	Of  string // the base URL of the site that a manifest describes
+}
+
+func (e *ElsewhereError) Error() string {
+	if e.To != "" {
+		base := e.To[:strings.LastIndexByte(e.To, '/')+1]
+		return fmt.Sprintf("%.200s redirects to another origin, %.200s: name the site as %.200s", e.URL, e.To, base)
+	}
+	return fmt.Sprintf("%.200s describes no page of %s, but the site %.200s: name that, or have the manifest made for this address, too", e.URL, protocol.Origin(e.URL), e.Of)
+}
+
 func statusError(u string, status int, h http.Header, body []byte) *StatusError {
 	e := &StatusError{URL: u, Status: status, RetryAfter: retryAfter(h.Get("Retry-After"))}
 	if t, _, _ := mime.ParseMediaType(h.Get("Content-Type")); t == "application/problem+json" {
@@ -135,7 +151,7 @@ func newFetcher(s *Source) (*fetcher, error) {
 	next := f.client.CheckRedirect
 	f.client.CheckRedirect = func(r *http.Request, via []*http.Request) error {
 		if protocol.Origin(r.URL.String()) != origin {
-			return fmt.Errorf("redirects to another origin, %.200s", r.URL)
+			return &ElsewhereError{URL: via[0].URL.String(), To: r.URL.String()}
 		}
 		if len(via) >= maxRedirects {
 			return fmt.Errorf("more than %d redirects", maxRedirects)

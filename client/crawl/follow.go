@@ -107,6 +107,7 @@ func (r *run) followed(src *source) collection.Source {
 	}
 	left, last := float64(stepBurst), time.Now()
 	var offer *client.OfferError
+	var elsewhere *client.ElsewhereError
 	for step, err := range client.Follow(r.ctx, from, cursor) {
 		now := time.Now()
 		// A site that never stops talking is listened to at a bounded pace: its
@@ -125,6 +126,15 @@ func (r *run) followed(src *source) collection.Source {
 				r.log.Warn("site is not followed", "site", st.Origin, "err", err)
 			}
 			s.Polled, s.Fault, s.At = now, err.Error(), now.Add(orElse(r.SourceAgain, sourceAgain))
+			s.Fails++
+			return s
+		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // which time does not mend
+			if r.Only != "" {
+				r.fail(elsewhere)
+			} else {
+				r.log.Warn("site does not tell of its pages here", "site", st.Origin, "err", elsewhere)
+			}
+			s.Polled, s.Status, s.Fault, s.At = now, 0, elsewhere.Error(), now.Add(orElse(r.SourceAgain, sourceAgain))
 			s.Fails++
 			return s
 		case err != nil:

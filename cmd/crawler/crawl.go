@@ -34,8 +34,9 @@ Crawl one site, or many, into a directory:
 It asks robots.txt first and obeys it, leaves each site in peace for 15 s after
 each request, and follows links on the hosts that it was given. A site that has
 a robots.rdf is taken from that. Killed, or told to end, it goes on where it was
-when it is started again. Run it once more, and it visits what may have
-changed; with --again, everything.
+when it is started again. Run it once more, and it fetches what sites say
+has changed, and visits what may have; with --again, everything. What sites have
+told of and was not fetched is counted when it ends, with the reason.
 
     crawler crawl http://127.0.0.1:8080/ --into crawl/ --allow-private --wait 0
 

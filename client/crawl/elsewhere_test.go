@@ -1,0 +1,78 @@
+package crawl_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/sitetest"
+)
+
+// One docroot at two addresses has a manifest of one of them. At the other one it tells nothing,
+// so that its pages are found by their links; and who asks there is told where the site is.
+func TestManifestOfAnotherAddress(t *testing.T) {
+	site := sitetest.NewSite(t, map[string]string{"index.html": page("home", "a.html"), "a.html": page("a", "b.html"), "b.html": page("b")})
+	second := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		resp, err := http.Get(strings.TrimSuffix(site.Base, "/") + req.URL.Path)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer resp.Body.Close()
+		w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
+		w.WriteHeader(resp.StatusCode)
+		io.Copy(w, resp.Body)
+	}))
+	t.Cleanup(second.Close)
+	col := open(t, filepath.Join(t.TempDir(), "crawl"))
+	defer col.Close()
+	if err := crawler(col, second.URL+"/").Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := heldIn(col); n != 3 {
+		t.Errorf("%d pages of 3 are held", n)
+	}
+	sources, err := col.Sources(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sources {
+		if s.Kind == collection.ManifestRDF && (!s.Cursor.IsZero() || !s.Changed.IsZero() || !strings.Contains(s.Fault, site.Base)) {
+			t.Errorf("the manifest counts as told, at %v, or does not say of which site it is: %q", s.Cursor, s.Fault)
+		}
+	}
+	refused(t, second.URL, site.Base)
+}
+
+// A site that has moved to another address is not followed at the old one, and who tries is told the new one.
+func TestFollowWhatRedirects(t *testing.T) {
+	site := sitetest.NewSite(t, map[string]string{"index.html": page("home")})
+	old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		http.Redirect(w, req, strings.TrimSuffix(site.Base, "/")+req.URL.Path, http.StatusMovedPermanently)
+	}))
+	t.Cleanup(old.Close)
+	refused(t, old.URL, site.Base)
+}
+
+// refused wants a copy of a base to end by itself, with an error that names the right one.
+func refused(t *testing.T, base, right string) {
+	t.Helper()
+	copy := crawl.Copy{Base: base, Dir: t.TempDir()}
+	c, err := copy.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Collection.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := c.Run(ctx); err == nil || !strings.Contains(err.Error(), right) {
+		t.Errorf("following %s ends with %v, not with a word of %s", base, err, right)
+	}
+}
