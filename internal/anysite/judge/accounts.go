@@ -30,12 +30,6 @@ func accounts(r *record.Recording, w *world) []Finding {
 				say("%s is %d, and %s are %d", what, i, other, n)
 			}
 		}
-		stored := 0
-		for _, s := range cp.Pages {
-			if s.Sum != "" {
-				stored++
-			}
-		}
 		states, bySite, heldBySite := map[string]int{}, map[string]int{}, map[string]int{}
 		rows := map[string]map[string]any{}
 		for _, row := range a.Pages {
@@ -48,7 +42,6 @@ func accounts(r *record.Recording, w *world) []Finding {
 			}
 		}
 		if a.Status != nil {
-			same("held by status", a.Status["held"], "the pages that can be read", stored)
 			if a.Pages != nil {
 				same("known by status", a.Status["known"], "the lines of pages", len(a.Pages))
 				same("held by status", a.Status["held"], "those that are held by pages", states["held"])
@@ -76,7 +69,7 @@ func accounts(r *record.Recording, w *world) []Finding {
 			if state == "held" && s.Sum == "" {
 				c.add(cp.Crawler, u, s.Stored, "is held by pages, and cannot be read")
 			}
-			if s.Sum != "" && state != "held" {
+			if s.Sum != "" && state != "held" && state != "refused" && state != "failing" { // what was held before it gave no answer
 				c.add(cp.Crawler, u, s.Stored, "is %s by pages, and can be read", state)
 			}
 			if s.Sum != "" && !s.Truncated && row["truncated"] != true && w.cut(u, s) {

@@ -3,6 +3,7 @@ package judge
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,7 +40,7 @@ func Lag(p record.Program, door string) Lags {
 	l := Lags{
 		Edited:    look + slack,
 		Gone:      look + duration(p, "grace", time.Minute) + slack,
-		Refused:   delay(p, "ask-again", 24*time.Hour) + slack,
+		Refused:   duration(p, "ask-again", 24*time.Hour) + slack,
 		Withdrawn: slack,
 		Files:     duration(p, "write-every", 10*time.Second),
 		Forbidden: look + slack,
@@ -119,6 +120,9 @@ func deadline(w *world, p record.Program) time.Duration {
 		d += duration(p, "ask-every", 0)
 	case p.Kind == "run":
 		d += duration(p, "manifest-every", 10*time.Minute)
+		if plenty(p, urls) { // then it comes by itself
+			d += duration(p, "max-period", 90*24*time.Hour)
+		}
 	}
 	d += duration(p, "every", 0)
 	// After a failure it comes back when it has waited: a copy after a second,
@@ -134,6 +138,17 @@ func deadline(w *world, p record.Program) time.Duration {
 		}
 	}
 	return min(d, math.MaxInt64/2)
+}
+
+// plenty reports whether the budget of a crawl is such that every page is visited again
+// all the time: a thousand times a day, that is as often as --max-period says.
+func plenty(p record.Program, pages int) bool {
+	amount, perPage := strings.CutSuffix(option(p, "budget", "0.1/page"), "/page")
+	budget, err := strconv.ParseFloat(amount, 64)
+	if !perPage {
+		budget /= float64(max(pages, 1))
+	}
+	return err == nil && budget >= 1e5 && option(p, "policy", "priced") == "priced"
 }
 
 func streams(p record.Program) bool {

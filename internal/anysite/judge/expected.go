@@ -61,9 +61,9 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 			continue
 		}
 		sums := w.since(u, at)
-		state := w.telling(u, at)
+		state := w.telling(u)
 		told := state == "told" && published(w, u)
-		mine, theirs := w.allowed(u, agentOf(p), at), w.allowed(u, "", at)
+		mine, theirs := w.allowed(u, agentOf(p), began, at), w.allowed(u, "", began, at)
 		changed := l.from.After(began) || w.before(u, l, began)
 		switch linked := reach[u] > 0 && reach[u] <= int(number(p, "max-depth", 15))+1; {
 		case !w.ever(u, ""):
@@ -74,7 +74,7 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 			wants[u] = Want{}
 		case w.down(originOf(u), at) || l.Status == 0 || l.Status == 429 || l.Status >= 500:
 			except(u, "down")
-		case state == "mistold" || state == "silenced":
+		case state == "silenced":
 			except(u, state)
 		case p.Kind == "follow" && (isSet(p, "only") || option(p, "only", "") != "" || option(p, "where", "") != "" || option(p, "program", "") != ""):
 			except(u, "filter")
@@ -121,7 +121,9 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 			except(u, "media type")
 		case stopped(p, len(w.urls)):
 			except(u, "limit")
-		case !told && changed && (p.Kind == "run" || len(runs) > 1 && !isSet(p, "again")):
+		case changed && p.Kind == "run" && w.misled(u):
+			except(u, "mistold") // whoever said what is not so is believed less
+		case !told && changed && (p.Kind == "run" && !plenty(p, len(w.urls)) || p.Kind == "crawl" && len(runs) > 1 && !isSet(p, "again")):
 			except(u, "budget") // it is visited again when that is worth its price
 		case told && changed && w.thrift(p, runs, u):
 			except(u, "budget")

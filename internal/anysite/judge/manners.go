@@ -166,8 +166,8 @@ func (m *mannered) request(q record.Request) {
 // together, nor twice a second for longer than a burst, nor over more than four connections.
 func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, say func(string, ...any)) {
 	rate, most := 2.0, 4
-	if v := option(m.program, "per-address", ""); v != "" && v != "false" && v != "true" {
-		rate = number(m.program, "per-address", rate)
+	if at.Addr().IsLoopback() && m.program.Options["per-address"] == "" {
+		rate = 1e6 // one's own machine: as its names together
 	}
 	if gap > 0 {
 		rate = max(min(float64(len(m.names[at]))/gap.Seconds(), rate), 0.001)

@@ -70,7 +70,7 @@ func (w *world) wrongBytes(u, sum string, t time.Time, lag Lags) string {
 		switch {
 		case l.Status == 404 || l.Status == 410:
 			allow = lag.Gone
-		case l.Status != 200 && lag.Trusted:
+		case lag.Trusted && (l.Status != 200 || w.astray(u, t)):
 			return ""
 		case l.Status != 200:
 			allow = lag.Refused
@@ -87,6 +87,13 @@ func (w *world) wrongBytes(u, sum string, t time.Time, lag Lags) string {
 	return "which no anonymous GET is given at all"
 }
 
+// astray reports whether a publisher of a URL watched another directory at a time, or just before.
+func (w *world) astray(u string, t time.Time) bool {
+	return w.misled(u) && slices.ContainsFunc(w.r.Steps, func(s record.Step) bool {
+		return s.Kind == "wrong-docroot" && !t.Before(s.At) && t.Before(s.Done.Add(slack))
+	})
+}
+
 // wrongStored is wrongBytes for what a crawler says to have stored at a time, by
 // the second. A time that it does not say may be any.
 func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time.Time) string {
@@ -98,7 +105,7 @@ func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time
 		}
 		for _, p := range w.publishers(u) { // what they gave out was judged when it left
 			l := Lag(p, door)
-			if last, ok := w.last(u, later(t, p.Started)); l.Trusted && ok && last.Status != 200 {
+			if last, ok := w.last(u, later(t, p.Started)); l.Trusted && ok && (last.Status != 200 || w.astray(u, t)) {
 				return ""
 			}
 			allow = max(allow, l.Edited, l.Gone, l.Refused)

@@ -13,34 +13,26 @@ import (
 // What Expected asks about a URL and its site.
 
 // telling says whether a site tells of a URL at a time: "told" if a publisher
-// runs for it or has run to its end, "silenced" if one is dead, "mistold" if it
-// looks at another directory than the web server, and "silent" if there is none.
-func (w *world) telling(u string, at time.Time) string {
+// runs for it or has run to its end, "silenced" if one is dead, and "silent" if there is none.
+func (w *world) telling(u string) string {
 	state := "silent"
 	for _, p := range w.publishers(u) {
-		now := "told"
-		for _, s := range w.r.Steps {
-			if s.At.After(at) || s.Target != p.Name && !strings.HasPrefix(u, s.Target) {
-				continue
+		if p.Kind == "notifier" && w.ended(p) || p.Kind == "rdfgen" && w.stale(p, u) {
+			if state == "silent" {
+				state = "silenced"
 			}
-			switch s.Kind {
-			case "wrong-docroot":
-				now = "mistold"
-			case "right-docroot":
-				now = "told"
-			}
+			continue
 		}
-		if now == "told" && p.Kind == "notifier" && w.ended(p) {
-			now = "silenced"
-		}
-		if p.Kind == "rdfgen" && now == "told" && w.stale(p, u) {
-			now = "silenced"
-		}
-		if state == "silent" || now == "told" {
-			state = now
-		}
+		state = "told"
 	}
 	return state
+}
+
+// misled reports whether a publisher of a URL has watched another directory than the web server's for a while.
+func (w *world) misled(u string) bool {
+	return slices.ContainsFunc(w.r.Steps, func(s record.Step) bool {
+		return s.Kind == "wrong-docroot" && slices.ContainsFunc(w.publishers(u), func(p record.Program) bool { return p.Name == s.Target })
+	})
 }
 
 // ended reports whether a program had ended when the last step was done, and was not started again.
@@ -125,12 +117,12 @@ func oddName(u string) bool {
 }
 
 // allowed says whether robots.txt let a crawler ask for a URL: "always", "never" or "sometimes", by all
-// that it said until a time. A file that was lost allows everything.
-func (w *world) allowed(u, agent string, at time.Time) string {
+// that it said from one time to another. A file that was lost allows everything.
+func (w *world) allowed(u, agent string, from, at time.Time) string {
 	yes, no := false, false
 	for _, s := range w.seen[originOf(u)+"/robots.txt"] {
 		switch {
-		case s.At.After(at) || s.Status == 0 || s.Status >= 500:
+		case s.to.Before(from) || s.At.After(at) || s.Status == 0 || s.Status >= 500:
 		case s.Status == 200 && !w.rulesOf(s.Sum, agent).allows(pathOf(u)):
 			no = true
 		default:
@@ -188,10 +180,10 @@ func (w *world) thrift(p record.Program, runs []record.Program, u string) bool {
 		return false
 	}
 	if isSet(p, "frugal") || option(p, "policy", "priced") != "priced" {
-		return true
+		return !plenty(p, len(w.urls))
 	}
 	if !slices.ContainsFunc(w.publishers(u), streams) || isSet(p, "no-streams") {
-		return true
+		return !plenty(p, len(w.urls))
 	}
 	pages, changes := 0, 0
 	for _, v := range w.urls {
