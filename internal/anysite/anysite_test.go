@@ -1,0 +1,150 @@
+package anysite_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/anysite"
+)
+
+// atOnce is how many worlds there are at a time: they mostly wait.
+const atOnce = 4
+
+func newRunner(t *testing.T) *anysite.Runner {
+	t.Helper()
+	dir := os.Getenv("PARLEY_ANYSITE_PROGRAMS")
+	if dir == "" {
+		dir = t.TempDir()
+		if out, err := exec.Command("go", "build", "-o", dir+"/", "../../cmd/crawler", "../../cmd/notifier", "../../cmd/rdfgen").CombinedOutput(); err != nil {
+			t.Fatalf("build the programs: %v\n%s", err, out)
+		}
+	}
+	tables, err := anysite.ReadTables(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &anysite.Runner{Programs: dir, Tables: tables}
+}
+
+func number(name string) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(os.Getenv(name), 10, 64)
+	return n, err == nil
+}
+
+// The real programs keep what they promise on sites, with settings and through
+// histories that nobody has chosen. See the package for how to repeat one.
+func TestAnySite(t *testing.T) {
+	r := newRunner(t)
+	var without []string
+	if s := os.Getenv("PARLEY_ANYSITE_WITHOUT"); s != "" {
+		without = strings.Split(s, ",")
+	}
+	if seed, ok := number("PARLEY_ANYSITE_SEED"); ok {
+		r.Log = t.Logf
+		x := r.Try(t.Context(), anysite.Draw(seed, r.Tables, without...), 251)
+		report(t, r, x, 0)
+		return
+	}
+	begin, end := uint64(time.Now().UnixNano()/1e6), time.Now().Add(time.Minute)
+	if first, ok := number("PARLEY_ANYSITE_FROM"); ok {
+		begin = first
+	}
+	most, counted := number("PARLEY_ANYSITE")
+	switch {
+	case counted:
+		end = time.Now().Add(1000 * time.Hour)
+	case testing.Short():
+		most = atOnce
+	default:
+		most = 1 << 40
+	}
+	t.Logf("seeds from %d on", begin)
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	done := 0
+	for worker := range atOnce {
+		group.Go(func() {
+			for i := uint64(worker); i < most && time.Now().Before(end) && t.Context().Err() == nil; i += atOnce {
+				x := r.Try(t.Context(), anysite.Draw(begin+i, r.Tables, without...), worker+1)
+				mu.Lock()
+				done++
+				report(t, r, x, worker+1)
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("%d seeds", done)
+}
+
+// report says what a seed showed, and how often it shows that.
+func report(t *testing.T, r *anysite.Runner, x anysite.Result, network int) {
+	t.Helper()
+	if name := os.Getenv("PARLEY_ANYSITE_KEEP"); name != "" && x.Record != nil {
+		if b, err := json.MarshalIndent(x.Record, "", " "); err == nil {
+			os.WriteFile(name, b, 0o644)
+		}
+	}
+	for _, j := range x.Verdict.Copies {
+		t.Logf("seed %d: %s", x.Plan.Seed, j)
+	}
+	if x.Err == nil && len(x.Verdict.Findings) == 0 {
+		return
+	}
+	if x.Err != nil {
+		t.Errorf("seed %d: %v", x.Plan.Seed, x.Err)
+	}
+	for _, f := range x.Verdict.Findings {
+		t.Errorf("seed %d: %s", x.Plan.Seed, f)
+	}
+	t.Logf("%s\nfeatures: %s", x.Commands(), strings.Join(x.Plan.Features(), " "))
+	if os.Getenv("PARLEY_ANYSITE_SHRINK") == "0" {
+		return
+	}
+	kind, rate := r.Rate(context.WithoutCancel(t.Context()), x, network)
+	t.Logf("seed %d: %s in %d of 10 runs", x.Plan.Seed, kind, rate)
+	if rate >= 5 {
+		small := r.Shrink(t.Context(), x.Plan, kind, network)
+		t.Logf("seed %d, made smaller:\n%s", x.Plan.Seed, anysite.Result{Plan: small}.Commands())
+	}
+}
+
+// Two thousand seeds draw every pair of features that can be together.
+func TestAllPairs(t *testing.T) {
+	r := newRunner(t)
+	seen := map[[2]string]bool{}
+	all := map[string]bool{}
+	for seed := range uint64(2000) {
+		list := anysite.Draw(seed, r.Tables).Features()
+		for i, a := range list {
+			all[a] = true
+			for _, b := range list[i+1:] {
+				seen[[2]string{min(a, b), max(a, b)}] = true
+			}
+		}
+	}
+	features := make([]string, 0, len(all))
+	for f := range all {
+		features = append(features, f)
+	}
+	slices.Sort(features)
+	missing := 0
+	for i, a := range features {
+		for _, b := range features[i+1:] {
+			if !seen[[2]string{a, b}] && !anysite.Excluded(r.Tables, a, b) {
+				if missing++; missing < 40 {
+					t.Errorf("%s is never drawn with %s", a, b)
+				}
+			}
+		}
+	}
+	t.Logf("%d features, %d pairs, %d missing", len(features), len(seen), missing)
+}

@@ -1,0 +1,129 @@
+package anysite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// An nginx serves one site with the lines that Parley ships.
+type nginx struct {
+	dir, address, scheme string
+	site                 *site
+	cmd                  *exec.Cmd
+	shipped              string
+}
+
+// errNoNginx is why a site is served otherwise.
+var errNoNginx = errors.New("nginx is not installed")
+
+func (w *world) startNginx(ctx context.Context, s *site) (*nginx, error) {
+	path, err := exec.LookPath("nginx")
+	if err != nil {
+		return nil, errNoNginx
+	}
+	shipped, err := os.ReadFile(filepath.Join("..", "..", "examples", "nginx", "parley.conf"))
+	if err != nil {
+		return nil, err
+	}
+	n := &nginx{dir: filepath.Join(w.dir, "nginx"), site: s, shipped: string(shipped), scheme: "http"}
+	if n.address, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	if s.Front == "nginx-tls" {
+		n.scheme = "https"
+		c, err := w.certs.of(s.front.ip, false)
+		if err != nil {
+			return nil, err
+		}
+		if err := writeCertificate(filepath.Join(w.dir, "nginx.pem"), c); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(n.dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := n.configure(w); err != nil {
+		return nil, err
+	}
+	n.cmd = exec.Command(path, "-c", filepath.Join(n.dir, "nginx.conf"), "-p", n.dir, "-e", filepath.Join(n.dir, "error.log"))
+	if err := n.cmd.Start(); err != nil {
+		return nil, err
+	}
+	for range 200 {
+		if c, err := net.Dial("tcp", n.address); err == nil {
+			return n, c.Close()
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	text, _ := os.ReadFile(filepath.Join(n.dir, "error.log"))
+	return n, fmt.Errorf("nginx does not listen: %s", text)
+}
+
+// configure writes its configuration: the shipped one, with the lines that are
+// said to be one's own, and what the site protects, as its manual says.
+func (n *nginx) configure(w *world) error {
+	s := n.site
+	conf := n.shipped
+	listen := "listen " + n.address + ";"
+	if n.scheme == "https" {
+		listen = "listen " + n.address + " ssl http2; ssl_certificate " + filepath.Join(w.dir, "nginx.pem") + "; ssl_certificate_key " + filepath.Join(w.dir, "nginx.pem") + ";"
+	}
+	for _, r := range [][2]string{{"server 127.0.0.1:8639;", "server " + s.door + ";"}, {"listen 80;", listen}, {"server_name www.example.org;", "server_name _;"}, {"root /var/www/html;", "root " + s.root + ";"}} {
+		if !strings.Contains(conf, r[0]) {
+			return fmt.Errorf("the shipped lines for nginx have no %q", r[0])
+		}
+		conf = strings.Replace(conf, r[0], r[1], 1)
+	}
+	if s.Path != "/" {
+		conf = strings.NewReplacer("= /robots.rdf", "= "+s.Path+"robots.rdf", "location /parley/", "location "+s.Path+"parley/", "= /parley/", "= "+s.Path+"parley/").Replace(conf)
+	}
+	if !s.notified() { // there is no notifier, and nobody would include its lines
+		conf = "server { " + listen + " root " + s.root + "; index index.html;\n}\n"
+	}
+	var own strings.Builder
+	s.mu.Lock()
+	for prefix, mode := range s.guard {
+		rule := map[string]string{"401": `auth_basic members; auth_basic_user_file ` + n.dir + `/nobody;`, "403": "deny all;", "address": "allow 127.0.0.1; deny all;"}[mode]
+		fmt.Fprintf(&own, "    location %s%s { %s }\n", s.Path, prefix, rule)
+	}
+	s.mu.Unlock()
+	if end := strings.LastIndexByte(conf, '}'); end > 0 {
+		conf = conf[:end] + own.String() + "}\n"
+	}
+	if err := os.WriteFile(filepath.Join(n.dir, "nobody"), nil, 0o644); err != nil {
+		return err
+	}
+	temp := ""
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		temp += fmt.Sprintf("  %s_temp_path %s/%s;\n", kind, n.dir, kind)
+	}
+	text := "daemon off; worker_processes 1; pid " + n.dir + "/pid;\nevents { worker_connections 256; }\nhttp {\n  access_log off; default_type application/octet-stream;\n  types { text/html html; text/css css; text/plain txt md; application/json json; application/pdf pdf; application/zip zip; application/rdf+xml rdf; application/xml xml; }\n" + temp + conf + "}\n"
+	return os.WriteFile(filepath.Join(n.dir, "nginx.conf"), []byte(text), 0o644)
+}
+
+// reload has it read its configuration, and waits until that counts.
+func (n *nginx) reload(w *world) error {
+	if err := n.configure(w); err != nil {
+		return err
+	}
+	if err := exec.Command("nginx", "-c", filepath.Join(n.dir, "nginx.conf"), "-p", n.dir, "-e", filepath.Join(n.dir, "error.log"), "-s", "reload").Run(); err != nil {
+		return err
+	}
+	time.Sleep(60 * time.Millisecond) // its workers are new by then, or the next look shows the old rules
+	return nil
+}
+
+func (n *nginx) stop() {
+	n.cmd.Process.Kill()
+	n.cmd.Wait()
+	if b, err := os.ReadFile(filepath.Join(n.dir, "pid")); err == nil { // workers end with their master
+		_ = b
+	}
+}

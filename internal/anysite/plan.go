@@ -1,0 +1,255 @@
+package anysite
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// A Plan is what a seed draws: everything but the time.
+type Plan struct {
+	Seed    uint64
+	Without []string // features and steps that were taken away, such as "nonce" or "step2"
+	Chosen  map[string]string
+	Options map[string][]Setting // by program: what is drawn from its own table
+	Sites   []Site
+	Steps   []Step
+}
+
+// A Site is one base URL with a docroot of its own.
+type Site struct {
+	Name  string // "a", "b" ...
+	Tells string // silent, manifest, changes, stream or high
+	Front string // go, go-tls, nginx, nginx-tls, bad-cert or notifier
+	Path  string // of the base: "/" or one below the root
+	Host  string // name below localhost; empty for an address
+	Share int    // the site at whose address it stands, -1 for one of its own
+	Pages []Page
+}
+
+// A Setting is an option with its value.
+type Setting struct{ Name, Value string }
+
+// A Step is one thing that happens.
+type Step struct {
+	Number  int // in the seed's own history, whatever was taken away
+	Kind    string
+	Site    int
+	Trigger string // of a kill: "at once", "request N", "byte N" or "line N"
+	Pause   int    // milliseconds of rest afterwards
+}
+
+// String is the step as it is printed and taken away.
+func (s Step) String() string {
+	t := fmt.Sprintf("step%d %s of site %c", s.Number, s.Kind, 'a'+rune(s.Site))
+	if s.Trigger != "" {
+		t += ", " + s.Trigger
+	}
+	return t
+}
+
+// A dimension is something of which a seed has one value. The first is the
+// plain one, which stays when the feature is taken away.
+type dimension struct {
+	name   string
+	values []string
+}
+
+// dimensions are all but the options, which the programs themselves list, and
+// the steps.
+var dimensions = append([]dimension{
+	{"tells", []string{"silent", "manifest", "changes", "stream", "high", "high"}},
+	{"front", []string{"go", "go-tls", "nginx", "nginx-tls", "notifier", "bad-cert"}},
+	{"place", []string{"root", "path", "two-paths", "two-addresses", "name"}},
+	{"sites", []string{"1", "2", "3"}},
+	{"shared", []string{"no", "names", "ports"}},
+	{"size", []string{"small", "small", "middle", "large"}},
+	{"protect", []string{"no", "401", "403", "address"}},
+	{"robots", []string{"none", "forbids", "delay", "named"}},
+	{"crawler", []string{"crawl", "crawl-again", "run", "run", "follow"}},
+	{"begins", []string{"first", "later"}}, // the crawler, before the steps or among them
+	{"store", []string{"warc", "mirror", "both", "none"}},
+	{"as", []string{"auto", "meta", "delta", "page", "batch", "site"}},
+	{"wait", []string{"10ms", "20ms", "0"}},
+	{"budget", []string{"default", "plenty"}},
+	{"preset", []string{"as-is", "versions", "archive-only"}},
+}, quirks()...)
+
+// quirks are features that a site has or has not.
+func quirks() (list []dimension) {
+	for _, name := range []string{"empty", "oversize", "huge", "pdf", "types", "twins", "odd-names", "encodings", "canonical", "noindex", "nofollow",
+		"base", "unreadable", "unlinked", "nonce", "ssi-date", "minified", "stale", "old-dates", "future-dates", "clean-urls", "out"} {
+		list = append(list, dimension{name, []string{"no", "no", "yes"}})
+	}
+	return list
+}
+
+// kinds are those of steps. Some need a notifier, or a crawler that goes on.
+var kinds = []string{"edit", "edit-many", "trifles", "create", "move", "copy", "delete", "rebuild", "protect", "robots-lost", "robots-empty",
+	"robots-back", "wrong-docroot", "quiet", "restart-notifier", "kill-notifier", "restart-crawler", "kill-crawler", "disk-full"}
+
+// drawing is the source of one part of a plan, which stays the same whatever else is taken away.
+func drawing(seed uint64, what string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(what))
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
+
+// Draw makes the plan of a seed, of programs whose options are in tables.
+func Draw(seed uint64, tables Tables, without ...string) *Plan {
+	p := &Plan{Seed: seed, Without: without, Chosen: map[string]string{}, Options: map[string][]Setting{}}
+	for _, d := range dimensions {
+		p.Chosen[d.name] = pick(drawing(seed, d.name), d.values)
+		if p.leaves(d.name) {
+			p.Chosen[d.name] = d.values[0]
+		}
+	}
+	for _, rule := range exclusions {
+		if rule.holds(p.Chosen) {
+			p.Chosen[rule.sets] = rule.to
+		}
+	}
+	p.drawSites()
+	p.drawSteps()
+	p.drawOptions(tables)
+	return p
+}
+
+func (p *Plan) leaves(name string) bool { return slices.Contains(p.Without, name) }
+
+// Has reports whether a plan has a feature, such as "nonce".
+func (p *Plan) Has(name string) bool { return p.Chosen[name] == "yes" }
+
+// An exclusion is what cannot be together, and which of the two gives way.
+type exclusion struct {
+	holds    func(c map[string]string) bool
+	sets, to string
+	why      string
+}
+
+// exclusions are applied in order.
+var exclusions = []exclusion{
+	{func(c map[string]string) bool { return c["crawler"] == "follow" && c["tells"] == "silent" }, "tells", "stream", "follow needs a site that tells of itself"},
+	{func(c map[string]string) bool {
+		return c["front"] == "notifier" && (c["tells"] == "silent" || c["tells"] == "manifest")
+	}, "tells", "stream", "pages are served by a notifier: there is one"},
+	{func(c map[string]string) bool { return c["front"] == "notifier" && c["protect"] != "no" }, "protect", "no", "a notifier that serves pages knows no passwords"},
+	{func(c map[string]string) bool { return c["place"] == "name" && c["crawler"] == "follow" }, "place", "root", "follow has no --resolver for names of a test"},
+	{func(c map[string]string) bool { return c["shared"] == "names" && c["crawler"] == "follow" }, "shared", "no", "follow has no --resolver for names of a test"},
+	{func(c map[string]string) bool { return c["shared"] == "names" && c["sites"] == "1" }, "sites", "2", "an address is shared by two"},
+	{func(c map[string]string) bool { return c["shared"] == "names" && c["place"] == "two-addresses" }, "place", "root", "both are about the address of a site"},
+	{func(c map[string]string) bool {
+		return c["crawler"] == "follow" && c["as"] != "auto" && c["as"] != "meta" && c["tells"] != "high"
+	}, "as", "auto", "follow --as wants a site that offers the form"},
+	{func(c map[string]string) bool {
+		return c["as"] == "site" && (c["crawler"] == "follow" && c["preset"] == "versions")
+	}, "preset", "as-is", "there is no archive to follow"},
+	{func(c map[string]string) bool {
+		return c["crawler"] == "follow" && c["preset"] == "archive-only" && (c["as"] == "delta" || c["as"] == "page" || c["as"] == "batch")
+	}, "preset", "as-is", "follow --as wants a site that offers the form"},
+	{func(c map[string]string) bool {
+		return c["clean-urls"] == "yes" && strings.HasPrefix(c["front"], "nginx")
+	}, "clean-urls", "no", "the shipped lines for nginx serve files by their names"},
+	{func(c map[string]string) bool { return c["front"] == "bad-cert" && c["crawler"] == "follow" }, "front", "go-tls", "nothing of it can be followed"},
+}
+
+// drawSites makes the sites of what was chosen. The features are those of the first.
+func (p *Plan) drawSites() {
+	c := p.Chosen
+	add := func(s Site) {
+		s.Name = string(rune('a' + len(p.Sites)))
+		p.drawPages(&s)
+		p.Sites = append(p.Sites, s)
+	}
+	first := Site{Tells: c["tells"], Front: c["front"], Path: "/", Share: -1}
+	if c["place"] == "path" || c["place"] == "two-paths" {
+		first.Path = "/docs/"
+	}
+	if c["place"] == "name" || c["shared"] == "names" {
+		first.Host = "a.one.localhost"
+	}
+	add(first)
+	r := drawing(p.Seed, "others")
+	if c["place"] == "two-paths" {
+		add(Site{Tells: pick(r, []string{"silent", "manifest", "stream"}), Front: first.Front, Path: "/other/", Host: first.Host, Share: 0})
+		if first.Front == "notifier" {
+			p.Sites[1].Tells = "stream"
+		}
+	}
+	for n := int(c["sites"][0] - '1'); n > 0; n-- {
+		s := Site{Tells: pick(r, []string{"silent", "manifest", "stream"}), Front: "go", Path: "/", Share: -1}
+		if c["shared"] == "names" {
+			s.Share, s.Front = 0, first.Front
+			s.Host = []string{"b.one.localhost", "two.localhost"}[n%2]
+		}
+		if s.Front == "notifier" {
+			s.Tells = "stream"
+		}
+		add(s)
+	}
+}
+
+func (p *Plan) drawSteps() {
+	r := drawing(p.Seed, "steps")
+	n := 1 + r.IntN(5)
+	for i := range n {
+		r := drawing(p.Seed, fmt.Sprint("step", i+1))
+		s := Step{Number: i + 1, Kind: pick(r, kinds), Pause: pick(r, []int{0, 50, 200, 400})}
+		if r.IntN(4) == 0 {
+			s.Site = r.IntN(len(p.Sites))
+		}
+		trigger := fmt.Sprintf("%s %d", pick(r, []string{"request", "line", "request", "byte"}), 1+r.IntN(24))
+		if strings.HasPrefix(trigger, "byte") {
+			trigger += "00"
+		}
+		if r.IntN(3) == 0 {
+			trigger = "at once"
+		}
+		tells := p.Sites[s.Site].Tells
+		notifier := tells != "silent" && tells != "manifest"
+		switch {
+		case strings.HasSuffix(s.Kind, "-notifier") && !notifier, s.Kind == "wrong-docroot" && !notifier:
+			s.Kind = "edit"
+		case s.Kind == "protect" && p.Sites[s.Site].Front == "notifier":
+			s.Kind = "delete"
+		}
+		if strings.HasPrefix(s.Kind, "kill-") {
+			s.Trigger = trigger
+		}
+		if !p.leaves(fmt.Sprint("step", i+1)) {
+			p.Steps = append(p.Steps, s)
+		}
+	}
+}
+
+// Features lists what a plan has, such as "front=nginx" and "step=edit".
+func (p *Plan) Features() (list []string) {
+	for _, d := range dimensions {
+		list = append(list, d.name+"="+p.Chosen[d.name])
+	}
+	for _, s := range p.Steps {
+		if f := "step=" + s.Kind; !slices.Contains(list, f) {
+			list = append(list, f)
+		}
+	}
+	for _, program := range []string{"crawler", "notifier"} {
+		for _, s := range p.Options[program] {
+			list = append(list, program+" --"+s.Name)
+		}
+	}
+	return list
+}
+
+// Excluded reports whether two features cannot be together, or one of them
+// stands for what the other is not.
+func Excluded(tables Tables, a, b string) bool {
+	name := func(f string) string { n, _, _ := strings.Cut(f, "="); return n }
+	if name(a) == name(b) && !strings.HasPrefix(a, "step=") {
+		return true // one value of each
+	}
+	return false
+}

@@ -1,0 +1,236 @@
+package anysite
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/parleyweb/parley/internal/anysite/record"
+)
+
+// A process is a program of the world, which may be started again.
+type process struct {
+	w    *world
+	name string
+	kind string // of record.Program
+	args []string
+	uses []string // base URLs
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	done   chan struct{} // closed when it has ended; nil before it began
+	said   chan struct{} // closed and made anew with each line of its log
+	lines  []string
+	killed bool
+	asked  bool
+	what   string // what is counted until it is killed: request, byte or line
+	left   int
+}
+
+// start starts it, with more arguments than it has.
+func (p *process) start(more ...string) error {
+	program := "crawler"
+	if strings.HasPrefix(p.name, "notifier") || strings.HasPrefix(p.name, "rdfgen") {
+		program, _, _ = strings.Cut(p.name, "-")
+	}
+	args := append(append([]string{}, p.args...), more...)
+	cmd := exec.Command(filepath.Join(p.w.programs, program), args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.w.dir, "TMPDIR=" + p.w.dir, "SSL_CERT_FILE=" + p.w.certs.file, "NO_PROXY=*"}
+	var stdout bytes.Buffer
+	cmd.Stdout = &stdout
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	p.mu.Lock()
+	p.cmd, p.done, p.said, p.killed, p.asked, p.lines = cmd, make(chan struct{}), make(chan struct{}), false, false, nil
+	p.mu.Unlock()
+	p.w.mu.Lock()
+	p.w.rec.Settings = append(p.w.rec.Settings, record.Program{Name: p.name, Kind: p.kind, Args: args, Options: p.w.options(p.kind, args), Sites: p.uses, Started: time.Now()})
+	p.w.mu.Unlock()
+	go func() {
+		defer close(p.done)
+		in := bufio.NewScanner(stderr)
+		in.Buffer(nil, 1<<20)
+		for in.Scan() {
+			p.line(in.Text())
+		}
+		err := cmd.Wait()
+		p.ended(err, stdout.String())
+	}()
+	return nil
+}
+
+// line takes in a line of its log.
+func (p *process) line(text string) {
+	p.mu.Lock()
+	p.lines = append(p.lines, text)
+	close(p.said)
+	p.said = make(chan struct{})
+	p.mu.Unlock()
+	if p.counts("line") {
+		p.kill()
+	}
+}
+
+// ended writes down how it ended.
+func (p *process) ended(err error, stdout string) {
+	p.mu.Lock()
+	x := record.Exit{Program: p.name, At: time.Now(), Code: p.cmd.ProcessState.ExitCode(), Killed: p.killed, Asked: p.asked, Stdout: stdout, Stderr: strings.Join(p.lines, "\n")}
+	usage, _ := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	cpu := p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+	p.mu.Unlock()
+	if x.Code > 0 {
+		p.w.logf("%s ended with %d: %.2000s", p.name, x.Code, x.Stderr)
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	p.w.rec.Exits = append(p.w.rec.Exits, x)
+	u := record.Usage{Program: p.name, CPU: cpu}
+	if usage != nil {
+		u.PeakRSS, u.Written = usage.Maxrss<<10, usage.Oublock*512
+	}
+	p.w.rec.Usage = append(p.w.rec.Usage, u)
+}
+
+// arm has it killed at the n-th request, byte (in hundreds) or line of its log from now on.
+func (p *process) arm(trigger string) {
+	what, number, _ := strings.Cut(trigger, " ")
+	n, _ := strconv.Atoi(number)
+	if what == "byte" {
+		n = n/512 + 1
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.what, p.left = what, n
+}
+
+// counts takes one off, and reports whether it is time to be killed.
+func (p *process) counts(what string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.what != what || p.left == 0 {
+		return false
+	}
+	p.left--
+	return p.left == 0
+}
+
+// kill ends it as a power cut does, and waits.
+func (p *process) kill() {
+	p.mu.Lock()
+	if p.cmd == nil {
+		p.mu.Unlock()
+		return
+	}
+	select {
+	case <-p.done:
+		p.mu.Unlock()
+		return
+	default:
+	}
+	p.killed, p.what = true, ""
+	p.cmd.Process.Kill()
+	p.mu.Unlock()
+}
+
+// stop asks it to end, and waits; it is killed where that takes too long, which is a finding.
+func (p *process) stop() {
+	if p.running() {
+		p.mu.Lock()
+		p.asked = true
+		p.cmd.Process.Signal(syscall.SIGTERM)
+		p.mu.Unlock()
+		p.wait(10 * time.Second)
+		if p.running() {
+			p.w.fail(fmt.Errorf("%s does not end when it is told to", p.name))
+			p.kill()
+			<-p.done
+		}
+	}
+}
+
+func (p *process) running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// wait waits until it has ended, or for so long.
+func (p *process) wait(d time.Duration) bool {
+	select {
+	case <-p.done:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// says waits until it has logged some words, it has ended, or for so long.
+func (p *process) says(words string, d time.Duration) bool {
+	late := time.After(d)
+	for {
+		p.mu.Lock()
+		said := p.said
+		for _, l := range p.lines {
+			if strings.Contains(l, words) {
+				p.mu.Unlock()
+				return true
+			}
+		}
+		p.mu.Unlock()
+		select {
+		case <-said:
+		case <-p.done:
+			return false
+		case <-late:
+			return false
+		}
+	}
+}
+
+// asker is the program that asks, by its name in User-Agent.
+func (w *world) asker(r *http.Request) *process {
+	agent := r.UserAgent()
+	for _, p := range w.procs {
+		if p.kind != "notifier" && p.kind != "rdfgen" && strings.Contains(agent, p.name) {
+			return p
+		}
+	}
+	return nil
+}
+
+// output runs a program that ends by itself, and returns what it printed.
+func (w *world) output(ctx context.Context, program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(w.programs, program), args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "TMPDIR=" + w.dir, "SSL_CERT_FILE=" + w.certs.file}
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, said.String())
+	}
+	return out.String(), nil
+}

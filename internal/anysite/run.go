@@ -1,0 +1,307 @@
+package anysite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/parleyweb/parley/internal/anysite/judge"
+	"github.com/parleyweb/parley/internal/anysite/record"
+)
+
+// crawlerName is that of the one crawler of a world.
+const crawlerName = "crawler-1"
+
+// A Runner carries plans out.
+type Runner struct {
+	Programs string // directory of crawler, notifier and rdfgen
+	Tables   Tables
+	Log      func(format string, args ...any) // nil is silent
+}
+
+// Run carries a plan out in a directory of its own, and returns what was seen. Worlds that
+// run at a time have different numbers, from 1 to 250. An error means that the run itself could not be made.
+func (r *Runner) Run(ctx context.Context, p *Plan, number int) (*record.Recording, error) {
+	dir, err := os.MkdirTemp("", "anysite")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // nginx reads files as somebody else
+		return nil, err
+	}
+	w := &world{plan: p, dir: dir, programs: r.Programs, tables: r.Tables, network: number, log: r.Log}
+	defer w.end()
+	if w.certs, err = newCertificates(filepath.Join(dir, "ca.pem")); err != nil {
+		return nil, err
+	}
+	if err := w.build(ctx); err != nil {
+		return nil, fmt.Errorf("build the world: %w", err)
+	}
+	if err := w.mount(); err != nil {
+		return nil, err
+	}
+	w.visitor = w.newVisitor()
+	err = w.history(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return &w.rec, errors.Join(err, w.bad)
+}
+
+func (w *world) logf(format string, args ...any) {
+	if w.log != nil {
+		w.log(format, args...)
+	}
+}
+
+// mount gives the crawler a small file system of its own, where a plan has a full
+// disk. Where that is not allowed, the disk is never full.
+func (w *world) mount() error {
+	w.store = filepath.Join(w.dir, "store")
+	if err := os.MkdirAll(w.store, 0o755); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(w.plan.Steps, func(s Step) bool { return s.Kind == "disk-full" }) {
+		return nil
+	}
+	if err := syscall.Mount("tmpfs", w.store, "tmpfs", 0, "size=64m"); err != nil {
+		w.logf("no disk is filled: %v", err)
+		return nil
+	}
+	w.disk = w.store
+	return nil
+}
+
+// into is where the crawler keeps its copy.
+func (w *world) into() string { return filepath.Join(w.store, "copy") }
+
+// history starts the programs, does one step after another, and waits until
+// the copies are right, or ought to be.
+func (w *world) history(ctx context.Context) error {
+	w.declare()
+	for _, s := range w.sites {
+		if p := w.procs["notifier-"+s.Name]; p != nil {
+			if err := p.start(); err != nil {
+				return err
+			}
+			if !p.says("looked", 5*time.Second) {
+				return fmt.Errorf("%s does not look: %s", p.name, strings.Join(p.lines, "; "))
+			}
+		}
+		w.cron(ctx, s)
+	}
+	w.rec.Steps = append(w.rec.Steps, record.Step{At: time.Now(), Done: time.Now(), Kind: "start"})
+	w.visitor.look()
+	c := w.procs[crawlerName]
+	again := w.plan.Chosen["crawler"] == "crawl-again"
+	once := w.plan.Chosen["crawler"] == "crawl"
+	later := w.plan.Chosen["begins"] == "later" && len(w.plan.Steps) > 1 || once
+	if !later {
+		if err := c.start(); err != nil {
+			return err
+		}
+	}
+	if again && !later {
+		c.wait(5 * time.Second)
+	}
+	for i, s := range w.plan.Steps {
+		if later && (i == len(w.plan.Steps)/2 && !once || once && strings.HasSuffix(s.Kind, "-crawler")) && c.done == nil {
+			if err := c.start(); err != nil {
+				return err
+			}
+		}
+		w.logf("%s", s)
+		if err := w.step(ctx, s); err != nil {
+			return err
+		}
+	}
+	if c.kind == "crawl" {
+		if c.done != nil {
+			c.wait(20 * time.Second)
+		}
+		if c.running() {
+			w.logf("the crawl before does not end")
+		} else if err := c.start(); err != nil {
+			return err
+		}
+	} else if c.done == nil {
+		if err := c.start(); err != nil {
+			return err
+		}
+	}
+	w.settle(ctx, c)
+	for _, name := range []string{crawlerName} {
+		w.procs[name].stop()
+	}
+	w.mu.Lock()
+	w.rec.Copies = nil
+	w.mu.Unlock()
+	last := w.copyOf(ctx, c)
+	w.accounts(ctx, c)
+	w.mu.Lock()
+	w.rec.Copies, w.rec.Ended = []record.Copy{last}, time.Now()
+	w.mu.Unlock()
+	for _, p := range w.procs {
+		p.stop()
+	}
+	for i, u := range w.rec.Usage {
+		if u.Program == crawlerName {
+			w.rec.Usage[i].StateSize = sizeOf(w.into())
+		}
+	}
+	return nil
+}
+
+// settle waits until the copy is right twice in a row, or D is over.
+func (w *world) settle(ctx context.Context, c *process) {
+	w.mu.Lock()
+	deadline := judge.Deadline(&w.rec)
+	w.mu.Unlock()
+	begin, right := time.Now(), 0
+	for pause := 150 * time.Millisecond; time.Since(begin) < deadline && right < 2 && ctx.Err() == nil; pause = min(2*pause, time.Second) {
+		if c.kind == "crawl" && !c.wait(pause) {
+			continue
+		}
+		time.Sleep(pause)
+		w.visitor.look()
+		copied := w.copyOf(ctx, c)
+		w.mu.Lock()
+		now := w.rec
+		now.Copies, now.Ended = []record.Copy{copied}, time.Now()
+		right++
+		for _, j := range judge.Liveness(&now) {
+			if len(j.Findings) > 0 {
+				right = 0
+			}
+		}
+		w.mu.Unlock()
+		if c.kind == "crawl" && !c.running() {
+			break // nothing more will come
+		}
+	}
+	w.logf("settled after %v of %v, right %d", time.Since(begin).Round(time.Millisecond), deadline, right)
+}
+
+// declare makes the programs of a plan, before any of them runs.
+func (w *world) declare() {
+	c := w.plan.Chosen
+	var bases []string
+	for _, s := range w.sites {
+		bases = append(bases, s.base)
+		flags := []string{"--docroot", s.docroot, "--base", s.base, "--hurry", "50ms"}
+		if c["clean-urls"] == "yes" {
+			flags = append(flags, "--clean-urls")
+		}
+		if c["types"] == "yes" && s.Name == "a" {
+			flags = append(flags, "--include", "**/*.{txt,css,json,zip,md}", "--include", "*.{txt,css,json,zip,md}")
+		}
+		state := filepath.Join(w.dir, "state-"+s.Name)
+		switch {
+		case s.Tells == "manifest":
+			w.add(&process{name: "rdfgen-" + s.Name, kind: "rdfgen", uses: []string{s.base}, args: append(flags, "--out", filepath.Join(s.docroot, "robots.rdf"), "--state", state)})
+		case s.notified():
+			flags = append(flags, "--state", state, "--listen", s.door, "--grace", "80ms", "--look-every", "500ms", "--write-every", "50ms", "--log-level", "info")
+			switch {
+			case s.Tells == "changes":
+				flags = append(flags, "--stream=false")
+			case s.Tells == "high":
+				flags = append(flags, "--preset", "high")
+				if s.Name == "a" && c["preset"] == "versions" {
+					flags = append(flags, "--archive=false")
+				} else if s.Name == "a" && c["preset"] == "archive-only" {
+					flags = append(flags, "--pages=false")
+				}
+			}
+			if s.front.kind == "notifier" {
+				flags = append(flags, "--serve-pages")
+			}
+			if c["out"] == "yes" {
+				flags = append(flags, "--out", filepath.Join(s.docroot, "robots.rdf"))
+			}
+			if s.Name == "a" {
+				flags = append(flags, written(w.plan.Options["notifier"])...)
+			}
+			w.add(&process{name: "notifier-" + s.Name, kind: "notifier", uses: []string{s.base}, args: flags})
+		}
+	}
+	again := "300ms" // of what is asked again by its age: a crawl that ends does not wait for that
+	if w.plan.called() == "crawl" {
+		again = "5s"
+	}
+	p := &process{name: crawlerName, kind: w.plan.called(), uses: bases}
+	common := []string{"--into", w.into(), "--contact", crawlerName + "@anysite.test", "--hurry", "50ms", "--as", c["as"]}
+	switch p.kind {
+	case "follow":
+		p.uses = bases[:1]
+		p.args = append([]string{"follow", bases[0], "--delay", c["wait"], "--poll", "200ms"}, common...)
+	default:
+		p.args = append(append([]string{p.kind}, bases...), common...)
+		p.args = append(p.args, "--wait", c["wait"], "--wait-big", c["wait"], "--store", c["store"], "--allow-private", "--patience", "300ms", "--retry", "100ms", "--dns-retry", "2s",
+			"--refused-again", "1s", "--source-again", "500ms", "--robots-every", again, "--manifest-every", "100ms", "--sitemap-every", "300ms", "--feed-every", "300ms",
+			"--replan", "100ms", "--resolver", w.names.conn.LocalAddr().String())
+		if c["budget"] == "plenty" && p.kind == "run" {
+			p.args = append(p.args, "--budget", "100000000", "--min-period", "50ms", "--max-period", "500ms")
+		}
+	}
+	p.args = append(p.args, written(w.plan.Options["crawler"])...)
+	w.add(p)
+}
+
+func (w *world) add(p *process) {
+	p.w = w
+	w.procs[p.name] = p
+}
+
+// written are settings as they stand on a command line.
+func written(list []Setting) (args []string) {
+	for _, s := range list {
+		args = append(args, "--"+s.Name+"="+s.Value)
+	}
+	return args
+}
+
+// options are all options of a program with the values in force.
+func (w *world) options(kind string, args []string) map[string]string {
+	all := map[string]string{}
+	kinds := map[string]string{}
+	for _, o := range w.tables[kind] {
+		all[o.Name], kinds[o.Name] = o.Default, o.Kind
+	}
+	set := map[string]bool{}
+	for i := 0; i < len(args); i++ {
+		name, isOption := strings.CutPrefix(args[i], "--")
+		if !isOption {
+			continue
+		}
+		name, value, given := strings.Cut(name, "=")
+		switch {
+		case given:
+		case kinds[name] == "bool":
+			value = "true"
+		case i+1 < len(args):
+			i++
+			value = args[i]
+		}
+		if kinds[name] == "strings" && set[name] {
+			value = all[name] + "\n" + value
+		}
+		all[name], set[name] = value, true
+	}
+	return all
+}
+
+func sizeOf(dir string) (n int64) {
+	filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
+		if err == nil && !info.IsDir() {
+			n += info.Size()
+		}
+		return nil
+	})
+	return n
+}

@@ -1,0 +1,295 @@
+package anysite
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/anysite/record"
+)
+
+// step does one thing, and writes down what it was.
+func (w *world) step(ctx context.Context, s Step) error {
+	at := w.sites[s.Site]
+	r := drawing(w.plan.Seed, fmt.Sprintf("does step%d", s.Number))
+	x := record.Step{At: time.Now(), Kind: s.Kind, Target: at.base, Detail: s.Trigger}
+	var err error
+	switch s.Kind {
+	case "restart-crawler", "kill-crawler", "disk-full":
+		x.Target, x.Failure = crawlerName, s.Kind == "disk-full"
+		err = w.disturb(s, w.procs[crawlerName])
+	case "restart-notifier", "kill-notifier":
+		x.Target = "notifier-" + at.Name
+		err = w.disturb(s, w.procs[x.Target])
+	case "wrong-docroot":
+		x.Target = "notifier-" + at.Name
+		err = w.mislead(at, w.procs[x.Target], s.Pause)
+	case "quiet":
+		time.Sleep(300 * time.Millisecond)
+	default:
+		x.URLs, err = w.change(at, s.Kind, r)
+	}
+	x.Done = time.Now()
+	w.mu.Lock()
+	w.rec.Steps = append(w.rec.Steps, x)
+	w.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("%s: %w", s, err)
+	}
+	w.cron(ctx, at)
+	w.visitor.look()
+	time.Sleep(time.Duration(s.Pause) * time.Millisecond)
+	return nil
+}
+
+// change does something to the files of a site, or to what protects them.
+func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err error) {
+	s.mu.Lock()
+	paths := slices.Sorted(maps.Keys(s.files))
+	s.mu.Unlock()
+	paths = slices.DeleteFunc(paths, func(p string) bool { return s.files[p].Quirk == "ports" })
+	var plain []string // which may move or go
+	for _, p := range paths {
+		if p != "index.html" && strings.HasSuffix(p, ".html") {
+			plain = append(plain, p)
+		}
+	}
+	edit := func(path string) error {
+		s.mu.Lock()
+		q := s.files[path]
+		s.mu.Unlock()
+		q.Version++
+		urls = append(urls, s.url(path))
+		return w.write(s, q)
+	}
+	link := func(from, to string) error { // so that a site that says nothing shows what is new
+		s.mu.Lock()
+		home := s.files["index.html"]
+		s.mu.Unlock()
+		home.Links = slices.DeleteFunc(slices.Clone(home.Links), func(l string) bool { return l == from })
+		if to != "" {
+			home.Links = append(home.Links, to)
+		}
+		home.Version++
+		return w.write(s, home)
+	}
+	remove := func(path string) error {
+		s.mu.Lock()
+		delete(s.files, path)
+		s.mu.Unlock()
+		return os.Remove(filepath.Join(s.docroot, filepath.FromSlash(path)))
+	}
+	switch robots := filepath.Join(s.root, "robots.txt"); kind {
+	case "edit":
+		return urls, edit(pick(r, paths))
+	case "edit-many":
+		for range 2 + r.IntN(6) {
+			err = first(err, edit(pick(r, paths)))
+		}
+	case "trifles":
+		for _, p := range paths {
+			err = first(err, edit(p))
+		}
+	case "create":
+		path := pick(r, []string{"new.html", "news/new.html", "fresh/one.html"})
+		q := Page{Path: path, Name: path, Age: 0, Version: 1}
+		return []string{s.url(path)}, first(w.write(s, q), link("", path))
+	case "move", "copy":
+		from := pick(r, plain)
+		to := strings.TrimSuffix(from, ".html") + "-too.html"
+		s.mu.Lock()
+		q := s.files[from]
+		s.mu.Unlock()
+		old := filepath.Join(s.docroot, filepath.FromSlash(from))
+		if kind == "copy" {
+			q.Path = to
+			return []string{s.url(from), s.url(to)}, first(w.write(s, q), link("", to))
+		}
+		if err := os.Rename(old, filepath.Join(s.docroot, filepath.FromSlash(to))); err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		delete(s.files, from)
+		q.Path = to
+		s.files[to] = q
+		s.mu.Unlock()
+		w.know(s.url(to))
+		return []string{s.url(from), s.url(to)}, link(from, to)
+	case "delete":
+		path := pick(r, plain)
+		return []string{s.url(path)}, first(remove(path), link(path, ""))
+	case "rebuild":
+		for i, p := range paths {
+			if i%2 == 0 {
+				err = first(err, edit(p))
+				continue
+			}
+			s.mu.Lock()
+			q := s.files[p]
+			s.mu.Unlock()
+			err = first(err, w.write(s, q))
+		}
+	case "protect":
+		s.mu.Lock()
+		mode := pick(r, []string{"401", "403"})
+		prefix := pick(r, []string{"news/", "private/"})
+		s.guard[prefix] = mode
+		s.mu.Unlock()
+		for _, p := range paths {
+			if strings.HasPrefix(p, prefix) {
+				urls = append(urls, s.url(p))
+			}
+		}
+		if w.nginx != nil && s == w.sites[0] {
+			return urls, w.nginx.reload(w)
+		}
+	case "robots-lost":
+		if err = os.Remove(robots); os.IsNotExist(err) {
+			err = nil
+		}
+		urls = []string{s.origin() + "/robots.txt"}
+	case "robots-empty":
+		urls, err = []string{s.origin() + "/robots.txt"}, os.WriteFile(robots, nil, 0o644)
+	case "robots-back":
+		text := s.rules
+		if text == "" {
+			text = "User-agent: *\nDisallow:\n"
+		}
+		urls, err = []string{s.origin() + "/robots.txt"}, os.WriteFile(robots, []byte(text), 0o644)
+	default:
+		return nil, fmt.Errorf("nobody knows how to %s", kind)
+	}
+	return urls, err
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// disturb ends a program, in one way or another, and starts it again as whatever
+// watches over programs does.
+func (w *world) disturb(s Step, p *process) error {
+	if p.done == nil { // it has not begun
+		return nil
+	}
+	switch {
+	case s.Kind == "disk-full":
+		w.fillDisk()
+		p.wait(300 * time.Millisecond)
+		w.emptyDisk()
+		if p.running() {
+			return nil // it has come through
+		}
+	case s.Trigger == "":
+		p.stop()
+	case s.Trigger == "at once":
+		p.kill()
+	default:
+		p.arm(s.Trigger)
+		p.wait(500 * time.Millisecond)
+		p.kill()
+	}
+	<-p.done
+	return w.again(p)
+}
+
+// again starts a program that has ended, if it is one that goes on, or was cut short.
+func (w *world) again(p *process) error {
+	p.mu.Lock()
+	cut := p.killed || p.cmd.ProcessState.ExitCode() != 0
+	p.mu.Unlock()
+	if p.kind == "crawl" && !cut {
+		return nil
+	}
+	if err := p.start(); err != nil {
+		return err
+	}
+	if p.kind == "notifier" {
+		p.says("looked", 3*time.Second)
+	}
+	return nil
+}
+
+// mislead has a notifier watch a directory that is not the site's, as after a
+// release that moved it, and puts that right.
+func (w *world) mislead(s *site, p *process, pause int) error {
+	wrong := filepath.Join(w.dir, "wrong-"+s.Name)
+	for _, q := range s.Pages {
+		name := filepath.Join(wrong, filepath.FromSlash(q.Path))
+		q.Version += 1000
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, q.Bytes(w.plan.Seed, s.Name), 0o644); err != nil {
+			return err
+		}
+	}
+	p.stop()
+	right := slices.Clone(p.args)
+	i := slices.Index(p.args, "--docroot") + 1
+	p.args[i] = wrong
+	if err := p.start(); err != nil {
+		return err
+	}
+	p.says("looked", 3*time.Second)
+	time.Sleep(time.Duration(100+pause) * time.Millisecond)
+	p.stop()
+	p.args = right
+	if err := p.start(); err != nil {
+		return err
+	}
+	p.says("looked", 3*time.Second)
+	return nil
+}
+
+// cron is what a timer does on the machine of a site that has no notifier.
+func (w *world) cron(ctx context.Context, s *site) {
+	p := w.procs["rdfgen-"+s.Name]
+	if p == nil {
+		return
+	}
+	if err := p.start(); err != nil {
+		w.fail(err)
+		return
+	}
+	if !p.wait(20 * time.Second) {
+		w.fail(fmt.Errorf("rdfgen does not end"))
+		p.kill()
+	}
+}
+
+// fillDisk leaves no room in the crawler's file system, if it has one of its own.
+func (w *world) fillDisk() {
+	if w.disk == "" {
+		return
+	}
+	f, err := os.Create(filepath.Join(w.disk, "full"))
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	defer f.Close()
+	block := make([]byte, 64<<10)
+	for {
+		if _, err := f.Write(block); err != nil {
+			return
+		}
+	}
+}
+
+func (w *world) emptyDisk() {
+	if w.disk != "" {
+		os.Remove(filepath.Join(w.disk, "full"))
+	}
+}

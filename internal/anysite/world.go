@@ -1,0 +1,267 @@
+package anysite
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/parleyweb/parley/internal/anysite/record"
+)
+
+// A world is a plan that is being carried out.
+type world struct {
+	plan     *Plan
+	dir      string
+	programs string // directory of them
+	tables   Tables
+	visitor  *visitor
+	store    string // where the crawler keeps its copy
+	disk     string // the same, if it is a file system of its own
+	network  int    // 127.N.0.0/16, so that several worlds do not meet
+	certs    *certificates
+	names    *names
+	log      func(format string, args ...any)
+
+	sites  []*site
+	fronts []*front
+	procs  map[string]*process
+	nginx  *nginx
+
+	mu    sync.Mutex // guards what follows
+	rec   record.Recording
+	conns int
+	known map[string]bool // URLs that W asks for
+	bad   error           // of the runner itself
+}
+
+// A site is a Site that stands somewhere.
+type site struct {
+	*Site
+	base, docroot, root string // root is that of the host: the docroot unless the base has a path
+	door                string // address of the notifier
+	front               *front
+	also                *front // a second address, nil if there is none
+
+	mu    sync.Mutex
+	files map[string]Page   // as they are now, by path
+	guard map[string]string // what the front server refuses: 401, 403 or address, by prefix of the path
+	rules string            // robots.txt as it was at first, empty if there was none
+}
+
+// sum names bytes.
+func sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+func (w *world) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.bad == nil {
+		w.bad = err
+	}
+}
+
+// keep stores a body that a judge may want to read.
+func (w *world) keep(b []byte) string {
+	s := sum(b)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.rec.Bodies[s]; !ok && len(b) < 64<<10 {
+		w.rec.Bodies[s] = b
+	}
+	return s
+}
+
+// build makes the sites, their files and what stands in front of them.
+func (w *world) build(ctx context.Context) (err error) {
+	w.rec = record.Recording{Seed: w.plan.Seed, Features: w.plan.Features(), Bodies: map[string][]byte{}, Events: map[string][]record.Event{}, Accounts: map[string]record.Account{}}
+	w.known, w.procs = map[string]bool{}, map[string]*process{}
+	if w.names, err = serveNames(); err != nil {
+		return err
+	}
+	for i := range w.plan.Sites {
+		s := &site{Site: &w.plan.Sites[i], files: map[string]Page{}, guard: map[string]string{}}
+		w.sites = append(w.sites, s)
+		if s.Share >= 0 {
+			s.front = w.sites[s.Share].front
+		} else if s.front, err = w.newFront(s.Front); err != nil {
+			return err
+		}
+		s.front.sites = append(s.front.sites, s)
+		host := s.front.ip
+		if s.Host != "" {
+			host = s.Host
+			w.names.set(s.Host, s.front.ip)
+		}
+		s.base = s.front.scheme + "://" + net.JoinHostPort(host, s.front.port) + s.Path
+		s.root = filepath.Join(w.dir, "www", s.Name)
+		if s.Share >= 0 && s.Path != "/" {
+			s.root = w.sites[s.Share].root
+		}
+		s.docroot = filepath.Join(s.root, filepath.FromSlash(s.Path))
+		if err = w.fill(s); err != nil {
+			return err
+		}
+		if s.door, err = freeAddress(); err != nil {
+			return err
+		}
+	}
+	first := w.sites[0]
+	if w.plan.Chosen["place"] == "two-addresses" {
+		if first.also, err = w.newFront("go"); err != nil {
+			return err
+		}
+		first.also.sites = []*site{first}
+	}
+	if w.plan.Chosen["shared"] == "ports" {
+		if err = w.openPorts(first); err != nil {
+			return err
+		}
+	}
+	if strings.HasPrefix(first.Front, "nginx") {
+		if w.nginx, err = w.startNginx(ctx, first); err != nil {
+			return err
+		}
+	}
+	for _, f := range w.fronts {
+		f.begin()
+	}
+	return nil
+}
+
+// fill writes the docroot for the first time.
+func (w *world) fill(s *site) error {
+	for _, q := range s.Pages {
+		if err := w.write(s, q); err != nil {
+			return err
+		}
+	}
+	c := w.plan.Chosen
+	if s.Name == "a" {
+		if mode := c["protect"]; mode != "no" {
+			s.guard["private/"] = mode
+		}
+		switch c["robots"] {
+		case "forbids":
+			s.rules = "User-agent: *\nDisallow: " + s.Path + "private/\n"
+		case "delay":
+			s.rules = "User-agent: *\nCrawl-delay: 0.05\n"
+		case "named":
+			s.rules = "User-agent: *\nDisallow: " + s.Path + "private/\n\nUser-agent: parley\nDisallow: " + s.Path + "news/\n"
+		}
+	}
+	if s.rules == "" {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(s.root, "robots.txt"), []byte(s.rules), 0o644)
+}
+
+// write writes a page as it is now, with its date and mode.
+func (w *world) write(s *site, q Page) error {
+	name := filepath.Join(s.docroot, filepath.FromSlash(q.Path))
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	mode := os.FileMode(0o644)
+	if q.Quirk == "unreadable" {
+		mode = 0o600
+	}
+	next := filepath.Join(filepath.Dir(name), ".new-"+filepath.Base(name))
+	if err := os.WriteFile(next, q.Bytes(w.plan.Seed, s.Name), mode); err != nil {
+		return err
+	}
+	if q.Version == 0 || q.Quirk == "old-dates" || q.Quirk == "future-dates" {
+		at := time.Now().Add(-time.Duration(q.Age) * time.Hour).Add(time.Duration(q.Version) * time.Second)
+		if err := os.Chtimes(next, at, at); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	s.files[q.Path] = q
+	s.mu.Unlock()
+	w.know(s.url(q.Path))
+	w.know(s.origin() + "/robots.txt")
+	return os.Rename(next, name)
+}
+
+// url is where the web server has a file of a site.
+func (s *site) url(path string) string {
+	if path == "index.html" {
+		return s.base
+	}
+	if s.front.clean && strings.HasSuffix(path, ".html") {
+		path = strings.TrimSuffix(path, ".html")
+	}
+	return s.base + escapePath(path)
+}
+
+func (s *site) origin() string { return strings.TrimSuffix(s.base, s.Path) }
+
+func (w *world) know(url string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known[url] = true
+}
+
+// freeAddress is one on which nobody listens.
+func freeAddress() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer ln.Close()
+	return ln.Addr().String(), nil
+}
+
+// end closes all that was opened.
+func (w *world) end() {
+	for _, p := range w.procs {
+		if p.done != nil {
+			p.kill()
+			<-p.done
+		}
+	}
+	if w.nginx != nil {
+		w.nginx.stop()
+	}
+	for _, f := range w.fronts {
+		f.close()
+	}
+	if w.disk != "" {
+		syscall.Unmount(w.disk, 0)
+	}
+	if w.names != nil {
+		w.names.close()
+	}
+}
+
+// newFront listens at an address that no other site has.
+func (w *world) newFront(kind string) (*front, error) {
+	f := &front{w: w, kind: kind, scheme: "http", clean: w.plan.Has("clean-urls"), stale: map[string]stale{}, done: make(chan struct{})}
+	var err error
+	f.ip = fmt.Sprintf("127.%d.%d.1", w.network, len(w.fronts)+1)
+	if f.listener, err = net.Listen("tcp", net.JoinHostPort(f.ip, "0")); err != nil {
+		return nil, err
+	}
+	_, f.port, _ = net.SplitHostPort(f.listener.Addr().String())
+	if kind == "go-tls" || kind == "nginx-tls" || kind == "bad-cert" {
+		f.scheme = "https"
+		c, err := w.certs.of(f.ip, kind == "bad-cert")
+		if err != nil {
+			return nil, err
+		}
+		f.tls = &tls.Config{Certificates: []tls.Certificate{c}, NextProtos: []string{"h2", "http/1.1"}}
+	}
+	w.fronts = append(w.fronts, f)
+	return f, nil
+}
