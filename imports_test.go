@@ -68,6 +68,7 @@ var ours = map[string][]string{
 
 	"internal/anysite/record": {},
 	"internal/anysite/judge":  {"internal/anysite/record"},
+	"internal/anysite":        {"internal/anysite/record", "internal/anysite/judge"},
 }
 
 // theirs says where each third-party package has its home.
@@ -81,10 +82,10 @@ var theirs = map[string][]string{
 	"github.com/schollz/progressbar/v3":               {"internal/command"},
 	"golang.org/x/term":                               {"internal/command"},
 	"github.com/prometheus/client_golang":             {"cmd/notifier", "cmd/crawler"},
-	"github.com/klauspost/compress":                   {"internal/coding"},
+	"github.com/klauspost/compress":                   {"internal/coding", "internal/anysite"},
 	"github.com/tetratelabs/wazero":                   {"server/agent"},
 	"github.com/mmcdole/gofeed":                       {"internal/feed"},
-	"golang.org/x/net":                                {"internal/html", "internal/textual", "bench/links", "bench/crawl/reference"},
+	"golang.org/x/net":                                {"internal/html", "internal/textual", "bench/links", "bench/crawl/reference", "internal/anysite"},
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/textual"},
 	"cel.dev/cel-go":                                  {"server/cel"},
 	"github.com/santhosh-tekuri/jsonschema/v6":        {}, // the tests of server/describe
