@@ -37,6 +37,7 @@ var ours = map[string][]string{
 	"server/describe":      {},
 	"server/archive":       {"protocol", "server", "internal/atomicfile", "internal/bundle", "internal/coding", "internal/warc"},
 	"server/versions":      {"protocol", "server", "internal/atomicfile", "internal/coding"},
+	"server/evidence":      {"protocol", "server"},
 	"server/static":        {"protocol", "internal/atomicfile", "server", "internal/journal", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},
 	"server/ping":          {"protocol", "internal/atomicfile", "internal/inet", "server", "internal/journal"},
 	"server/catalog":       {"protocol", "server", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 //	POST /look               look at everything now, write the manifest; a Report
 //	POST /accept-deletions   the same, announcing every deletion
 //	GET  /NAME               what Answers has under NAME
+//	POST /NAME?...           what Tasks has under NAME
 //
 // Answers are JSON; refusals are application/problem+json. See [Ask].
 type Holder struct {
@@ -31,6 +33,10 @@ type Holder struct {
 	// answered with the JSON of what the function returns, which must encode.
 	// A name is one path segment, such as "senders", and none of the above.
 	Answers map[string]func(context.Context) (any, error)
+
+	// Tasks says what else of this process can be done, in the same way, with
+	// the parameters of the request.
+	Tasks map[string]func(context.Context, url.Values) (any, error)
 
 	Log *slog.Logger
 }
@@ -66,24 +72,29 @@ func (h *Holder) mux() http.Handler {
 			answer(w, rep)
 		}
 	}
-	m := http.NewServeMux()
-	m.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { answer(w, h.Publisher.Status()) })
-	m.HandleFunc("POST /self-check", func(w http.ResponseWriter, r *http.Request) {
-		findings, err := SelfCheck(r.Context(), h.Publisher.Journal, nil, 0)
+	reply := func(w http.ResponseWriter, r *http.Request, v any, err error) {
 		if err != nil {
 			plainProblem(http.StatusInternalServerError, err.Error()).write(w, r)
 			return
 		}
-		answer(w, findings)
+		answer(w, v)
+	}
+	m := http.NewServeMux()
+	m.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { answer(w, h.Publisher.Status()) })
+	m.HandleFunc("POST /self-check", func(w http.ResponseWriter, r *http.Request) {
+		checked, err := SelfCheck(r.Context(), h.Publisher.Journal, nil, 0)
+		reply(w, r, checked, err)
 	})
 	for name, f := range h.Answers {
 		m.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) {
 			v, err := f(r.Context())
-			if err != nil {
-				plainProblem(http.StatusInternalServerError, err.Error()).write(w, r)
-				return
-			}
-			answer(w, v)
+			reply(w, r, v, err)
+		})
+	}
+	for name, f := range h.Tasks {
+		m.HandleFunc("POST /"+name, func(w http.ResponseWriter, r *http.Request) {
+			v, err := f(r.Context(), r.URL.Query())
+			reply(w, r, v, err)
 		})
 	}
 	m.HandleFunc("POST /look", turn(h.Publisher.Turn))

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -41,37 +43,66 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%d of %d pages: %s, such as %s (%s). %s", f.Pages, f.Of, f.Problem, f.URL, f.Detail, f.Cure)
 }
 
+// Checked is what a self-check found.
+type Checked struct {
+	Findings []Finding `json:"findings"`
+	Looked   int       `json:"looked"` // pages that were asked for
+	Of       int       `json:"of"`     // pages that there are
+
+	// Inside is a page that was answered from a loopback or private address:
+	// that it is given to this machine does not say that it is given to others.
+	// Empty if there is none.
+	Inside string `json:"inside,omitempty"`
+}
+
+// String says it in words: how much was looked at, and what that cannot show.
+func (c Checked) String() string {
+	text := fmt.Sprintf("%d of %d pages were looked at", c.Looked, c.Of)
+	if len(c.Findings) == 0 {
+		text += ", and the web server gives what is published"
+	}
+	if c.Inside != "" {
+		text += "; answers come from a loopback or private address, such as for " + c.Inside + ": whether the web server has rules by address, and would refuse others, they cannot show"
+	}
+	return text
+}
+
 // SelfCheck asks for up to n pages that the journal holds, spread over the
 // site, as a crawler would, and finds out whether they are there, at their
 // own URL, with the bytes that were published. Zero n means 20. Each page is
 // given 10 s. c may be nil; its redirects are not followed. Findings are
 // ordered by how many pages they concern. The error is about the journal or ctx.
-func SelfCheck(ctx context.Context, j *Journal, c *http.Client, n int) ([]Finding, error) {
+func SelfCheck(ctx context.Context, j *Journal, c *http.Client, n int) (Checked, error) {
+	var done Checked
 	if n <= 0 {
 		n = checkPages
 	}
 	items, err := sample(j, n)
 	if err != nil {
-		return nil, fmt.Errorf("self-check: %w", err)
+		return done, fmt.Errorf("self-check: %w", err)
 	}
+	done.Looked, done.Of = len(items), j.Len()
 	if c == nil {
 		c = http.DefaultClient
 	}
 	once := *c
 	once.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	results := make([]*Finding, len(items))
+	results, inside := make([]*Finding, len(items)), make([]bool, len(items))
 	var all sync.WaitGroup
 	turn := make(chan struct{}, checkAtOnce)
 	for i, it := range items {
 		turn <- struct{}{}
 		all.Go(func() {
 			defer func() { <-turn }()
-			results[i] = checkPage(ctx, &once, j, it)
+			results[i], inside[i] = checkPage(ctx, &once, j, it)
 		})
 	}
 	all.Wait()
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("self-check: %w", err)
+		return done, fmt.Errorf("self-check: %w", err)
+	}
+	if i := slices.Index(inside, true); i >= 0 {
+		done.Inside = items[i].URL
 	}
 	var found []Finding
 	for _, f := range results {
@@ -86,7 +117,8 @@ func SelfCheck(ctx context.Context, j *Journal, c *http.Client, n int) ([]Findin
 		found[i].Of = len(items)
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(b.Pages, a.Pages) })
-	return found, nil
+	done.Findings = found
+	return done, nil
 }
 
 // sample picks up to n present items, spread evenly over the order of the site.
@@ -113,9 +145,21 @@ func sample(j *Journal, n int) ([]protocol.Item, error) {
 	return items, nil
 }
 
-func checkPage(ctx context.Context, c *http.Client, j *Journal, it protocol.Item) *Finding {
+// checkPage returns what is wrong with a page, nil if nothing is, and whether
+// the answer came from an address that may know this machine.
+func checkPage(ctx context.Context, c *http.Client, j *Journal, it protocol.Item) (found *Finding, inside bool) {
 	ctx, stop := context.WithTimeout(ctx, checkWait)
 	defer stop()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+		at, err := netip.ParseAddrPort(c.Conn.RemoteAddr().String())
+		ip := at.Addr().Unmap()
+		inside = err == nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast())
+	}})
+	found = compareServed(ctx, c, j, it)
+	return found, inside
+}
+
+func compareServed(ctx context.Context, c *http.Client, j *Journal, it protocol.Item) *Finding {
 	f := &Finding{URL: it.URL}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, it.URL, nil)
 	if err != nil {

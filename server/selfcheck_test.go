@@ -84,7 +84,8 @@ func TestSelfCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			serve.Store(&x.serve)
-			found, err := server.SelfCheck(t.Context(), w.journal, c, 0)
+			checked, err := server.SelfCheck(t.Context(), w.journal, c, 0)
+			found := checked.Findings
 			w.must(err)
 			if x.problem == "" {
 				if len(found) > 0 {

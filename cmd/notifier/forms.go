@@ -17,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/server/agent"
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/evidence"
 	"github.com/parleyweb/parley/server/versions"
 )
 
@@ -28,7 +29,9 @@ type forms struct {
 	archive *archive.Maker
 	agents  *agent.Host
 	callers *server.Callers
-	fetched bool // the store sees pages as they are fetched
+	shown   *evidence.Keeper
+	given   server.Pages // those of store whose bytes may leave
+	fetched bool         // the store sees pages as they are fetched
 }
 
 // newForms makes what the options ask for, of an inventory and its journal.
@@ -44,22 +47,29 @@ func newForms(site *siteflags.Flags, inv server.Inventory, j *server.Journal, lo
 		f.callers.Logger = log
 	}
 	docroot := siteflags.SiteOf(inv)
+	if f.shown, err = site.Evidence(inv, j, log); err != nil {
+		return nil, err
+	}
+	public := f.public(inv)
 	if docroot == nil && f.on.Versions > 0 {
 		// What is fetched is kept as it comes: it can be had in no other way.
-		f.store = &versions.Store{Dir: site.Beside("versions"), Journal: j, Public: inv.Public, MaxBytes: int64(f.on.Versions), Log: log}
+		f.store = &versions.Store{Dir: site.Beside("versions"), Journal: j, Public: public, MaxBytes: int64(f.on.Versions), Log: log}
 		f.fetched = site.Fetched(func(features siteflags.Features) siteflags.Features { return f.store.Seeing(features) })
 	}
 	if docroot != nil && (f.on.Pages || f.on.Archive || f.on.Serve) {
-		f.store = &versions.Store{Journal: j, Open: docroot.OpenPage, Public: inv.Public, MaxBytes: int64(f.on.Versions), Log: log}
+		f.store = &versions.Store{Journal: j, Open: docroot.OpenPage, Public: public, MaxBytes: int64(f.on.Versions), Log: log}
 		if f.on.Versions > 0 {
 			f.store.Dir = site.Beside("versions")
 		}
 	}
+	if f.given = f.store; f.shown != nil && f.store != nil {
+		f.given = f.shown.Gate(f.store)
+	}
 	if f.on.Serve {
-		f.pages = &versions.Handler{Store: f.store, Journal: j, Base: site.Base, Public: inv.Public}
+		f.pages = &versions.Handler{Store: f.store, Journal: j, Base: site.Base, Public: public}
 	}
 	if f.on.Archive {
-		f.archive = &archive.Maker{Dir: site.Beside("archive"), Base: site.Base, Journal: j, Pages: f.store, Public: inv.Public, Share: f.on.Share, Every: time.Duration(site.Hurry), MaxAge: time.Duration(site.Hurry), Logger: log}
+		f.archive = &archive.Maker{Dir: site.Beside("archive"), Base: site.Base, Journal: j, Pages: f.given, Public: public, Share: f.on.Share, Every: time.Duration(site.Hurry), MaxAge: time.Duration(site.Hurry), Logger: log}
 		if err := f.archive.Open(); err != nil {
 			log.Warn("no archive of the site is offered: there is no place for one", "err", err)
 			f.archive, f.on.Archive = nil, false
@@ -78,11 +88,24 @@ func newForms(site *siteflags.Flags, inv server.Inventory, j *server.Journal, lo
 	return f, nil
 }
 
+// recheck has the web server asked for all pages anew, and returns how what it
+// gives stood before. With accept it is meant that it refuses many.
+func (f *forms) recheck(accept bool) (evidence.Standing, error) {
+	if f.shown == nil {
+		return evidence.Standing{}, errors.New("the web server is asked for the pages of a docroot only")
+	}
+	again := f.shown.Recheck
+	if accept {
+		again = f.shown.Accept
+	}
+	return f.shown.Standing(), again()
+}
+
 // offer has a notifier offer them.
 func (f *forms) offer(n *server.Notifier, inv server.Inventory, j *server.Journal) {
 	n.PullOnly = !f.on.Stream
 	if f.on.Pages {
-		n.Pages = f.store
+		n.Pages = f.given
 		n.Item = func(url string) (protocol.Item, bool, error) {
 			e, ok, err := j.Get(url)
 			return e.Item, ok, err
@@ -106,7 +129,23 @@ func (f *forms) offer(n *server.Notifier, inv server.Inventory, j *server.Journa
 	}
 }
 
-// keeping is the inventory whose pages are kept as they are read.
+// public says which URLs may be told to anybody now.
+func (f *forms) public(inv server.Inventory) func(string) bool {
+	if f.shown == nil {
+		return inv.Public
+	}
+	return f.shown.Watching(inv).Public
+}
+
+// watching is the inventory without what the web server refuses, whose pages
+// are kept as they are read.
+func (f *forms) watching(inv server.Inventory) server.Inventory {
+	if inv = f.keeping(inv); f.shown != nil {
+		inv = f.shown.Watching(inv)
+	}
+	return inv
+}
+
 func (f *forms) keeping(inv server.Inventory) server.Inventory {
 	if f.store == nil || f.store.Dir == "" || f.fetched {
 		return inv
@@ -122,6 +161,9 @@ func (f *forms) own(ctx context.Context, own func(what string, run func() error)
 			return nil
 		}
 		return err
+	}
+	if f.shown != nil {
+		own("evidence", func() error { return ended(f.shown.Run(ctx)) })
 	}
 	if f.store != nil {
 		own("versions", func() error { return ended(f.store.Run(ctx)) })
@@ -158,10 +200,15 @@ type formsStatus struct {
 	Versions *versions.Stats                    `json:"versions,omitempty"`
 	Archive  *archive.Stats                     `json:"archive,omitempty"`
 	Agents   *agent.Stats                       `json:"agents,omitempty"`
+	Evidence *evidence.Standing                 `json:"evidence,omitempty"`
 }
 
 func (f *forms) status(n *server.Notifier) formsStatus {
 	s := formsStatus{On: f.on.String(), Forms: n.Stats().Forms}
+	if f.shown != nil {
+		e := f.shown.Standing()
+		s.Evidence = &e
+	}
 	if f.store != nil {
 		v := f.store.Stats()
 		s.Versions = &v

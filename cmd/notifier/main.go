@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"sync"
@@ -78,11 +79,12 @@ func notifier() *command.Command {
 		Sites:     command.Together,
 		Elsewhere: siteflags.RdfgenOnly(),
 		Claims:    func() []string { return append(d.site.Claims(), "--listen "+d.listen) },
-		Sub:       []*command.Command{status()},
+		Sub:       []*command.Command{status(), recheck()},
 		Help:      help,
 		Required:  siteflags.Required(),
 		LogLevel:  slog.LevelInfo,
 		Flags: func(fs *flag.FlagSet) {
+			d.site.Asks.Rate = 50
 			d.site.Define(fs)
 			fs.StringVar(&d.listen, "listen", "127.0.0.1:8639", "listen on `ADDRESS` for the web server")
 			fs.StringVar(&d.admin, "admin", "", "serve metrics and health on `ADDRESS`")
@@ -133,10 +135,11 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	p := d.site.Publisher(f.keeping(site), journal, env.Log)
+	p := d.site.Publisher(f.watching(site), journal, env.Log)
+	public := p.Inventory.Public
 	p.Grace, p.LookEvery, p.WriteEvery = time.Duration(d.grace), time.Duration(d.lookEvery), time.Duration(d.writeEvery)
 	snapshot := p.Snapshot
-	n := &server.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: site.Public, Ready: p.Ready,
+	n := &server.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: public, Ready: p.Ready,
 		MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat), Hurry: time.Duration(d.site.Hurry), Logger: env.Log}
 	if len(tokens) > 0 {
 		n.Announce, n.AnnounceTokens = p.Announce, tokens
@@ -146,7 +149,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	}
 	t := tellers{
 		hubURL:  d.site.HubURL(),
-		engines: d.site.IndexNow(journal, site.Public, env.Log),
+		engines: d.site.IndexNow(journal, public, env.Log),
 		hubs:    d.site.WebSub(journal, p.Published, env.Log),
 		hub:     d.site.Hub(journal, p.Published, env.Log),
 	}
@@ -162,6 +165,9 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 			"forms":   func(context.Context) (any, error) { return f.status(n), nil },
 			"tellers": func(context.Context) (any, error) { return t.status() },
 			"does":    func(context.Context) (any, error) { return append([]string{}, d.site.Does()...), nil },
+		},
+		Tasks: map[string]func(context.Context, url.Values) (any, error){
+			"recheck": func(_ context.Context, q url.Values) (any, error) { return f.recheck(q.Has("accept-refusals")) },
 		}}
 
 	doors, err := net.Listen("tcp", d.listen)
@@ -196,7 +202,11 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		for {
 			select {
 			case <-hangups:
-				env.Log.Info("SIGHUP changes nothing: --callers counts again whenever it changes, all other options from a restart on")
+				said := "--callers counts again whenever it changes, all other options from a restart on"
+				if _, err := f.recheck(false); err == nil {
+					said = "the web server is asked for all pages anew; " + said
+				}
+				env.Log.Info("SIGHUP: " + said)
 			case <-ctx.Done():
 				return nil
 			}
@@ -250,17 +260,15 @@ func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	findings, err := server.SelfCheck(ctx, journal, nil, 0)
+	checked, err := server.SelfCheck(ctx, journal, nil, 0)
 	if err != nil {
 		if ctx.Err() == nil {
 			log.Warn("self-check could not be made", "err", err)
 		}
 		return
 	}
-	for _, f := range findings {
+	for _, f := range checked.Findings {
 		log.Warn("self-check: " + f.String())
 	}
-	if len(findings) == 0 {
-		log.Info("self-check: the web server gives what is published")
-	}
+	log.Info("self-check: " + checked.String())
 }

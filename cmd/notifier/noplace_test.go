@@ -18,7 +18,7 @@ func TestNoPlaceForForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := startSidecar(t, map[string]string{"index.html": text("one"), "../state.archive": "x", "../state.agents": "x", "../state.versions": "x"},
-		"--preset", "high", "--callers", callers)
+		"--preset", "high", "--trust-docroot", "--callers", callers)
 	for _, name := range []string{"archive", "agents", "versions"} {
 		if b, err := os.ReadFile(s.state + "." + name); err != nil || !bytes.Equal(b, []byte("x")) {
 			t.Fatalf("%s is not where this test puts it: %q, %v", name, b, err)

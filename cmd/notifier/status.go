@@ -35,8 +35,7 @@ Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong us
 		Elsewhere: []string{"*"},
 		LogLevel:  slog.LevelError,
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&site.Base, "base", "", "`URL` of the site")
-			fs.StringVar(&site.State, "state", "", "`FILE` that remembers what was published (default one for the base URL)")
+			stateFlags(fs, &site)
 			fs.BoolVar(&asJSON, "json", false, "print it as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
@@ -75,6 +74,8 @@ Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong us
 				return err
 			case s.MassHeld:
 				return fmt.Errorf("%d pages have vanished: if they are meant to be gone, run rdfgen with --accept-deletions", s.Held)
+			case forms != nil && forms.Evidence != nil && forms.Evidence.Mass:
+				return fmt.Errorf("the web server refuses %d pages or more that it gave to anybody: no bytes leave, and nothing is told as gone, until it gives them again, or until you run notifier recheck with --accept-refusals", forms.Evidence.Suspect)
 			case s.Error != "":
 				return errors.New(s.Error)
 			}
@@ -127,6 +128,9 @@ func printForms(env *command.Env, s *formsStatus) {
 		return
 	}
 	printLine(env, "tells", "%s", s.On)
+	if e := s.Evidence; e != nil {
+		printLine(env, "evidence", "%s", e)
+	}
 	for _, form := range protocol.Forms() {
 		if f, ok := s.Forms[form]; ok {
 			printLine(env, "as "+string(form), "%d listen; %d messages and %d answers, %s", f.Streams, f.Frames, f.Answers, size(f.Bytes))

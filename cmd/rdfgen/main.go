@@ -21,6 +21,7 @@ import (
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/evidence"
 	"github.com/parleyweb/parley/server/ping"
 )
 
@@ -52,6 +53,7 @@ Exit codes: 0 all is well; 1 something failed, or a person is needed; 2 wrong us
 type job struct {
 	site                      siteflags.Flags
 	dryRun, selfCheck, accept bool
+	shown                     *evidence.Keeper
 	verbose, json             bool
 	env                       *command.Env
 }
@@ -151,13 +153,13 @@ func (j *job) ask(ctx context.Context) error {
 	if err := errors.Join(j.sameManifest(ctx), j.sameWork(ctx)); err != nil {
 		return err
 	}
-	var findings []server.Finding
+	var checked *server.Checked
 	if j.selfCheck {
-		if err := server.Ask(ctx, j.site.State, "POST", "/self-check", &findings); err != nil {
+		if err := server.Ask(ctx, j.site.State, "POST", "/self-check", &checked); err != nil {
 			return err
 		}
 	}
-	return j.tell(found, findings)
+	return j.tell(found, checked)
 }
 
 // sameManifest makes sure that the holder publishes where this call wants it.
@@ -223,17 +225,29 @@ func (j *job) turn(ctx context.Context) error {
 	defer stop()
 	begun := j.beginIndexNow(ctx, p) // who cannot be told keeps nothing from being published
 	found, err := take(ctx)
+	if err == nil && j.shown != nil {
+		// Of what is told the web server is asked after it stands in the journal.
+		var other bool
+		if other, err = j.shown.Once(ctx); err == nil && other {
+			found, err = p.Turn(ctx)
+		}
+		if s := j.shown.Standing(); err == nil && s.Mass {
+			err = fmt.Errorf("the web server refuses %d pages or more that it gave to anybody: nothing is told of that until it gives them again, or a notifier is told that it is meant", s.Suspect)
+		}
+	}
 	looked()
 	if err != nil {
 		return errors.Join(err, begun, j.send(ctx, p)) // what stands in the journal is true all the same
 	}
-	var findings []server.Finding
+	var checked *server.Checked
 	if j.selfCheck {
-		if findings, err = server.SelfCheck(ctx, journal, nil, 0); err != nil {
+		c, err := server.SelfCheck(ctx, journal, nil, 0)
+		if err != nil {
 			return err
 		}
+		checked = &c
 	}
-	return errors.Join(j.tell(found, findings), begun, j.send(ctx, p))
+	return errors.Join(j.tell(found, checked), begun, j.send(ctx, p))
 }
 
 // send tells those who do not ask. One that fails keeps no other from being told.
@@ -325,6 +339,13 @@ func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func
 	if err != nil {
 		return nil, nil, err
 	}
+	// What a notifier has found refused stays so, though nothing is asked here.
+	if j.shown, err = j.site.Evidence(site, journal, j.env.Log); err != nil {
+		return nil, nil, err
+	}
+	if j.shown != nil {
+		site = j.shown.Watching(site)
+	}
 	p = j.site.Publisher(site, journal, j.env.Log)
 	p.Once = true
 	bar, shown := j.env.Progress("looking", -1), 0
@@ -337,7 +358,7 @@ func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func
 }
 
 // tell says what was found: nothing, unless asked to or a person is needed.
-func (j *job) tell(found server.Report, findings []server.Finding) error {
+func (j *job) tell(found server.Report, checked *server.Checked) error {
 	if j.json {
 		if err := j.env.PrintJSON(found); err != nil {
 			return err
@@ -350,8 +371,13 @@ func (j *job) tell(found server.Report, findings []server.Finding) error {
 		}
 		j.adviseRobots()
 	}
-	for _, f := range findings {
-		fmt.Fprintln(j.env.Stderr, f)
+	if checked != nil {
+		for _, f := range checked.Findings {
+			fmt.Fprintln(j.env.Stderr, f)
+		}
+		if j.spoken() || len(checked.Findings) > 0 {
+			fmt.Fprintln(j.env.Stderr, "Self-check:", checked)
+		}
 	}
 	switch {
 	case found.MassHeld:
@@ -359,7 +385,7 @@ func (j *job) tell(found server.Report, findings []server.Finding) error {
 			" if they are meant to be gone, run the same with --accept-deletions", found.HeldNow)
 	case found.Unhealed > 0 && found.Healed == 0:
 		return fmt.Errorf("%d pages could not be given their date back, so the web server calls them changed: %s; run rdfgen as the owner of the files", found.Unhealed, found.Unhealing)
-	case len(findings) > 0:
+	case checked != nil && len(checked.Findings) > 0:
 		return errors.New("the web server does not give what is published")
 	}
 	return nil

@@ -227,7 +227,7 @@ func TestMirror(t *testing.T) {
 			}
 			flags := []string{"--preset", "moderate"}
 			if form == "page" {
-				flags[1] = "high"
+				flags = []string{"--preset", "high", "--trust-docroot"}
 			}
 			newMirror(t, flags...).story(form, kills)
 		})

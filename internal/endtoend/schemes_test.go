@@ -85,7 +85,7 @@ func TestEverySchemeKeepsTheSameMirror(t *testing.T) {
 	if msg, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the agent: %v\n%s", err, msg)
 	}
-	r.startNotifier("--preset", "high", "--per-address", "64", "--callers", callers, "--heartbeat", "1s", "--grace", "300ms", "--write-every", "300ms")
+	r.startNotifier("--preset", "high", "--trust-docroot", "--per-address", "64", "--callers", callers, "--heartbeat", "1s", "--grace", "300ms", "--write-every", "300ms")
 
 	dir := t.TempDir()
 	var crawlers []*program

@@ -19,6 +19,7 @@ type Forms struct {
 	Expressions bool         // filters that are expressions
 	Serve       bool         // the pages' own URLs
 	Callers     string       // FILE of who may ask for more than anybody
+	Trust       bool         // bytes need no evidence
 
 	preset string
 	fs     *flag.FlagSet // to know what was set apart from the preset
@@ -50,12 +51,13 @@ func (f *Flags) DefineForms(fs *flag.FlagSet) {
 	fs.BoolVar(&o.Query, "query", false, "answer which pages a filter wants, at BASE/parley/query")
 	fs.BoolVar(&o.Expressions, "expressions", false, "let filters be expressions in CEL, of bounded cost")
 	fs.BoolVar(&o.Serve, "serve-pages", false, "answer requests for the pages themselves that the web server hands on, and send those who have an old version what differs")
+	fs.BoolVar(&o.Trust, "trust-docroot", false, "give out the bytes of pages that the web server has not refused, though nothing has shown that it gives them to anybody")
 	fs.StringVar(&o.Callers, "callers", "", "know crawlers by `FILE`, which counts again whenever it changes: lines of a name as in robots.txt, a token, and the word agents for those whose programs are run here")
 }
 
 // formNames are the options that DefineForms defines.
 func formNames() []string {
-	return []string{"preset", "stream", "pages", "versions", "archive", "archive-share", "query", "expressions", "serve-pages", "callers"}
+	return []string{"preset", "stream", "pages", "versions", "archive", "archive-share", "query", "expressions", "serve-pages", "callers", "trust-docroot"}
 }
 
 // Forms returns what the preset says, and what was said apart from it. It is
@@ -66,7 +68,7 @@ func (f *Flags) Forms() (Forms, error) {
 		return Forms{}, command.Misusef("--preset %s: want low, moderate or high", f.forms.preset)
 	}
 	said := &f.forms
-	o.Share, o.Serve, o.Callers = said.Share, said.Serve, said.Callers
+	o.Share, o.Serve, o.Callers, o.Trust = said.Share, said.Serve, said.Callers, said.Trust
 	said.fs.Visit(func(fl *flag.Flag) {
 		switch fl.Name {
 		case "stream":

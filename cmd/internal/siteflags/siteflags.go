@@ -35,6 +35,8 @@ type Flags struct {
 	// notifier, so that neither a docroot nor a list is needed.
 	Tokens string
 
+	Asks Asks
+
 	pages   pages
 	outputs outputs
 	senders senders
@@ -61,6 +63,7 @@ func (f *Flags) Define(fs *flag.FlagSet) {
 	fs.Var(&f.Hurry, "hurry", "wait for nothing longer than `TIME` by rules of our own: for files to rest, for robots.txt to come back, to try again (0: no limit; for tests)")
 	fs.BoolVar(&f.Heal, "heal", false, "give files that were written anew with the bytes they had their old date back, so that the web server answers 304 again")
 	fs.StringVar(&f.Tokens, "announce-tokens", "", "pages are announced to the notifier, at BASE/parley/announce, by whoever bears a token in `FILE`, one a line, which is read at the start")
+	f.Asks.define(fs)
 	f.pages.define(fs)
 	f.outputs.define(fs)
 	f.senders.define(fs)
@@ -79,6 +82,9 @@ func (f *Flags) Check(log *slog.Logger) error {
 		return command.Misusef("--docroot is required, or one of --urls, --urls-cmd, --urls-sitemap and --urls-feed")
 	case f.Docroot == "" && f.Heal:
 		return command.Misusef("--heal sets the dates of files: it needs --docroot")
+	}
+	if err := f.Asks.check(); err != nil {
+		return err
 	}
 	if err := f.outputs.check(f); err != nil {
 		return err

@@ -1,0 +1,60 @@
+package siteflags
+
+import (
+	"flag"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/evidence"
+)
+
+// Asks are the options that say how it is found out what the web server gives
+// to anybody, without which no bytes of pages leave.
+type Asks struct {
+	Rate  float64 // before Define: the default
+	via   string
+	again command.Duration
+}
+
+func (a *Asks) define(fs *flag.FlagSet) {
+	a.again = command.Duration(24 * time.Hour)
+	fs.Float64Var(&a.Rate, "ask-rate", a.Rate, "ask the web server, as anybody would, for at most `N` pages a second, so that nothing is told of what it refuses, and no bytes are given out but those that it gives to anybody; what was edited is asked for at once (0: ask for nothing)")
+	fs.StringVar(&a.via, "ask-via", "", "ask through the proxy at `URL`, which stands elsewhere: what answers at a loopback or private address may know this machine")
+	fs.Var(&a.again, "ask-again", "what the web server gave counts for `TIME`; it is asked again before that is over")
+}
+
+func (a *Asks) check() error {
+	switch {
+	case a.Rate < 0 || a.Rate > 1e6:
+		return command.Misusef("--ask-rate %g: want 0 to 1000000", a.Rate)
+	case a.again < command.Duration(10*time.Millisecond):
+		return command.Misusef("--ask-again: want 10ms at least")
+	}
+	if a.via == "" {
+		return nil
+	}
+	u, err := url.Parse(a.via)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" {
+		return command.Misusef("--ask-via %q: want http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT", a.via)
+	}
+	return nil
+}
+
+// Evidence returns what asks the web server for the pages of a docroot; nil
+// for other sites, whose pages, if they are known at all, were fetched from
+// there. Call Check before.
+func (f *Flags) Evidence(inv server.Inventory, j *server.Journal, log *slog.Logger) (*evidence.Keeper, error) {
+	if SiteOf(inv) == nil {
+		return nil, nil
+	}
+	a := &f.Asks
+	k := &evidence.Keeper{Journal: j, Rate: a.Rate, For: time.Duration(a.again), Hurry: time.Duration(f.Hurry), Logger: log,
+		Trusted: f.forms.Trust || f.forms.Serve} // what is served here is given to anybody
+	if a.via != "" {
+		k.Via, _ = url.Parse(a.via) // check has parsed it
+	}
+	return k, k.Open()
+}

@@ -1,0 +1,353 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// A guarded site: a docroot that a web server gives in part only, with a
+// notifier beside it that can read all of it.
+type guarded struct {
+	*testing.T
+	root, state, base string
+	doors             string // of the notifier itself, where nothing stands before it
+	stop              func()
+}
+
+// secret stands in every page that nobody may be given.
+const secret = "the words that only we may read"
+
+// guardedPages are such a site: of each page that is open there is one that is not.
+func guardedPages() map[string]string {
+	pages := map[string]string{"index.html": "<title>Home</title><p>Hello.", "open/a.html": "<title>A</title><p>Anybody may read this.",
+		"open/b.html": "<title>B</title><p>And this.", "staff/index.html": "<p>" + secret, "staff/rota.html": "<title>" + secret + "</title><p>" + secret,
+		"open/key.html": "<p>" + secret, "robots.txt": "User-agent: *\nDisallow:\n"}
+	for i := range 30 {
+		pages[fmt.Sprintf("open/n%d.html", i)] = fmt.Sprintf("<title>Page %d</title><p>One of many.", i)
+	}
+	return pages
+}
+
+// webServer is nginx, or what stands for it: it asks for a password below
+// /staff/, and cannot read open/key.html.
+func webServer(t *testing.T, root, kind, doors string) (base string) {
+	t.Helper()
+	if kind == "nginx" {
+		return "http://" + guardedNginx(t, root, doors) + "/"
+	}
+	sidecar := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: doors})
+	sidecar.ErrorLog = nil
+	files := http.FileServer(http.Dir(root))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch path := r.URL.Path; {
+		case path == "/robots.rdf", strings.HasPrefix(path, "/parley/"), path == wellKnown:
+			sidecar.ServeHTTP(w, r)
+		case strings.HasPrefix(path, "/staff/"):
+			w.Header().Set("WWW-Authenticate", "Basic")
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+		case path == "/open/key.html":
+			http.Error(w, "no", http.StatusForbidden)
+		default:
+			files.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/"
+}
+
+const wellKnown = "/.well-known/parley"
+
+func guardedNginx(t *testing.T, root, doors string) (address string) {
+	t.Helper()
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		if program, err = exec.LookPath("/usr/sbin/nginx"); err != nil {
+			if os.Getenv("PARLEY_REQUIRE") == "all" {
+				t.Fatal("no nginx on this machine")
+			}
+			t.Skip("no nginx on this machine")
+		}
+	}
+	dir := t.TempDir()
+	address = freeAddress(t)
+	users := filepath.Join(root, "..", "users")
+	must(t, os.WriteFile(users, []byte("anna:{PLAIN}secret\n"), 0o644))
+	key := "location = /open/key.html { return 403; }"
+	user := ""
+	if os.Getuid() == 0 { // its workers are nobody, and read no file that is root's alone
+		user, key = "user nobody nogroup;\n", ""
+		must(t, os.Chmod(filepath.Join(root, "open/key.html"), 0o600))
+		for d := root; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
+			must(t, os.Chmod(d, 0o755))
+		}
+	}
+	conf := filepath.Join(dir, "nginx.conf")
+	must(t, os.WriteFile(conf, fmt.Appendf(nil, `%[1]sdaemon off; events {} pid %[2]s/pid; error_log %[2]s/error.log;
+http { include /etc/nginx/mime.types; access_log off; client_body_temp_path %[2]s/b; proxy_temp_path %[2]s/p; fastcgi_temp_path %[2]s/f; uwsgi_temp_path %[2]s/u; scgi_temp_path %[2]s/s;
+server { listen %[3]s; root %[4]s; index index.html;
+location /staff/ { auth_basic staff; auth_basic_user_file %[5]s; }
+%[6]s
+location ~ ^/(robots\.rdf$|parley/|\.well-known/parley$) { proxy_pass http://%[7]s; proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }
+} }
+`, user, dir, address, root, users, key, doors), 0o644))
+	cmd := exec.Command(program, "-q", "-c", conf, "-p", dir)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	must(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Signal(os.Interrupt); cmd.Wait() })
+	until(t, func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return address
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startGuarded starts the notifier beside a web server.
+func startGuarded(t *testing.T, kind string, args ...string) *guarded {
+	t.Helper()
+	dir := t.TempDir()
+	g := &guarded{T: t, root: filepath.Join(dir, "docroot"), state: filepath.Join(dir, "state")}
+	for name, text := range guardedPages() {
+		g.write(name, text)
+	}
+	listen := freeAddress(t)
+	g.base, g.doors = webServer(t, g.root, kind, listen), "http://"+listen+"/"
+	g.start(append([]string{"--listen", listen}, args...)...)
+	return g
+}
+
+// start starts the notifier; stop ends it.
+func (g *guarded) start(args ...string) {
+	g.Helper()
+	ctx, stop := context.WithCancel(g.Context())
+	ended := make(chan int, 1)
+	var said bytes.Buffer
+	go func() {
+		ended <- command.Main(ctx, notifier, append([]string{"--docroot", g.root, "--base", g.base, "--state", g.state, "--preset", "high",
+			"--no-self-check", "--ask-rate", "2000", "--hurry", "50ms", "--grace", "10ms", "--write-every", "10ms", "--log-level", "warn"}, args...), nil, io.Discard, &said)
+	}()
+	g.stop = sync.OnceFunc(func() {
+		stop()
+		if code := <-ended; code != 0 || g.Failed() {
+			g.Errorf("told to end, it ended with %d: %s", code, said.String())
+		}
+	})
+	g.Cleanup(g.stop)
+	until(g.T, func() bool {
+		code, _ := get(g.doors + wellKnown[1:])
+		written, _ := get(g.doors + "robots.rdf")
+		return code == 200 && written == 200
+	})
+}
+
+func (g *guarded) write(name, text string) {
+	g.Helper()
+	path := filepath.Join(g.root, filepath.FromSlash(name))
+	must(g.T, os.MkdirAll(filepath.Dir(path), 0o755))
+	mode := os.FileMode(0o644)
+	if st, err := os.Stat(path); err == nil {
+		mode = st.Mode().Perm()
+	}
+	must(g.T, os.WriteFile(path, []byte(text), mode))
+}
+
+// door asks a door of the notifier.
+func (g *guarded) door(path string) string {
+	g.Helper()
+	code, text := get(g.doors + path)
+	if code != 200 {
+		g.Fatalf("%s: %d: %s", path, code, text)
+	}
+	return text
+}
+
+// after is a cursor before everything that was told.
+func (g *guarded) cursor() string {
+	g.Helper()
+	_, rest, _ := strings.Cut(g.door(wellKnown[1:]), `"head":"`)
+	cursor, _, _ := strings.Cut(rest, `"`)
+	return cursor
+}
+
+// everything is what the doors hand out, whose text can be searched.
+func (g *guarded) everything(after string) string {
+	g.Helper()
+	var all strings.Builder
+	for _, path := range []string{"robots.rdf", "parley/query"} {
+		all.WriteString(g.door(path))
+	}
+	for _, as := range []string{"meta", "page", "delta"} {
+		text := g.door("parley/changes?as=" + as + "&after=" + after)
+		all.WriteString(text)
+		m, err := protocol.ParseMessage([]byte(text))
+		must(g.T, err)
+		for _, b := range m.Bodies {
+			all.Write(b.Bytes)
+			if b.Coding == protocol.CodingDelta {
+				all.WriteString("DELTA")
+			}
+		}
+	}
+	all.WriteString(g.plainBatch("GET", "parley/batch?after="+after, ""))
+	all.WriteString(g.plainBatch("POST", "parley/batch", `{"pages":[{"url":"`+g.base+`staff/rota.html"},{"url":"`+g.base+`open/key.html"},{"url":"`+g.base+`staff/"},{"url":"`+g.base+`open/a.html"}]}`))
+	until(g.T, func() bool { code, _ := get(g.doors + "parley/site.wacz"); return code == 200 })
+	all.WriteString(unzipped(g.T, g.door("parley/site.wacz")))
+	return all.String()
+}
+
+func (g *guarded) plainBatch(method, path, body string) string {
+	g.Helper()
+	r, err := http.NewRequest(method, g.doors+path, strings.NewReader(body))
+	must(g.T, err)
+	r.Header.Set("Accept-Encoding", "identity, gzip;q=0")
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(r)
+	must(g.T, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	must(g.T, err)
+	if resp.StatusCode != 200 {
+		g.Fatalf("%s: %d: %s", path, resp.StatusCode, b)
+	}
+	return string(b)
+}
+
+// Nothing that the web server refuses leaves by any door, neither its bytes nor
+// its title: not at the start, not when it is edited, and not after a restart.
+func TestRefusedPagesStayHome(t *testing.T) {
+	for _, kind := range []string{"in process", "nginx"} {
+		t.Run(kind, func(t *testing.T) {
+			g := startGuarded(t, kind, "--trust-docroot")
+			refusedStay := func(after string) {
+				t.Helper()
+				until(t, func() bool { return !strings.Contains(g.door("robots.rdf"), "key.html") })
+				all := g.everything(after)
+				for _, never := range []string{secret, "staff/new.html", "staff/deep"} {
+					if strings.Contains(all, never) {
+						t.Errorf("%q was handed out", never)
+					}
+				}
+				for _, want := range []string{"Anybody may read this.", "open/b.html"} {
+					if !strings.Contains(all, want) {
+						t.Errorf("%q was not", want)
+					}
+				}
+			}
+			until(t, func() bool { return !strings.Contains(g.door("robots.rdf"), "key.html") })
+			begin := g.cursor()
+			g.write("open/a.html", guardedPages()["open/a.html"]+" And more.")
+			g.write("staff/rota.html", "<p>Now: "+secret)
+			g.write("open/key.html", "<p>Now: "+secret)
+			g.write("staff/new.html", "<p>New: "+secret)
+			g.write("staff/deep/new.html", "<p>New: "+secret)
+			until(t, func() bool { return strings.Contains(g.door("parley/changes?as=page&after="+begin), "And more.") })
+			refusedStay(begin)
+			g.stop()
+			g.start("--listen", strings.Trim(strings.TrimPrefix(g.doors, "http://"), "/"), "--trust-docroot")
+			refusedStay(begin)
+		})
+	}
+}
+
+// An address on the loopback shows nothing of what strangers are given: the
+// bytes stay, unless a proxy that stands elsewhere has seen them, and what changed is told all the same.
+func TestBytesNeedEvidence(t *testing.T) {
+	g := startGuarded(t, "in process")
+	begin := g.cursor()
+	g.write("open/a.html", "<p>Anybody may read this too.")
+	until(t, func() bool { return g.cursor() != begin })
+	if all := g.everything(begin); strings.Contains(all, "Anybody may") || !strings.Contains(all, "open/a.html") {
+		t.Errorf("bytes left that nobody was shown, or the change was not told")
+	}
+	if s := g.forms(); s.Evidence == nil || s.Evidence.Inside == "" || s.Evidence.Public != 0 {
+		t.Errorf("it stands at %+v", s.Evidence)
+	}
+	g.stop()
+
+	var mu sync.Mutex
+	asked := 0
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked++
+		mu.Unlock()
+		if r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" {
+			t.Error("it asked as somebody")
+		}
+		(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.Out.URL = p.In.URL }}).ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	g.start("--listen", strings.Trim(strings.TrimPrefix(g.doors, "http://"), "/"), "--ask-via", proxy.URL)
+	until(t, func() bool { return g.forms().Evidence.Round.Done && g.forms().Evidence.Public >= 33 })
+	all := g.everything(begin)
+	if !strings.Contains(all, "Anybody may read this too.") || strings.Contains(all, secret) {
+		t.Errorf("what was shown did not leave, or what was refused did: %v %s", strings.Contains(all, secret), all)
+	}
+	if asked == 0 {
+		t.Error("the proxy was asked for nothing")
+	}
+	// An edit: its body comes with it, as soon as it was shown.
+	begin = g.cursor()
+	g.write("open/b.html", "<p>Edited just now.")
+	until(t, func() bool { return g.cursor() != begin })
+	until(t, func() bool {
+		return strings.Contains(g.door("parley/changes?as=page&after="+begin), "Edited just now.")
+	})
+}
+
+// forms is what the notifier says of itself.
+func (g *guarded) forms() (s formsStatus) {
+	g.Helper()
+	must(g.T, server.Ask(g.Context(), g.state, "GET", "/forms", &s))
+	return s
+}
+
+// unzipped is all that is in an archive, unpacked.
+func unzipped(t *testing.T, archive string) string {
+	t.Helper()
+	z, err := zip.NewReader(strings.NewReader(archive), int64(len(archive)))
+	must(t, err)
+	var all strings.Builder
+	for _, f := range z.File {
+		var in io.Reader
+		in, err := f.Open()
+		must(t, err)
+		if strings.HasSuffix(f.Name, ".gz") {
+			in, err = gzip.NewReader(in)
+			must(t, err)
+		}
+		_, err = io.Copy(&all, in)
+		must(t, err)
+	}
+	return all.String()
+}

@@ -1,0 +1,138 @@
+package evidence
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// askWait is how long one page may take to be answered.
+const askWait = 20 * time.Second
+
+// mostBytes is how much of a page of unknown length is read: beyond it, its
+// bytes are not those of any page whose bytes are told.
+const mostBytes = 100 << 20
+
+// What an answer says.
+type says byte
+
+const (
+	nothing   says = iota // no answer, 429, 5xx: it says nothing about the page
+	away                  // 404 and other refusals that are about no person
+	shown                 // 200
+	refused               // 401, 403, 451
+	elsewhere             // a redirect
+)
+
+// An answer is what came of one anonymous GET.
+type answer struct {
+	says      says
+	digest    protocol.Digest // of what was shown
+	inside    bool            // it came from an address that knows us by ours, or may
+	noArchive bool
+	detail    string // for a person
+}
+
+// client asks as anybody would: with no credentials, no cookies and no proxy
+// that the environment names, which might know us.
+func (k *Keeper) client() *http.Client {
+	t := &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce, IdleConnTimeout: 30 * time.Second,
+		TLSHandshakeTimeout: askWait, ResponseHeaderTimeout: askWait, DisableCompression: true, ForceAttemptHTTP2: true,
+		DialContext: (&net.Dialer{Timeout: askWait / 2}).DialContext}
+	if k.Via != nil {
+		t.Proxy = func(*http.Request) (*url.URL, error) { return k.Via, nil }
+	}
+	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// ask asks for a page of so many bytes; less than zero is unknown.
+func (k *Keeper) ask(ctx context.Context, page string, length int64) (a answer) {
+	ctx, stop := context.WithTimeout(ctx, askWait)
+	defer stop()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+		a.inside = k.Via == nil && k.isInside(c.Conn.RemoteAddr())
+	}})
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
+	if err != nil {
+		a.detail = err.Error()
+		return a
+	}
+	req.Header.Set("User-Agent", "Parley notifier, asking as anybody")
+	req.Header.Set("Accept-Encoding", "identity")
+	resp, err := k.http.Do(req)
+	if err != nil {
+		a.detail = err.Error()
+		return a
+	}
+	defer resp.Body.Close()
+	a.detail = resp.Status
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK:
+	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusUnavailableForLegalReasons:
+		a.says = refused
+		return a
+	case code >= 300 && code < 400:
+		a.says, a.detail = elsewhere, resp.Status+" to "+resp.Header.Get("Location")
+		return a
+	case code == http.StatusTooManyRequests, code >= 500, code < 200:
+		return a
+	default:
+		a.says = away
+		return a
+	}
+	most := length
+	if most < 0 {
+		most = mostBytes
+	}
+	sum := sha256.New()
+	n, err := io.Copy(sum, io.LimitReader(resp.Body, most+1))
+	if err != nil {
+		a.detail = err.Error()
+		return a
+	}
+	a.says, a.noArchive = shown, saysNoArchive(resp.Header)
+	if n <= most { // a longer one has other bytes than the page that is asked about
+		a.digest = protocol.Digest(sum.Sum(nil))
+	}
+	return a
+}
+
+// isInside reports whether what answers at an address may take us for somebody
+// whom others are not: nobody knows whether a stranger would be answered so.
+func (k *Keeper) isInside(addr net.Addr) bool {
+	at, err := netip.ParseAddrPort(addr.String())
+	if err != nil {
+		return true
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if k.Inside != nil {
+		return k.Inside(ip)
+	}
+	return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified()
+}
+
+// saysNoArchive reports whether headers ask everybody, or Parley, to keep no copy.
+func saysNoArchive(h http.Header) bool {
+	for _, value := range h.Values("X-Robots-Tag") {
+		agent := ""
+		for word := range strings.SplitSeq(strings.ToLower(value), ",") {
+			word = strings.TrimSpace(word)
+			if name, rest, ok := strings.Cut(word, ":"); ok && !strings.ContainsAny(name, " _-") {
+				agent, word = strings.TrimSpace(name), strings.TrimSpace(rest)
+			}
+			if (word == "noarchive" || word == "none") && (agent == "" || agent == "parley" || agent == "*") {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,86 @@
+package evidence
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// Gate returns pages of which no bytes leave that were not shown to anybody:
+// what is told of a page goes without them. It is for whoever hands out bytes,
+// by whatever door.
+func (k *Keeper) Gate(pages server.Pages) server.Pages { return gate{pages, k} }
+
+type gate struct {
+	pages server.Pages
+	k     *Keeper
+}
+
+var (
+	_ server.Pages    = gate{}
+	_ server.Presence = gate{}
+	_ server.Past     = gate{}
+)
+
+// askedWait is how long the bytes of a page that was edited wait to be shown.
+const askedWait = time.Second
+
+// opens returns an error that wraps server.ErrNoVersion if the bytes of a page
+// are not to leave. Where the page was edited only now, and is being asked for, it waits for that.
+func (g gate) opens(ctx context.Context, page string, d protocol.Digest) error {
+	if g.k.Shown(page, d) {
+		return nil
+	}
+	if asked := g.k.todo.wait(page); asked != nil {
+		t := time.NewTimer(askedWait)
+		defer t.Stop()
+		select {
+		case <-asked:
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if g.k.Shown(page, d) {
+			return nil
+		}
+	} else if g.k.Rate > 0 {
+		g.k.todo.want(page)
+	}
+	return fmt.Errorf("the web server has not given these bytes to anybody: %w", server.ErrNoVersion)
+}
+
+// Page is of [server.Pages].
+func (g gate) Page(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
+	if err := g.opens(ctx, item.URL, item.Digest); err != nil {
+		return nil, fmt.Errorf("page %s: %w", item.URL, err)
+	}
+	return g.pages.Page(ctx, item, max)
+}
+
+// Delta is of [server.Pages].
+func (g gate) Delta(ctx context.Context, item *protocol.Item, base protocol.Digest) ([]byte, error) {
+	if err := g.opens(ctx, item.URL, item.Digest); err != nil {
+		return nil, fmt.Errorf("difference of %s: %w", item.URL, err)
+	}
+	return g.pages.Delta(ctx, item, base)
+}
+
+// Present is of [server.Presence].
+func (g gate) Present(item *protocol.Item) bool {
+	p, ok := g.pages.(server.Presence)
+	return ok && g.k.Shown(item.URL, item.Digest) && p.Present(item)
+}
+
+// Version is of [server.Past]. What was never shown is not shown to a program either.
+func (g gate) Version(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
+	if err := g.opens(ctx, item.URL, item.Digest); err != nil {
+		return nil, fmt.Errorf("version of %s: %w", item.URL, err)
+	}
+	if p, ok := g.pages.(server.Past); ok {
+		return p.Version(ctx, item, max)
+	}
+	return g.pages.Page(ctx, item, max)
+}

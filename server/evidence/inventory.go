@@ -1,0 +1,219 @@
+package evidence
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/parleyweb/parley/server"
+)
+
+// leftRefused is why a page is left out.
+const leftRefused = "refused by the web server"
+
+// Watching returns inv without what the web server refuses. Of each directory
+// that is new, one page is asked for before any is offered, and all of them if
+// that one is refused. Whatever is read anew is asked for at once, and told
+// meanwhile.
+func (k *Keeper) Watching(inv server.Inventory) server.Inventory {
+	w := watching{inv, k}
+	if h, ok := inv.(server.Healer); ok {
+		return struct {
+			watching
+			server.Healer
+		}{w, h}
+	}
+	return w
+}
+
+type watching struct {
+	server.Inventory
+	k *Keeper
+}
+
+// Public is of [server.Inventory].
+func (w watching) Public(page string) bool { return w.Inventory.Public(page) && !w.k.Withdrawn(page) }
+
+// Read is of [server.Inventory].
+func (w watching) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
+	o, err := w.Inventory.Read(ctx, o)
+	if k := w.k; err == nil && o.LeftOut == "" && !o.Unsettled && k.Rate > 0 && k.Journal.Whole() {
+		if r := k.record(o.URL); o.Digest.IsZero() || !r.has(o.Digest, k.now().Add(-k.good())) {
+			k.todo.urge(job{page: o.URL, want: o.Digest, length: o.Length})
+		}
+	}
+	return o, err
+}
+
+// Watch is of [server.Inventory].
+func (w watching) Watch(ctx context.Context, dirty func([]server.Scope)) error {
+	ctx, stop := context.WithCancel(ctx)
+	var owned sync.WaitGroup
+	defer owned.Wait()
+	defer stop()
+	owned.Go(func() {
+		for {
+			select {
+			case s := <-w.k.news:
+				scopes := []server.Scope{s}
+				for len(w.k.news) > 0 && len(scopes) < cap(w.k.news)-1 {
+					scopes = append(scopes, <-w.k.news)
+				}
+				if len(w.k.news) > 0 {
+					scopes = nil // more than is known: everything
+				}
+				dirty(scopes)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return w.Inventory.Watch(ctx, dirty)
+}
+
+// mostTogether is how many offers of a new directory are held to be judged together.
+const mostTogether = 256
+
+// Look is of [server.Inventory].
+func (w watching) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[server.Offer, error] {
+	return func(yield func(server.Offer, error) bool) {
+		p := probe{k: w.k, ctx: ctx}
+		for o, err := range w.Inventory.Look(ctx, scopes) {
+			isNew := err == nil && o.URL != "" && p.enters(dirOf(o.URL))
+			if (!isNew || p.next != p.dir || len(p.offers) == mostTogether) && !p.giveBack(yield) {
+				return
+			}
+			if isNew {
+				p.hold(o)
+				continue
+			}
+			if err == nil && o.LeftOut == "" && w.k.Withdrawn(o.URL) {
+				o.LeftOut = leftRefused
+			}
+			if !yield(o, err) {
+				return
+			}
+		}
+		p.giveBack(yield)
+	}
+}
+
+// A probe asks for pages of the new directories of one look.
+type probe struct {
+	k      *Keeper
+	ctx    context.Context
+	silent int    // questions with no answer, one after the other
+	known  string // the directory that was found known last
+
+	next   string // the directory that is being entered
+	dir    string // that of offers
+	shut   bool   // its first page was refused
+	open   bool   // a page of it was not
+	offers []server.Offer
+}
+
+// mostSilent is how many questions without an answer there are in one look,
+// before it goes on without: the web server may not run yet.
+const mostSilent = 2
+
+// enters reports whether a directory is new: no page of it was told of.
+func (p *probe) enters(dir string) bool {
+	p.next = dir
+	if dir == p.dir {
+		return true
+	}
+	if dir == p.known || p.k.Rate <= 0 || p.silent >= mostSilent {
+		return false
+	}
+	p.k.mu.Lock()
+	_, known := p.k.dirs[dir]
+	p.k.mu.Unlock()
+	if known {
+		p.known = dir
+	}
+	return !known
+}
+
+// hold takes an offer of the directory that is being entered.
+func (p *probe) hold(o server.Offer) {
+	if p.next != p.dir {
+		p.dir, p.shut, p.open = p.next, false, false
+	}
+	p.offers = append(p.offers, o)
+}
+
+// giveBack judges what is held, and yields it.
+func (p *probe) giveBack(yield func(server.Offer, error) bool) bool {
+	p.judge()
+	held := p.offers
+	p.offers = p.offers[:0]
+	for _, o := range held {
+		if !yield(o, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// judge asks for the first page that is held and, if that is refused, for all.
+func (p *probe) judge() {
+	var pages []*server.Offer
+	for i := range p.offers {
+		o := &p.offers[i]
+		switch {
+		case o.LeftOut != "":
+		case p.k.Withdrawn(o.URL):
+			o.LeftOut = leftRefused
+		default:
+			pages = append(pages, o)
+		}
+	}
+	if len(pages) > 0 && !p.shut && !p.open {
+		// A directory's own URL is refused where it has no index, though its pages are given.
+		first := max(0, slices.IndexFunc(pages, func(o *server.Offer) bool { return !strings.HasSuffix(o.URL, "/") }))
+		switch p.ask(pages[first]) {
+		case nothing:
+			p.silent++
+			p.open = true
+		case refused:
+			p.shut, p.silent = true, 0
+			pages = slices.Delete(pages, first, first+1)
+		default:
+			p.open, p.silent = true, 0
+		}
+	}
+	if p.shut {
+		var all sync.WaitGroup
+		turn := make(chan struct{}, atOnce)
+		answers := make([]says, len(pages))
+		for i, o := range pages {
+			turn <- struct{}{}
+			all.Go(func() {
+				defer func() { <-turn }()
+				answers[i] = p.ask(o)
+			})
+		}
+		all.Wait()
+		p.open = p.open || slices.ContainsFunc(answers, func(s says) bool { return s != refused })
+	}
+	if p.open {
+		p.k.mu.Lock()
+		p.k.dirs[p.dir] = struct{}{}
+		p.k.mu.Unlock()
+	}
+}
+
+// ask asks for a page that is not told of yet, and leaves it out if it is refused.
+func (p *probe) ask(o *server.Offer) says {
+	a := p.k.ask(p.ctx, o.URL, o.Length)
+	if p.ctx.Err() != nil {
+		return nothing
+	}
+	p.k.settle(job{page: o.URL, want: o.Digest, length: o.Length, tries: restTries}, a, false)
+	if p.k.Withdrawn(o.URL) {
+		o.LeftOut = leftRefused
+	}
+	return a.says
+}

@@ -1,0 +1,365 @@
+package evidence_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/evidence"
+	"github.com/parleyweb/parley/server/versions"
+)
+
+// A world is a docroot behind a web server of whom it can be said what he
+// answers, with a publisher and a keeper beside it.
+type world struct {
+	*testing.T
+	root    string
+	journal *server.Journal
+	site    *server.Site
+	keeper  *evidence.Keeper
+	pub     *server.Publisher
+	pages   server.Pages
+	base    string
+	end     func()
+
+	mu      sync.Mutex
+	answers map[string]http.HandlerFunc // by prefix of a path
+	asked   map[string]int
+}
+
+func newWorld(t *testing.T, pages ...string) *world {
+	t.Helper()
+	w := &world{T: t, root: t.TempDir(), answers: make(map[string]http.HandlerFunc), asked: make(map[string]int)}
+	files := http.FileServer(http.Dir(w.root))
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		w.asked[r.URL.Path]++
+		answer := http.HandlerFunc(files.ServeHTTP)
+		longest := -1
+		for prefix, a := range w.answers {
+			if strings.HasPrefix(r.URL.Path, prefix) && len(prefix) > longest {
+				answer, longest = a, len(prefix)
+			}
+		}
+		w.mu.Unlock()
+		if r.Header.Get("Authorization")+r.Header.Get("Cookie") != "" {
+			t.Error("it asks as somebody")
+		}
+		answer(rw, r)
+	}))
+	t.Cleanup(s.Close)
+	w.base = s.URL + "/"
+	for _, name := range pages {
+		w.write(name, "<p>The page "+name)
+	}
+	w.site = &server.Site{Docroot: w.root, Base: w.base}
+	var err error
+	w.journal, err = server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: w.base})
+	w.must(err)
+	t.Cleanup(func() { w.journal.Close() })
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) write(name, text string) {
+	w.Helper()
+	path := filepath.Join(w.root, filepath.FromSlash(name))
+	w.must(os.MkdirAll(filepath.Dir(path), 0o755))
+	w.must(os.WriteFile(path, []byte(text), 0o644))
+}
+
+// answer says what the web server answers below a path; zero: what is there.
+func (w *world) answer(prefix string, status int) {
+	w.answerBy(prefix, func(rw http.ResponseWriter, r *http.Request) { http.Error(rw, "no", status) })
+	if status == 0 {
+		w.mu.Lock()
+		delete(w.answers, prefix)
+		w.mu.Unlock()
+	}
+}
+
+func (w *world) answerBy(prefix string, h http.HandlerFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers[prefix] = h
+}
+
+func (w *world) askedFor(path string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked[path]
+}
+
+// start starts a keeper and a publisher; end ends them.
+func (w *world) start(change func(*evidence.Keeper)) {
+	w.Helper()
+	w.keeper = &evidence.Keeper{Journal: w.journal, Rate: 5000, Hurry: 20 * time.Millisecond, Inside: func(netip.Addr) bool { return false }}
+	if change != nil {
+		change(w.keeper)
+	}
+	w.must(w.keeper.Open())
+	inv := w.keeper.Watching(w.site)
+	w.pub = &server.Publisher{Inventory: inv, Journal: w.journal, Grace: time.Hour, Hurry: 20 * time.Millisecond}
+	w.pages = w.keeper.Gate(&versions.Store{Journal: w.journal, Open: w.site.OpenPage, Public: inv.Public})
+	ctx, stop := context.WithCancel(w.Context())
+	var owned sync.WaitGroup
+	owned.Go(func() {
+		if err := w.keeper.Run(ctx); !errors.Is(err, context.Canceled) {
+			w.Errorf("it ended with %v", err)
+		}
+	})
+	owned.Go(func() {
+		if err := w.pub.Run(ctx); err != nil {
+			w.Errorf("the publisher ended with %v", err)
+		}
+	})
+	w.end = sync.OnceFunc(func() { stop(); owned.Wait() })
+	w.Cleanup(w.end)
+	w.until("the first look", func() bool { return w.pub.Status().Looks > 0 })
+}
+
+func (w *world) until(what string, is func() bool) {
+	w.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.Fatalf("in vain: %s: %+v", what, w.keeper.Standing())
+		}
+	}
+}
+
+func (w *world) told(name string) bool {
+	_, ok, err := w.journal.Get(w.base + name)
+	w.must(err)
+	return ok
+}
+
+// bytes are what leaves of a page that is told; empty if nothing does.
+func (w *world) bytes(name string) string {
+	w.Helper()
+	e, ok, err := w.journal.Get(w.base + name)
+	w.must(err)
+	if !ok {
+		return ""
+	}
+	b, err := w.pages.Page(w.Context(), &e.Item, 1<<20)
+	if err != nil && !errors.Is(err, server.ErrNoVersion) {
+		w.Fatal(err)
+	}
+	return string(b)
+}
+
+func (w *world) public(n int) {
+	w.Helper()
+	w.until(fmt.Sprintf("%d public pages", n), func() bool { return w.keeper.Standing().Public == n })
+}
+
+func names(dir string, n int) (list []string) {
+	for i := range n {
+		list = append(list, fmt.Sprintf("%sp%03d.html", dir, i))
+	}
+	return list
+}
+
+func TestAnswers(t *testing.T) {
+	const name = "a/one.html"
+	for story, c := range map[string]struct {
+		status      int
+		told, bytes bool
+	}{
+		"200": {0, true, true}, "401": {401, false, false}, "403": {403, false, false}, "451": {451, false, false}, "404": {404, true, false},
+		"429": {429, true, false}, "500": {500, true, false}, "503": {503, true, false}, "302": {302, true, false},
+	} {
+		t.Run(story, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "index.html", "a/two.html", name)
+			if c.status != 0 {
+				w.answer("/"+name, c.status)
+			}
+			w.start(nil)
+			w.until("it is asked", func() bool { return w.askedFor("/"+name) > 0 && w.keeper.Standing().Round.Done })
+			w.until("told or not", func() bool { return w.told(name) == c.told && (w.bytes(name) != "") == c.bytes })
+			w.until("the others", func() bool { return w.bytes("a/two.html") != "" && w.bytes("") != "" })
+			// And back again: what was refused is told when it is given.
+			w.answer("/"+name, 0)
+			w.until("it is given", func() bool { return w.told(name) && w.bytes(name) == "<p>The page "+name })
+		})
+	}
+}
+
+// A new directory whose first page is refused is asked for page by page before
+// any of it is told; a directory's own URL that is refused says nothing of it.
+func TestNewDirectories(t *testing.T) {
+	w := newWorld(t, append(names("staff/", 40), "index.html", "open/index.html", "open/x.html")...)
+	w.answer("/staff/", 401)
+	w.answer("/staff/p020.html", 200)
+	w.answerBy("/open/", func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/open/" {
+			http.Error(rw, "no list", 403)
+			return
+		}
+		http.FileServer(http.Dir(w.root)).ServeHTTP(rw, r)
+	})
+	w.start(nil)
+	if !w.told("open/x.html") || w.told("staff/p000.html") || !w.told("staff/p020.html") || w.journal.Len() > 4 {
+		t.Errorf("told at the first look: %d pages", w.journal.Len())
+	}
+	begin := w.journal.Head()
+	w.answer("/new/", 403)
+	w.write("new/deep/page.html", "secret")
+	w.write("new/page.html", "secret")
+	w.write("open/y.html", "open")
+	w.until("what is open is told", func() bool { return w.told("open/y.html") })
+	w.until("and asked for", func() bool { return w.askedFor("/new/page.html") > 0 && w.askedFor("/new/deep/page.html") > 0 })
+	changes, err := w.journal.Read(t.Context(), begin, 100)
+	w.must(err)
+	for _, c := range changes {
+		if strings.Contains(c.Item.URL, "/new/") {
+			t.Errorf("%s %s was told", c.Op, c.Item.URL)
+		}
+	}
+}
+
+// An edit is told at once. Its bytes wait until they were shown, and a page
+// whose bytes are others at each request has none.
+func TestEdits(t *testing.T) {
+	w := newWorld(t, "index.html", "nonce.html", "behind.html")
+	n := 0
+	w.answerBy("/nonce.html", func(rw http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		n++
+		fmt.Fprintf(rw, "<p>The page nonce.html %d", n)
+		w.mu.Unlock()
+	})
+	w.start(nil)
+	w.until("three are asked", func() bool { return w.keeper.Standing().Public >= 2 && w.askedFor("/nonce.html") >= 4 })
+	if got := w.bytes("nonce.html"); got != "" || !w.told("nonce.html") {
+		t.Errorf("a page that is another each time: %q", got)
+	}
+	// A cache that is behind: told, and no bytes until it has caught up.
+	old := "<p>The page behind.html"
+	w.answerBy("/behind.html", func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, old) })
+	w.write("behind.html", "<p>New")
+	w.until("it is told", func() bool {
+		e, _, _ := w.journal.Get(w.base + "behind.html")
+		return e.Item.Digest == protocol.Sum([]byte("<p>New"))
+	})
+	if got := w.bytes("behind.html"); got != "" {
+		t.Errorf("%q left, which nobody was given", got)
+	}
+	w.answer("/behind.html", 0)
+	w.until("it has caught up", func() bool { return w.bytes("behind.html") == "<p>New" })
+	w.write("index.html", "<p>At once")
+	w.until("the bytes of an edit", func() bool { return w.bytes("") == "<p>At once" })
+}
+
+// Protection that is switched on for a few pages withdraws them; what was
+// shown counts until it is asked for anew.
+func TestFewRefused(t *testing.T) {
+	w := newWorld(t, append(names("a/", 60), "index.html")...)
+	w.start(nil)
+	w.public(61)
+	w.answer("/a/p00", 401) // ten of them
+	if w.bytes("a/p001.html") == "" {
+		t.Error("what was shown does not count any more")
+	}
+	w.answer("/a/p00", 0)
+	w.answer("/a/p001.html", 401)
+	w.answer("/a/p002.html", 403)
+	w.must(w.keeper.Recheck())
+	w.until("they are withdrawn", func() bool { return !w.told("a/p001.html") && !w.told("a/p002.html") })
+	w.public(59)
+	if s := w.keeper.Standing(); s.Mass || s.Refused != 2 || !w.told("a/p003.html") {
+		t.Errorf("%+v", s)
+	}
+	// It is still so for the next process, before anything is asked.
+	w.end()
+	w.start(func(k *evidence.Keeper) { k.Rate = 0 })
+	if w.told("a/p001.html") || w.bytes("a/p003.html") == "" {
+		t.Error("a restart has forgotten what was shown")
+	}
+}
+
+// Many that are refused at once are a matter for a person.
+func TestManyRefused(t *testing.T) {
+	for _, meant := range []bool{false, true} {
+		t.Run(fmt.Sprintf("meant %v", meant), func(t *testing.T) {
+			w := newWorld(t, append(append(names("a/", 100), names("b/", 30)...), "index.html")...)
+			w.start(nil)
+			w.public(131)
+			begin := w.journal.Head()
+			w.answer("/b/", 401)
+			w.must(w.keeper.Recheck())
+			w.until("a person is asked", func() bool { return w.keeper.Standing().Mass })
+			if w.bytes("a/p001.html") != "" || w.bytes("b/p001.html") != "" {
+				t.Error("bytes leave")
+			}
+			if w.journal.Head() != begin {
+				t.Error("something was told as gone")
+			}
+			w.end()
+			w.start(nil)
+			w.until("it is remembered", func() bool { return w.keeper.Standing().Mass })
+			if meant {
+				w.must(w.keeper.Accept())
+				w.until("they are withdrawn", func() bool {
+					return !w.told("b/p000.html") && !w.told("b/p029.html") && w.keeper.Standing().Refused == 30
+				})
+			} else {
+				w.answer("/b/", 0)
+				w.until("all are given again", func() bool { return !w.keeper.Standing().Mass && w.bytes("b/p001.html") != "" })
+				if w.journal.Head() != begin {
+					t.Error("something was told as gone")
+				}
+			}
+			w.until("bytes leave again", func() bool { return w.bytes("a/p001.html") != "" })
+		})
+	}
+}
+
+// What answers from an address of our own shows nothing, but what it refuses.
+func TestInside(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("trusted %v", trusted), func(t *testing.T) {
+			w := newWorld(t, "index.html", "a.html", "b.html")
+			w.answer("/b.html", 403)
+			w.start(func(k *evidence.Keeper) { k.Inside, k.Trusted = nil, trusted })
+			w.until("b is withdrawn", func() bool { return !w.told("b.html") })
+			w.until("all are asked", func() bool { return w.askedFor("/a.html") > 0 && w.askedFor("/") > 0 })
+			if got := w.bytes("a.html"); (got != "") != trusted {
+				t.Errorf("%q left", got)
+			}
+			if s := w.keeper.Standing(); trusted != (s.Inside == "") {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// A web server that does not run holds nothing up.
+func TestNobodyAnswers(t *testing.T) {
+	w := newWorld(t, "index.html", "a/a.html", "b/b.html", "c/c.html")
+	w.answerBy("/", func(rw http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) })
+	w.start(nil)
+	if !w.told("") || !w.told("c/c.html") || w.bytes("c/c.html") != "" {
+		t.Error("it is not told, or bytes left")
+	}
+	w.answer("/", 0)
+	w.public(4)
+}
