@@ -137,7 +137,7 @@ func (l *listing) left() (int, []error) {
 
 // takeManifest emits what the manifest offers as a snapshot, if that is news; or,
 // where the site says no more than that, what has changed. It is asked conditionally where the one that is known will do.
-func (f *follower) takeManifest(ctx context.Context, conditional bool) error {
+func (f *follower) takeManifest(ctx context.Context, conditional bool) (err error) {
 	u, err := f.describedAt()
 	if err != nil {
 		return err
@@ -154,7 +154,14 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) error {
 	defer func() { l.resp.Body.Close() }()
 	defer func(begun time.Time) {
 		took := time.Since(begun)
-		f.spared = time.Now().Add(f.hurried(min(manifestTax*took, max(f.poll, longestWait))))
+		wait := min(manifestTax*took, max(f.poll, longestWait))
+		if err == nil {
+			f.broken = 0
+		} else { // one that has no end is not read again and again: each time in a row costs twice as long a wait
+			wait = max(wait, min(took<<min(f.broken, 16), longestBroken))
+			f.broken++
+		}
+		f.spared = time.Now().Add(f.hurried(wait))
 	}(time.Now())
 	etag, lastModified := resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")
 	part := resp.StatusCode == http.StatusIMUsed

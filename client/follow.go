@@ -18,18 +18,19 @@ import (
 )
 
 const (
-	firstWait   = 500 * time.Millisecond // after the first failure in a row
-	firstAway   = 2 * time.Second        // after the first, where a gateway says that the site is away: it restarts
-	longestWait = time.Minute            // after many
-	retryDoor   = 5 * time.Minute        // until a door that was refused is tried again
-	retrySoon   = time.Minute            // until one that failed several times is
-	retryAway   = 10 * time.Second       // or, doubled each time, one behind such a gateway
-	maxFails    = 3                      // failures of a door until a lesser one is taken, and of bundles or archives until pages are asked for
-	longestMeta = 6 * time.Hour          // until bundles or archives that failed are tried again
-	pardons     = 20                     // failures in a row forgiven since the door gave something meanwhile
-	pardonEvery = 10 * time.Second       // until one more is
-	manifestTax = 2                      // times that a manifest took: the least until a failure makes us read it again
-	forever     = 100 * 365 * 24 * time.Hour
+	firstWait     = 500 * time.Millisecond // after the first failure in a row
+	firstAway     = 2 * time.Second        // after the first, where a gateway says that the site is away: it restarts
+	longestWait   = time.Minute            // after many
+	retryDoor     = 5 * time.Minute        // until a door that was refused is tried again
+	retrySoon     = time.Minute            // until one that failed several times is
+	retryAway     = 10 * time.Second       // or, doubled each time, one behind such a gateway
+	maxFails      = 3                      // failures of a door until a lesser one is taken, and of bundles or archives until pages are asked for
+	longestMeta   = 6 * time.Hour          // until bundles or archives that failed are tried again
+	pardons       = 20                     // failures in a row forgiven since the door gave something meanwhile
+	pardonEvery   = 10 * time.Second       // until one more is
+	longestBroken = 24 * time.Hour         // until a manifest is read again that has not come to its end
+	manifestTax   = 2                      // times that a manifest took: the least until a failure makes us read it again
+	forever       = 100 * 365 * 24 * time.Hour
 )
 
 // Follow tells what a site has and what changes there, until ctx ends or the
@@ -105,6 +106,7 @@ type follower struct {
 	tries  int             // failures since something went well
 
 	pardoned time.Time // when all pardons are to be had again
+	broken   int       // looks at the manifest in a row that did not come to its end
 	spared   time.Time // until when the manifest is not read again because of a failure
 
 	found           bool // the site has said which doors it has

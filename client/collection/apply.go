@@ -1,6 +1,7 @@
 package collection
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -49,6 +51,9 @@ type ApplyOptions struct {
 // before and does not name any more, and no other source of the site names. If those are most
 // of what it named, nothing is dropped but held back, until a whole snapshot
 // a day later says the same, or Release is called.
+//
+// A step of which a copy would become too large is not taken in: then Apply returns a *QuotaError,
+// and what only the snapshot names that has not become whole is dropped, which the Applied says.
 func (c *Collection) Apply(source uint64, step client.Step, by Signal, o ApplyOptions) (Applied, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +70,16 @@ func (c *Collection) Apply(source uint64, step client.Step, by Signal, o ApplyOp
 	if err == nil && step.Whole && source != 0 {
 		err = c.endSnapshot(source, &step, &a)
 	}
-	if step.Whole || err != nil {
+	var quota *QuotaError
+	if errors.As(err, &quota) {
+		a = Applied{}
+		if drop := c.dropUnfinished(source, &a); drop != nil {
+			return Applied{}, fmt.Errorf("apply step of source %d: %w: %w", source, err, drop)
+		}
+		delete(c.naming, source)
+		return a, quota
+	}
+	if step.Whole || !step.Cursor.IsZero() || err != nil {
 		delete(c.naming, source)
 	}
 	if err != nil {
@@ -88,6 +102,8 @@ type applying struct {
 	source *Source   // nil for source 0
 	prefix string    // of the URLs of its site
 	names  *snapshot // what the snapshot that is arriving has named, nil if none is
+	grown  int       // pages by which a copy grows
+	used   int64     // bytes of the state, 0: not known
 }
 
 // listing reports whether the step states what is offered, known or not,
@@ -172,7 +188,11 @@ func (u *update) stand(s *Source, step *client.Step, a *Applied) error {
 	if told := step.ETag != "" || step.LastModified != ""; told || step.Whole {
 		s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, a.under
 	}
-	if s.Door == old.Door && s.Cursor == old.Cursor && s.ETag == old.ETag && s.LastModified == old.LastModified && !step.Whole {
+	if step.Whole || !step.Cursor.IsZero() && u.c.naming[s.ID] != nil {
+		if err := u.countWhole(s.ID); err != nil {
+			return err
+		}
+	} else if s.Door == old.Door && s.Cursor == old.Cursor && s.ETag == old.ETag && s.LastModified == old.LastModified {
 		return nil
 	}
 	return u.tx.Bucket(sourcesBucket).Put(sourceKey(s.ID), appendSource(nil, s))
@@ -239,6 +259,9 @@ func (u *update) lookFor(url string) (*work, error) {
 // need be; nil if it is not to be asked for.
 func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
 	w, err = s.lookFor(url)
+	if err == nil && (w == nil || w.State == Gone) {
+		err = s.room(w == nil)
+	}
 	if err != nil || w != nil && w.State != Excluded {
 		return w, false, err
 	}
@@ -469,7 +492,14 @@ func (s *applying) worth(w *work) (precision, recall float64) {
 }
 
 // drop takes in the site's word that a page is gone.
-func (s *applying) drop(w *work) error { return s.dropped1(w, "") }
+func (s *applying) drop(w *work) error {
+	if s.copied != nil && s.source != nil { // if it comes back, it may be by a snapshot that will not be whole
+		if err := s.unname(s.source.ID, []frontier.PageID{w.ID}); err != nil {
+			return err
+		}
+	}
+	return s.dropped1(w, "")
+}
 
 func (u *update) dropped1(w *work, to string) error {
 	if w.has() && to == "" {

@@ -63,9 +63,12 @@ type Options struct {
 	Quality  func(*Page, *Site) float64 // V14: intrinsic quality, 0..1; nil: all alike
 
 	// What is found beyond these is refused: counted, and forgotten.
-	MaxPages int // zero means 10 million (G02); at most 4 billion
+	MaxPages int // zero means 10 million (G02); at most 4 billion. Of a copy it is those that are not gone
 	MaxSites int // zero means 100,000 (G03)
 	PerSite  int // of one site (G04); zero: no other limit than MaxPages. What a person asks for is taken
+
+	// MaxState bounds the bytes in use of a copy's state.db: what is new beyond that is not taken in. Zero is no bound.
+	MaxState int64
 
 	Again Again
 

@@ -113,7 +113,7 @@ func (u *update) confirm(hash uint64, url string, slot int) (*findRow, error) {
 // create makes a page, nil if it is refused.
 func (u *update) create(f *Find) *work {
 	origin, _, ok := split(f.URL)
-	if !ok || int(u.last) >= u.c.opts.MaxPages {
+	if !ok || u.last >= maxPages || u.copied == nil && int(u.last) >= u.c.opts.MaxPages {
 		u.out.Refused++
 		return nil
 	}

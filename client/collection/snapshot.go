@@ -14,12 +14,31 @@ import (
 
 // The named bucket says which pages a manifest has named, so that it can be
 // told what it does not name any more. Its key is source and page, its value
-// whether the page's deletion is held back.
+// whether the page's deletion is held back, or which snapshot alone has named it, see quota.go.
 
 var (
 	isNamed  = []byte{0}
 	isDoomed = []byte{1}
 )
+
+const byOne = 2 // and the snapshot's number
+
+// A named is how a source has named a page.
+type named struct {
+	doomed bool
+	by     uint64 // the snapshot that was the first to do so; 0: it has been whole
+}
+
+func parseNamed(v []byte) (n named, ok bool) {
+	switch {
+	case len(v) == 1 && v[0] < byOne:
+		return named{doomed: v[0] != 0}, true
+	case len(v) > 1 && v[0] == byOne:
+		by, size := binary.Uvarint(v[1:])
+		return named{by: by}, size == len(v)-1
+	}
+	return n, false
+}
 
 func namedKey(source uint64, page frontier.PageID) []byte {
 	return binary.BigEndian.AppendUint32(sourceKey(source), uint32(page))
@@ -29,6 +48,8 @@ func namedKey(source uint64, page frontier.PageID) []byte {
 // bits a page. It need not outlive the process, whose next one begins it again.
 type snapshot struct {
 	chunks map[frontier.PageID]*[chunkLen / 64]uint64
+	count  int
+	number uint64 // among those of its source, see quota.go; 0: not known yet
 }
 
 const chunkLen = 4096
@@ -42,7 +63,10 @@ func (s *snapshot) add(id frontier.PageID) {
 		c = new([chunkLen / 64]uint64)
 		s.chunks[id/chunkLen] = c
 	}
-	c[id%chunkLen/64] |= 1 << (id % 64)
+	if bit := uint64(1) << (id % 64); c[id%chunkLen/64]&bit == 0 {
+		c[id%chunkLen/64] |= bit
+		s.count++
+	}
 }
 
 func (s *snapshot) has(id frontier.PageID) bool {
@@ -63,8 +87,15 @@ func (s *applying) name(w *work) error {
 	}
 	b := s.tx.Bucket(namedBucket)
 	key := namedKey(s.source.ID, w.ID)
-	if bytes.Equal(b.Get(key), isNamed) {
+	v := b.Get(key)
+	switch {
+	case v != nil && !bytes.Equal(v, isDoomed):
 		return nil
+	case v == nil && s.names != nil && s.copied != nil:
+		if s.names.number == 0 {
+			s.names.number = wholes(s.tx, s.source.ID) + 1
+		}
+		return b.Put(key, binary.AppendUvarint([]byte{byOne}, s.names.number))
 	}
 	return b.Put(key, isNamed)
 }
@@ -146,14 +177,14 @@ func (c *Collection) endSnapshot(source uint64, step *client.Step, a *Applied) e
 		if err != nil {
 			return err
 		}
-		named := tx.Bucket(namedBucket)
-		return eachNamed(named, source, func(id frontier.PageID, _ bool) error {
+		all := tx.Bucket(namedBucket)
+		return eachNamed(all, source, func(id frontier.PageID, _ named) error {
 			total++
 			if names.has(id) {
 				return nil
 			}
 			for _, o := range others {
-				if named.Get(namedKey(o, id)) != nil {
+				if all.Get(namedKey(o, id)) != nil {
 					elsewhere = append(elsewhere, id)
 					return nil
 				}
@@ -188,16 +219,17 @@ func (u *update) otherManifests(s *Source) (list []uint64, err error) {
 	return list, err
 }
 
-func eachNamed(b *bbolt.Bucket, source uint64, f func(id frontier.PageID, doomed bool) error) error {
+func eachNamed(b *bbolt.Bucket, source uint64, f func(id frontier.PageID, n named) error) error {
 	prefix := sourceKey(source)
 	cur := b.Cursor()
 	last := frontier.PageID(0)
 	for k, v := cur.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = cur.Next() {
-		if len(k) != 12 || len(v) != 1 || keyPage(k[8:]) <= last {
+		n, ok := parseNamed(v)
+		if !ok || len(k) != 12 || keyPage(k[8:]) <= last {
 			return damaged(namedBucket, k)
 		}
 		last = keyPage(k[8:])
-		if err := f(last, v[0] != 0); err != nil {
+		if err := f(last, n); err != nil {
 			return err
 		}
 	}
@@ -298,8 +330,8 @@ func (c *Collection) Release(source uint64) (Applied, error) {
 	var a Applied
 	var doomed []frontier.PageID
 	err := c.reading(func(tx *bbolt.Tx) error {
-		return eachNamed(tx.Bucket(namedBucket), source, func(id frontier.PageID, is bool) error {
-			if is {
+		return eachNamed(tx.Bucket(namedBucket), source, func(id frontier.PageID, n named) error {
+			if n.doomed {
 				doomed = append(doomed, id)
 			}
 			return nil

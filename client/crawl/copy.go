@@ -23,8 +23,10 @@ import (
 
 // What the fields of a Copy are if they are zero.
 const (
-	DefaultDelay   = time.Second
-	DefaultMaxPage = 100_000_000 // as much as a site publishes, server.MaxFile
+	DefaultDelay    = time.Second
+	DefaultMaxPage  = 100_000_000 // as much as a site publishes, server.MaxFile
+	DefaultMaxPages = 10_000_000
+	DefaultMaxState = 16 << 30
 )
 
 // agent is the product token by which robots.txt knows a crawler of ours.
@@ -52,6 +54,12 @@ type Copy struct {
 
 	// MaxPage bounds one page, in bytes; larger ones are left. Zero means 100 MB.
 	MaxPage int64
+
+	// MaxPages bounds how many pages the site may have; zero means 10 million. MaxState bounds the
+	// bytes of what is known of them, in state.db: zero means 16 GiB. Of a site that goes beyond, what is held stays as it was
+	// when it was described last, and it is looked at again after an hour, and then more seldom.
+	MaxPages int
+	MaxState int64
 
 	// AskEvery, above zero, is the time between two questions for changes where no
 	// stream is open; they are not waited for then.
@@ -103,7 +111,8 @@ func (c *Copy) Open() (*Crawler, error) {
 	c.ask(h, base)
 	dir := cmp.Or(c.State, filepath.Join(c.Dir, ".parley"))
 	col, err := collection.Open(dir, &collection.Options{Site: base, Root: c.Dir, Contents: collection.Mirror, NoLinks: true,
-		Policy: told{}, MaxPages: 1 << 31, Again: collection.Again{Failing: failing(), Lost: time.Hour}.Hurried(c.Hurry), Hurry: c.Hurry,
+		Policy: told{}, MaxPages: cmp.Or(c.MaxPages, DefaultMaxPages), MaxState: cmp.Or(c.MaxState, DefaultMaxState),
+		Again: collection.Again{Failing: failing(), Lost: time.Hour}.Hurried(c.Hurry), Hurry: c.Hurry,
 		Wait: time.Second}) // for a command that is just reading it
 	if err != nil {
 		return nil, err

@@ -121,6 +121,13 @@ func (s *speaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(p, "?")
 	switch name {
 	case "robots.rdf":
+		s.mu.Lock()
+		odd := s.odd[name]
+		s.mu.Unlock()
+		if odd != nil {
+			odd(w, r, nil)
+			return
+		}
 		s.manifest(w)
 		return
 	case ".well-known/parley":

@@ -51,6 +51,12 @@ const (
 	stepRate  = 100
 )
 
+// When a site is looked at again that was too large: twice as late each time.
+const (
+	quotaAgain = time.Hour
+	lastQuota  = 24 * time.Hour
+)
+
 // sleep waits, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
@@ -108,6 +114,7 @@ func (r *run) followed(src *source) collection.Source {
 	left, last := float64(stepBurst), time.Now()
 	var offer *client.OfferError
 	var elsewhere *client.ElsewhereError
+	over := s.Fails // in a row, if it was too large before
 	for step, err := range client.Follow(r.ctx, from, cursor) {
 		now := time.Now()
 		// A site that never stops talking is listened to at a bounded pace: its
@@ -169,10 +176,18 @@ func (r *run) followed(src *source) collection.Source {
 		}
 		s.Polled, s.Status, s.Fails, s.Fault, s.Changed, s.Door = now, http.StatusOK, 0, "", now, string(step.Door)
 		if _, err := r.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
-			r.fail(err)
+			var quota *collection.QuotaError
+			if !errors.As(err, &quota) {
+				r.fail(err)
+				return s
+			}
+			again := r.hurried(min(quotaAgain<<min(over, 16), lastQuota))
+			r.log.Error("site is too large to be followed: what is held stays as it is; --max-pages and --max-state say how much is allowed", "site", st.Origin, "err", err, "again", again)
+			s.Status, s.Fault, s.Fails, s.At = 0, err.Error(), over+1, now.Add(again)
 			return s
 		}
 		if !step.Cursor.IsZero() {
+			over = 0
 			s.Cursor = step.Cursor
 		}
 		if step.ETag != "" || step.LastModified != "" {

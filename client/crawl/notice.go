@@ -75,6 +75,10 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	var brought []delivery
 	if err == nil {
 		brought, err = r.deliveries(&step)
+	} else if len(done.Dropped) > 0 {
+		r.mu.Lock()
+		r.front.Drop(done.Dropped)
+		r.mu.Unlock()
 	}
 	if err != nil {
 		known()

@@ -28,6 +28,7 @@ func follow() *command.Command {
 		ask     command.Duration
 		hurry   command.Duration
 		maxPage = command.Size(crawl.DefaultMaxPage)
+		most    = command.Size(crawl.DefaultMaxState)
 		sel     selection
 	)
 	return &command.Command{
@@ -101,6 +102,8 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 			fs.StringVar(&c.Contact, "contact", "", "`MAIL or URL` that reaches you, sent with every request")
 			fs.Var(&delay, "delay", "wait `TIME` between requests for pages (default 1s, none on loopback)")
 			fs.Var(&maxPage, "max-page", "leave pages over `SIZE`")
+			fs.IntVar(&c.MaxPages, "max-pages", crawl.DefaultMaxPages, "do not follow a site beyond `N` pages")
+			fs.Var(&most, "max-state", "do not follow a site beyond `SIZE` of what is known of its pages (state.db)")
 			fs.Var(&ask, "ask-every", "with --via changes: ask for changes every `TIME`, rather than wait for them")
 			fs.Var(&poll, "poll", "look at the manifest every `TIME` where a site has no other door")
 			fs.Var(&hurry, "hurry", "wait for nothing longer than `TIME` by rules of our own, such as until what failed is tried again; politeness is none of them (0: no limit; for tests)")
@@ -130,7 +133,10 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 			if err := sel.apply(ctx, env, &c); err != nil {
 				return err
 			}
-			c.Delay, c.Hurry, c.MaxPage = time.Duration(delay), time.Duration(hurry), int64(maxPage)
+			if c.MaxPages < 1 || most < 1 {
+				return command.Misusef("--max-pages and --max-state must be at least 1")
+			}
+			c.Delay, c.Hurry, c.MaxPage, c.MaxState = time.Duration(delay), time.Duration(hurry), int64(maxPage), int64(most)
 			return keepCopy(ctx, env, &c)
 		},
 	}

@@ -1,0 +1,96 @@
+package collection
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// A QuotaError is of a step that Apply has not taken in, since the copy of a site would
+// have been more than Options.MaxPages or MaxState allow.
+type QuotaError struct {
+	Pages int   // allowed; 0: it is the other
+	State int64 // bytes allowed
+}
+
+func (e *QuotaError) Error() string {
+	if e.Pages > 0 {
+		return fmt.Sprintf("the site names more than %d pages", e.Pages)
+	}
+	return fmt.Sprintf("what is known of the site takes more than %d bytes", e.State)
+}
+
+// room returns a *QuotaError if a copy may have no more pages. isNew is of one that was not known:
+// what was known and is gone has its place in the state already.
+func (s *applying) room(isNew bool) error {
+	if s.copied == nil || s.source == nil {
+		return nil
+	}
+	site, o := s.siteAt(s.source.Site), &s.c.opts
+	most := o.MaxPages
+	if s.names != nil { // what it leaves out goes at its end, which is not known before
+		most *= 2
+	}
+	if site.Pages-site.Gone+s.grown >= most || s.names != nil && s.names.count >= o.MaxPages {
+		return &QuotaError{Pages: o.MaxPages}
+	}
+	if isNew && o.MaxState > 0 {
+		if s.used == 0 {
+			s.used = s.c.used(s.tx)
+		}
+		if s.used > o.MaxState {
+			return &QuotaError{State: o.MaxState}
+		}
+	}
+	s.grown++
+	return nil
+}
+
+// used is how many bytes of the state's file are in use.
+func (c *Collection) used(tx *bbolt.Tx) int64 {
+	stats := c.db.Stats()
+	return tx.Size() - int64(stats.FreePageN+stats.PendingPageN)*int64(c.db.Info().PageSize)
+}
+
+// The pages that only a snapshot names which has not been whole yet are marked with the number
+// of the snapshot: one more than those that came to their end. So nothing needs to be written of them
+// when it does, and they are known in the next process.
+
+// wholeKey is, in the meta bucket, of how many snapshots of a source have been whole.
+func wholeKey(source uint64) []byte { return append([]byte("whole"), sourceKey(source)...) }
+
+func wholes(tx *bbolt.Tx, source uint64) uint64 {
+	n, _ := binary.Uvarint(tx.Bucket(metaBucket).Get(wholeKey(source)))
+	return n
+}
+
+// countWhole notes that a snapshot of a source has come to its end.
+func (u *update) countWhole(source uint64) error {
+	if u.copied == nil {
+		return nil
+	}
+	n := wholes(u.tx, source) + 1
+	return u.tx.Bucket(metaBucket).Put(wholeKey(source), binary.AppendUvarint(nil, n))
+}
+
+// dropUnfinished drops the pages of a copy that only a snapshot names which has not been whole.
+func (c *Collection) dropUnfinished(source uint64, a *Applied) error {
+	var gone []frontier.PageID
+	err := c.reading(func(tx *bbolt.Tx) error {
+		whole := wholes(tx, source)
+		return eachNamed(tx.Bucket(namedBucket), source, func(id frontier.PageID, n named) error {
+			if n.by > whole {
+				gone = append(gone, id)
+			}
+			return nil
+		})
+	})
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	return c.drop(source, gone, &client.Step{}, a)
+}

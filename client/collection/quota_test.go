@@ -1,0 +1,94 @@
+package collection_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// part is a part of a snapshot that has no end yet.
+func part(reset bool, from, n int) client.Step {
+	s := client.Step{Door: client.Manifest, Reset: reset}
+	for i := range n {
+		s.Changes = append(s.Changes, create(fmt.Sprintf("/more/%d", from+i), "x"))
+	}
+	return s
+}
+
+func (r *copyRig) refuses(s client.Step) {
+	r.t.Helper()
+	var quota *collection.QuotaError
+	before := r.cursor()
+	if _, err := r.c.Apply(r.src.ID, s, collection.ByManifest, collection.ApplyOptions{}); !errors.As(err, &quota) {
+		r.t.Fatalf("applied, though it is too much: %v", err)
+	}
+	if c := r.cursor(); c != before {
+		r.t.Errorf("stands at %v after a step that was not taken in, not %v", c, before)
+	}
+}
+
+// A copy has no more pages than it may have. What a snapshot without end has named, in
+// this process or in one before, goes again; what was there before it stays.
+func TestCopyHasAQuotaOfPages(t *testing.T) {
+	r := newCopyRig(t)
+	r.o.MaxPages = 50
+	r.reopen()
+	s := homeSite("/", "home", "/a", "A", "/b", "B")
+	r.apply(whole(3, create("/", "home"), create("/a", "A"), create("/b", "B")))
+	r.pay(s, 10)
+	r.apply(told(4, remove("/b")))
+
+	r.apply(part(true, 0, 30))
+	r.wantCounts(32, 2, 30)
+	r.reopen()
+	r.apply(part(true, 100, 30))
+	r.wantCounts(62, 2, 60)
+	r.refuses(part(false, 200, 30))
+	r.wantCounts(2, 2, 0)
+	r.refuses(part(true, 0, 60)) // some known by now, and gone
+	r.apply(part(true, 0, 40))
+	r.refuses(part(false, 100, 11))
+	r.wantCounts(2, 2, 0)
+
+	// A stream without end ends there too, and takes nothing of what is held with it.
+	for seq := uint64(5); seq < 53; seq++ {
+		r.apply(told(seq, create(fmt.Sprint("/new/", seq), "x")))
+	}
+	r.wantCounts(50, 2, 48)
+	r.refuses(told(53, create("/new/53", "x")))
+	r.apply(told(54, remove("/new/5"), create("/a", "A2")))
+	r.apply(told(55, create("/new/53", "x")))
+	r.wantCounts(50, 2, 49)
+
+	// Where the site is mended it is taken in.
+	r.apply(whole(60, create("/", "home"), create("/a", "A"), create("/b", "B")))
+	r.pay(s, 10)
+	r.wantFiles(map[string]string{"index.html": "home", "a": "A", "b": "B"})
+}
+
+// What is known of a site's pages has a bound as well, however few their number.
+func TestCopyHasAQuotaOfState(t *testing.T) {
+	r := newCopyRig(t)
+	r.o.MaxState = 1 << 20
+	r.reopen()
+	r.apply(whole(3, create("/", "home")))
+	for i := 0; ; i++ {
+		if i == 100 {
+			t.Fatal("it grows without end")
+		}
+		_, err := r.c.Apply(r.src.ID, part(i == 0, 1000*i, 1000), collection.ByManifest, collection.ApplyOptions{})
+		var quota *collection.QuotaError
+		if errors.As(err, &quota) && quota.State == r.o.MaxState {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.wantCounts(1, 0, 1)
+	r.apply(told(4, create("/", "home, sweet home")))
+	r.refuses(client.Step{Door: client.Stream, Cursor: cursor(5), Changes: []protocol.Change{create("/one/more", "x")}})
+}

@@ -1,0 +1,77 @@
+package crawl_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// endless is the manifest of a site that names more pages than anybody takes, other ones each time.
+func endless(s *speaker, asked *int) func(http.ResponseWriter, *http.Request, http.HandlerFunc) {
+	return func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+		s.mu.Lock()
+		*asked++
+		n := *asked
+		s.mu.Unlock()
+		w.Header().Set("Content-Type", protocol.ManifestType)
+		m := protocol.Manifest{URL: s.base + "robots.rdf", Base: s.base, Cursor: protocol.Cursor{Epoch: "other", Seq: 1}, Items: 10_000, Complete: true}
+		protocol.WriteManifest(w, m, func(yield func(protocol.Item, error) bool) {
+			for i := range m.Items {
+				u := fmt.Sprintf("%s%d/%05d.html", s.base, n, i)
+				if !yield(protocol.Item{URL: u, Length: 7, Digest: protocol.Sum([]byte(u)), Modified: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)}, nil) {
+					return
+				}
+			}
+		}, nil)
+	}
+}
+
+// A site that never ends to name pages costs what a copy may have, and not the disk. What was held stays,
+// the site is looked at again now and then, and once it is itself again so is the copy.
+func TestSiteWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, web := pipe(t, map[string]string{"": "home", "a.html": "A", "b.html": "B"})
+		c := newCopy(t, s, func(m *crawl.Copy) {
+			m.Harvester, m.Delay, m.MaxPages, m.NoChanges, m.Poll = web, -1, 3000, true, time.Minute
+		})
+		c.start()
+		time.Sleep(time.Minute)
+		c.want(s.live())
+		asked := 0
+		s.with(func() { s.odd["robots.rdf"] = endless(s, &asked) })
+		time.Sleep(25 * time.Hour)
+		s.with(func() {
+			if asked < 3 || asked > 10 {
+				t.Errorf("the manifest was asked for %d times in a day", asked)
+			}
+		})
+		if offered, _, _, _ := c.counts(); offered != 3 {
+			t.Errorf("%d pages are offered, of 3 that were once named to the end", offered)
+		}
+		if n := c.c.Collection.Len(); n > asked*4000 {
+			t.Errorf("%d pages are known after %d looks", n, asked)
+		}
+		site := protocol.Origin(s.base)
+		is, _ := c.c.Collection.Site(site)
+		list, err := c.c.Collection.Sources(is.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, src := range list {
+			if src.URL == s.base+"robots.rdf" && src.Fault != "the site names more than 3000 pages" {
+				t.Errorf("the fault that is shown is %q", src.Fault)
+			}
+		}
+		c.want(s.live())
+		s.with(func() { delete(s.odd, "robots.rdf") })
+		s.edit("a.html", "edited")
+		time.Sleep(25 * time.Hour)
+		c.want(s.live())
+		c.stop()
+	})
+}
