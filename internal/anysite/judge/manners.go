@@ -36,6 +36,9 @@ func manners(r *record.Recording, w *world) []Finding {
 			put(m.pages, host, u)
 		}
 		for _, q := range list {
+			if pathOf(q.URL) == "/robots.txt" {
+				q.Door = "robots"
+			}
 			p, _ := w.program(name, q.Began)
 			if m.began.IsZero() || !p.Started.Equal(m.program.Started) {
 				m.start(p) // it was killed, perhaps: nobody can hold it to what it did not live to write down
@@ -166,7 +169,7 @@ func (m *mannered) request(q record.Request) {
 // together, nor twice a second for longer than a burst, nor over more than four connections.
 func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, say func(string, ...any)) {
 	rate, most := 2.0, 4
-	if at.Addr().IsLoopback() && m.program.Options["per-address"] == "" {
+	if at.Addr().IsLoopback() && option(m.program, "per-address", "false") == "false" {
 		rate = 1e6 // one's own machine: as its names together
 	}
 	if gap > 0 {

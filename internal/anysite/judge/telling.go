@@ -74,7 +74,11 @@ func published(w *world, u string) bool {
 			return false
 		}
 	}
+	ext := strings.ToLower(path.Ext(last))
 	for _, p := range w.publishers(u) {
+		if isSet(p, "clean-urls") && (ext == "" || ext == ".html") {
+			return ext == "" && last != "index" // page.html is told as page
+		}
 		if option(p, "exclude", "") != "" || isSet(p, "reachable") {
 			return false // then it is not for us to say
 		}
@@ -90,7 +94,7 @@ func published(w *world, u string) bool {
 	if last == "index.html" {
 		return false // its directory is what it is told by
 	}
-	return strings.HasSuffix(u, "/") || slices.Contains([]string{".html", ".htm", ".xhtml", ".pdf"}, strings.ToLower(path.Ext(last)))
+	return strings.HasSuffix(u, "/") || slices.Contains([]string{".html", ".htm", ".xhtml", ".pdf"}, ext)
 }
 
 // loggedOnly reports whether a crawler notes a URL and does not ask for it, by its name.

@@ -19,7 +19,7 @@ func words(r *record.Recording, w *world) []Finding {
 				say("broke down: %s", excerpt(x.Stderr, cry))
 			}
 		}
-		if x.Killed {
+		if x.Killed || x.Code < 0 && x.Asked { // the second was asked to end before it could listen
 			continue
 		}
 		p, ok := w.program(x.Program, x.At)
