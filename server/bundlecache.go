@@ -103,6 +103,15 @@ func (c *bundleCache) drop(key partKey) {
 	}
 }
 
+// forget throws all parts away.
+func (c *bundleCache) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.order.Len() > 0 {
+		c.remove(c.order.Back())
+	}
+}
+
 // remove throws a part away. mu is held.
 func (c *bundleCache) remove(e *list.Element) {
 	old := c.order.Remove(e).(cachedPart)

@@ -183,6 +183,15 @@ func (f *frames) drop(at place) {
 	}
 }
 
+// forget drops all frames.
+func (f *frames) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.order) > 0 {
+		f.drop(f.order[0])
+	}
+}
+
 func (f *frames) encode(ctx context.Context, s *selection, at protocol.Cursor) (*frame, error) {
 	m, err := f.next(ctx, s, at, 0)
 	if err != nil {

@@ -408,6 +408,14 @@ func writeJSON(w http.ResponseWriter, b []byte) {
 	w.Write(b) // the client may have gone
 }
 
+// Forget throws away what is kept for those who ask next: what is told then is
+// made anew.
+func (n *Notifier) Forget() {
+	n.init()
+	n.frames.forget()
+	n.bundled.forget()
+}
+
 // scanning is the answer while nothing can be told yet; else nil.
 func (n *Notifier) scanning() *problem {
 	if n.Log.Head().IsZero() || n.Ready != nil && !n.Ready() {

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/inet"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -152,8 +153,7 @@ func checkPage(ctx context.Context, c *http.Client, j *Journal, it protocol.Item
 	defer stop()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
 		at, err := netip.ParseAddrPort(c.Conn.RemoteAddr().String())
-		ip := at.Addr().Unmap()
-		inside = err == nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast())
+		inside = err == nil && inet.Special(at.Addr()) != ""
 	}})
 	found = compareServed(ctx, c, j, it)
 	return found, inside

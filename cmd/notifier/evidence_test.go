@@ -351,3 +351,48 @@ func unzipped(t *testing.T, archive string) string {
 	}
 	return all.String()
 }
+
+// What is purged leaves no more: no archive, no old version, no difference.
+func TestPurge(t *testing.T) {
+	g := startGuarded(t, "in process", "--trust-docroot", "--hurry", "0") // an archive stays for an hour
+	const words = "the password is 12345"
+	g.write("open/a.html", "<p>Here "+words+strings.Repeat(" and more of it", 100))
+	begin := g.cursor()
+	until(t, func() bool { return strings.Contains(g.everything(begin), words) || g.cursor() != begin })
+	until(t, func() bool { return strings.Contains(unzipped(t, g.door("parley/site.wacz")), "open/a.html") })
+	g.write("open/a.html", "<p>Here "+strings.Repeat(" and more of it", 100))
+	until(t, func() bool { return !strings.Contains(g.door("parley/changes?as=page&after="+begin), words) })
+	var out, errs bytes.Buffer
+	code := command.Main(t.Context(), notifier, []string{"purge", "--base", g.base, "--state", g.state, g.base + "open/a.html"}, nil, &out, &errs)
+	if code != 0 || !strings.Contains(out.String(), "1 archives and its old versions") {
+		t.Errorf("purge: %d: %s%s", code, out.String(), errs.String())
+	}
+	if all := g.everything(begin); strings.Contains(all, words) {
+		t.Error("it is still handed out")
+	}
+	for _, wrong := range []string{"https://other.example/", ":"} {
+		if code := command.Main(t.Context(), notifier, []string{"purge", "--base", g.base, "--state", g.state, wrong}, nil, io.Discard, io.Discard); code != 1 {
+			t.Errorf("purge %s: %d", wrong, code)
+		}
+	}
+}
+
+// A change of what the web server gives is found out at once by who asks for it, and said.
+func TestRecheck(t *testing.T) {
+	g := startGuarded(t, "in process", "--trust-docroot")
+	until(t, func() bool { return g.forms().Evidence.Round.Done && g.forms().Evidence.Public == 33 })
+	for _, args := range [][]string{{"recheck"}, {"recheck", "--accept-refusals"}} {
+		var out bytes.Buffer
+		if code := command.Main(t.Context(), notifier, append(args, "--base", g.base, "--state", g.state), nil, &out, io.Discard); code != 0 || !strings.Contains(out.String(), "33 were public") {
+			t.Errorf("%q: %d: %s", args, code, out.String())
+		}
+	}
+	var out bytes.Buffer
+	if code := command.Main(t.Context(), notifier, []string{"status", "--base", g.base, "--state", g.state}, nil, &out, io.Discard); code != 0 || !strings.Contains(out.String(), "33 of 33 pages are given to anybody, 3 more are refused") {
+		t.Errorf("status: %d: %s", code, out.String())
+	}
+	g.stop()
+	if code := command.Main(t.Context(), notifier, []string{"recheck", "--base", g.base, "--state", g.state}, nil, io.Discard, io.Discard); code != 1 {
+		t.Errorf("nobody is there, and it ends with %d", code)
+	}
+}

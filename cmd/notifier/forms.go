@@ -70,6 +70,9 @@ func newForms(site *siteflags.Flags, inv server.Inventory, j *server.Journal, lo
 	}
 	if f.on.Archive {
 		f.archive = &archive.Maker{Dir: site.Beside("archive"), Base: site.Base, Journal: j, Pages: f.given, Public: public, Share: f.on.Share, Every: time.Duration(site.Hurry), MaxAge: time.Duration(site.Hurry), Logger: log}
+		f.archive.NoArchive = func(item *protocol.Item, page []byte) bool {
+			return f.shown != nil && f.shown.NoArchive(item.URL) || siteflags.SaysNoArchive(item.URL, item.Type, page)
+		}
 		if err := f.archive.Open(); err != nil {
 			log.Warn("no archive of the site is offered: there is no place for one", "err", err)
 			f.archive, f.on.Archive = nil, false
@@ -99,6 +102,33 @@ func (f *forms) recheck(accept bool) (evidence.Standing, error) {
 		again = f.shown.Accept
 	}
 	return f.shown.Standing(), again()
+}
+
+// purged is what there was of a page that was to be given to nobody any more.
+type purged struct {
+	URL      string `json:"url"`
+	Archives int    `json:"archives"`
+	Versions bool   `json:"versions"`
+}
+
+// purge throws away what there is of a page beside its present bytes: archives
+// that hold it, its old versions, and what is kept for those who ask next.
+func (f *forms) purge(n *server.Notifier, page string) (p purged, err error) {
+	if page, err = protocol.CanonicalURL(n.Base, page); err != nil {
+		return p, err
+	}
+	if !strings.HasPrefix(page, n.Base) {
+		return p, fmt.Errorf("%s is no page of %s", page, n.Base)
+	}
+	p.URL = page
+	if f.store != nil {
+		p.Versions = f.store.Purge(page)
+	}
+	if f.archive != nil {
+		p.Archives = f.archive.Purge(page)
+	}
+	n.Forget()
+	return p, nil
 }
 
 // offer has a notifier offer them.

@@ -79,7 +79,7 @@ func notifier() *command.Command {
 		Sites:     command.Together,
 		Elsewhere: siteflags.RdfgenOnly(),
 		Claims:    func() []string { return append(d.site.Claims(), "--listen "+d.listen) },
-		Sub:       []*command.Command{status(), recheck()},
+		Sub:       []*command.Command{status(), recheck(), purge()},
 		Help:      help,
 		Required:  siteflags.Required(),
 		LogLevel:  slog.LevelInfo,
@@ -168,6 +168,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		},
 		Tasks: map[string]func(context.Context, url.Values) (any, error){
 			"recheck": func(_ context.Context, q url.Values) (any, error) { return f.recheck(q.Has("accept-refusals")) },
+			"purge":   func(_ context.Context, q url.Values) (any, error) { return f.purge(n, q.Get("url")) },
 		}}
 
 	doors, err := net.Listen("tcp", d.listen)

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net/url"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
@@ -70,6 +71,46 @@ Exit codes: 0 it asks; 1 something failed; 2 wrong usage.`,
 				return err
 			}
 			fmt.Fprintf(env.Stdout, "%d pages are asked for anew; %d were public until now, and %d refused\n", s.Pages+s.Refused, s.Public, s.Refused)
+			return nil
+		},
+	}
+}
+
+func purge() *command.Command {
+	var site siteflags.Flags
+	return &command.Command{
+		Name:    "purge",
+		Summary: "give out nothing more of what a page held before",
+		Usage:   "--base URL PAGE [options]",
+		Args:    []string{"PAGE"},
+		Help: `
+For words that should never have been there, once they are edited out of a page,
+or the page is deleted. The running notifier throws away, at once, every archive
+of the site that holds the page, the old versions of it, and the differences and
+bundles that are kept for those who ask next:
+
+    notifier purge --base https://www.example.org/ https://www.example.org/staff/rota.html
+
+Without that old versions stay as long as there is room for them, for
+differences, and an archive for an hour. What has left cannot be recalled:
+whoever has read the page, or an archive, has it, as with any page of the web.
+
+Exit codes: 0 it is done; 1 something failed; 2 wrong usage.`,
+		Required:  []string{"base"},
+		Sites:     command.InTurn,
+		Elsewhere: []string{"*"},
+		LogLevel:  slog.LevelError,
+		Flags:     func(fs *flag.FlagSet) { stateFlags(fs, &site) },
+		Run: func(ctx context.Context, env *command.Env) error {
+			var p purged
+			if err := order(ctx, &site, "/purge?url="+url.QueryEscape(env.Args[0]), &p); err != nil {
+				return err
+			}
+			versions := "no old versions"
+			if p.Versions {
+				versions = "its old versions"
+			}
+			fmt.Fprintf(env.Stdout, "%s: %d archives and %s thrown away\n", p.URL, p.Archives, versions)
 			return nil
 		},
 	}

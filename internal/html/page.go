@@ -65,6 +65,9 @@ type Page struct {
 	// any <body>, has "noindex" or "none" among its content.
 	NoIndex bool
 
+	// NoArchive says, in the same way, that it has "noarchive" there.
+	NoArchive bool
+
 	// Language is what <html lang> or xml:lang says, else <meta
 	// http-equiv="content-language">. Empty if nothing does, or if it cannot
 	// be a BCP 47 tag.
@@ -221,6 +224,7 @@ func (r *reader) meta(a *attributes) {
 	}
 	if name := strings.TrimSpace(string(a.name)); strings.EqualFold(name, "robots") || strings.EqualFold(name, "parley") {
 		r.page.NoIndex = r.page.NoIndex || hasWord(a.content, "noindex") || hasWord(a.content, "none")
+		r.page.NoArchive = r.page.NoArchive || hasWord(a.content, "noarchive")
 	}
 	if r.metaLanguage == "" && strings.EqualFold(equiv, "content-language") {
 		r.metaLanguage = language(a.content)

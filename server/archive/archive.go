@@ -12,10 +12,11 @@
 //   - datapackage.json, whose member "parley" names the cursor and the number of items,
 //     and datapackage-digest.json.
 //
-// A page that is taken away stays in the archives that are there, until there is a
-// newer one: one is due as soon as [Maker].Every has passed, and none is given
-// to anybody that holds a page which has been gone for [Maker].MaxAge. What the
-// rules do not let be public any more takes an archive with it at once.
+// A page that is taken away, or text that is edited out of one, stays in the archives that are there
+// for [Maker].MaxAge at most: then they are thrown away, and another is made when
+// somebody asks. Where a page has gone, one is due as soon as [Maker].Every has passed. What the
+// rules do not let be public any more takes an archive with it at once, and so
+// does [Maker.Purge]. Whoever has an archive keeps it: what has left cannot be recalled.
 //
 // All files are stored as they are, so that a part of any can be asked for by Range.
 package archive
@@ -62,6 +63,7 @@ type file struct {
 
 	read protocol.Cursor // as far as the changes after it were looked at
 	gone time.Time       // since when a page that is in it is not there; zero if all are
+	old  time.Time       // since when one is not there, or another; zero if all are as they were
 
 	checked time.Time     // when all of it was public
 	took    time.Duration // to find that out

@@ -194,6 +194,8 @@ func (b *build) page(ctx context.Context, c *protocol.Change) ([]byte, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case err == nil && b.m.NoArchive != nil && b.m.NoArchive(&c.Item, page):
+		return nil, nil // it is told of, and is at its own URL
 	case err == nil && page == nil:
 		return []byte{}, nil
 	case err == nil:

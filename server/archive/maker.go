@@ -47,12 +47,16 @@ type Maker struct {
 
 	// Every is the shortest time between two archives, and how long a page must be
 	// gone for a newer one to be due that does not hold it. Zero means 10
-	// minutes. What takes long to be made is not made for that alone more than a tenth of the time.
+	// minutes. What takes long to be made is not made for what has gone, or changed, more than a twentieth of the time.
 	Every time.Duration
 
-	// MaxAge is how long a page may be gone that is in an archive which is given
-	// to anybody. Zero means a day.
+	// MaxAge is how long a page may be gone, or another than it was, that is in an
+	// archive which is given to anybody, or stands in Dir. Zero means an hour.
 	MaxAge time.Duration
+
+	// NoArchive reports whether a page asks that no copy of it be kept: then an
+	// archive names it, without its bytes. Nil: none does.
+	NoArchive func(item *protocol.Item, page []byte) bool
 
 	MaxPage  int64 // bytes of a page whose bytes are in an archive; zero means 64 MiB
 	MaxBytes int64 // bytes of an archive's data; zero means 16 GiB
@@ -74,6 +78,7 @@ type Maker struct {
 	ask     chan struct{} // has one when an archive is due
 	running bool
 	making  bool
+	purged  int       // how often Purge was called
 	full    bool      // the last one was not made since the disk is nearly full
 	began   time.Time // when the last one was begun to be made
 	stats   Stats
@@ -120,7 +125,7 @@ func (m *Maker) maxAge() time.Duration {
 	if m.MaxAge > 0 {
 		return m.MaxAge
 	}
-	return 24 * time.Hour
+	return time.Hour
 }
 
 func (m *Maker) maxPage() int64 {
@@ -187,13 +192,21 @@ func (m *Maker) Run(ctx context.Context) error {
 	if err := m.verify(ctx); err != nil {
 		return err
 	}
+	tidy := time.NewTicker(max(m.maxAge()/tidyPart, time.Millisecond))
+	defer tidy.Stop()
 	for {
 		select {
 		case <-m.ask:
+		case <-tidy.C: // what nobody asks for does not stay for that
+			m.mu.Lock()
+			m.good()
+			m.mu.Unlock()
+			continue
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		m.mu.Lock()
+		purged := m.purged
 		m.making, m.began = true, m.now()
 		m.forget(1) // room for the new one
 		m.mu.Unlock()
@@ -212,7 +225,7 @@ func (m *Maker) Run(ctx context.Context) error {
 		default:
 			m.log().Info("archive made", "cursor", f.Cursor.String(), "items", f.Items, "bytes", f.Length, "took", m.now().Sub(began))
 		}
-		m.took(f)
+		m.took(f, purged)
 		if errors.Is(err, errRules) || errors.Is(err, errNotWhole) {
 			// It is due at once, or soon, and nothing of it can be shown meanwhile.
 			m.mu.Lock()
@@ -221,6 +234,9 @@ func (m *Maker) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// tidyPart is how many times in MaxAge it is looked whether archives are past it.
+const tidyPart = 12
 
 // Bounds of how what an earlier process has left is read.
 const (
@@ -325,12 +341,18 @@ func (m *Maker) count(err error, took time.Duration) {
 	m.stats.Took = took
 }
 
-// took makes an archive the newest, if it is not nil.
-func (m *Maker) took(f *file) {
+// took makes an archive the newest, if it is not nil, and nothing was purged
+// while it was made.
+func (m *Maker) took(f *file, purged int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.making = false
 	if f == nil {
+		return
+	}
+	if purged != m.purged {
+		os.Remove(f.path)
+		m.began = time.Time{}
 		return
 	}
 	// One of the same cursor is replaced, be it the same to the byte or not.
@@ -342,6 +364,30 @@ func (m *Maker) took(f *file) {
 	})
 	m.kept = slices.Insert(m.kept, 0, f)
 	m.changed()
+}
+
+// Purge throws away every archive that holds a page, and the one that is being
+// made. Another is made when somebody asks. It returns how many there were.
+func (m *Maker) Purge(page string) (n int) {
+	m.init()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.purged++
+	m.kept = slices.DeleteFunc(m.kept, func(f *file) bool {
+		without, err := f.within(nil, func(url string) bool { return url != page })
+		if err == nil && without {
+			return false
+		}
+		f.void = true
+		os.Remove(f.path)
+		n++
+		return true
+	})
+	if n > 0 {
+		m.began = time.Time{}
+		m.changed()
+	}
+	return n
 }
 
 // forget leaves so many of the archives. mu is held.
@@ -392,8 +438,8 @@ const (
 )
 
 // goneFactor is how much longer than it takes to make an archive it is until
-// another is made for what has gone.
-const goneFactor = 10
+// another is made for what has gone, or changed.
+const goneFactor = 20
 
 // check reports whether all that is in an archive is public. mu is held.
 func (m *Maker) check(f *file, content io.ReaderAt) bool {
@@ -412,28 +458,39 @@ func (m *Maker) check(f *file, content io.ReaderAt) bool {
 	return err == nil && ok
 }
 
-// goneFor is for how long a page has been gone that is in an archive. mu is held.
+// goneFor is for how long a page has been gone that is in an archive, and oldFor
+// for how long one has been gone or another than it was. mu is held.
 func (m *Maker) goneFor(f *file) time.Duration {
-	if f.gone.IsZero() {
-		m.look(f)
-	}
-	if f.gone.IsZero() {
-		return 0
-	}
-	return max(0, m.now().Sub(f.gone))
+	m.look(f)
+	return m.since(f.gone)
 }
 
-// look looks for the first page that has gone since an archive was made. What
-// was not there then and is not now counts too: it is not worth more than this.
-// mu is held.
+func (m *Maker) oldFor(f *file) time.Duration {
+	m.look(f)
+	return m.since(f.old)
+}
+
+func (m *Maker) since(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return max(0, m.now().Sub(t))
+}
+
+// look looks for the first page that has changed since an archive was made, and
+// the first that has gone. What was not there then and is not now counts too:
+// it is not worth more than this. mu is held.
 func (m *Maker) look(f *file) {
 	if f.read.IsZero() {
 		f.read = f.Cursor
 	}
-	for head := m.Journal.Head(); f.read.Epoch == head.Epoch && f.read.Seq < head.Seq; {
+	for head := m.Journal.Head(); f.gone.IsZero() && f.read.Epoch == head.Epoch && f.read.Seq < head.Seq; {
 		changes, err := m.Journal.Read(context.Background(), f.read, protocol.MaxBatch)
 		if errors.Is(err, protocol.ErrTooOld) {
 			f.gone = m.now() // or not: nobody can say, and nobody can go on from it
+			if f.old.IsZero() {
+				f.old = f.gone
+			}
 		}
 		if err != nil || len(changes) == 0 {
 			return
@@ -441,22 +498,30 @@ func (m *Maker) look(f *file) {
 		for i := range changes {
 			c := &changes[i]
 			f.read.Seq = c.Seq
-			if c.Op == protocol.Delete || c.Op == protocol.Move {
-				f.gone = c.At
-				if now := m.now(); f.gone.IsZero() || f.gone.After(now) {
-					f.gone = now
-				}
+			goes := c.Op == protocol.Delete || c.Op == protocol.Move
+			if !goes && (c.Op != protocol.Update || c.Prev == c.Item.Digest && !c.Prev.IsZero()) {
+				continue
+			}
+			at := c.At
+			if now := m.now(); at.IsZero() || at.After(now) {
+				at = now
+			}
+			if f.old.IsZero() {
+				f.old = at
+			}
+			if goes {
+				f.gone = at
 				return
 			}
 		}
 	}
 }
 
-// isPast reports whether what an archive holds has been gone for too long. mu is held.
+// isPast reports whether what an archive holds has been gone, or another, for too long. mu is held.
 func (m *Maker) isPast(f *file) bool {
-	past := m.goneFor(f) > m.maxAge()
+	past := m.oldFor(f) > m.maxAge()
 	if past {
-		m.log().Info("archive thrown away: it holds what has been gone for long", "cursor", f.Cursor.String(), "since", f.gone)
+		m.log().Info("archive thrown away: it holds what is not so any more", "cursor", f.Cursor.String(), "since", f.old)
 	}
 	return past
 }
@@ -497,10 +562,14 @@ func (m *Maker) due(f *file) bool {
 	if now := m.now(); !m.began.IsZero() && now.Sub(m.began) < m.every() && !now.Before(m.began) {
 		return false
 	}
-	if f == nil || float64(head.Seq-f.Cursor.Seq) > m.share()*float64(f.Items) {
+	rested := m.began.IsZero() || m.now().Sub(m.began) > goneFactor*m.stats.Took
+	if f == nil {
+		return rested
+	}
+	if float64(head.Seq-f.Cursor.Seq) > m.share()*float64(f.Items) {
 		return true
 	}
-	return m.goneFor(f) > m.every() && (m.began.IsZero() || m.now().Sub(m.began) > goneFactor*m.stats.Took)
+	return rested && m.goneFor(f) > m.every()
 }
 
 // Coming is of [server.Archive].

@@ -108,6 +108,82 @@ func TestPagesThatGo(t *testing.T) {
 	}
 }
 
+// Text that was edited out of a page is in no archive for longer than an hour,
+// and not on the disk either; another is made when somebody asks.
+func TestTextThatGoes(t *testing.T) {
+	d := newDepot(t)
+	d.write("d0/p0.html", "<p>the password is 12345")
+	d.publish()
+	d.run()
+	a := d.next(server.Archived{})
+	at := "parley/site.wacz?at=" + url.QueryEscape(a.Cursor.String())
+	d.write("d0/p0.html", "<p>there is no password")
+	d.publish()
+	d.pass(59 * time.Minute)
+	if now, ok := d.maker.Latest(); !ok || now != a {
+		t.Errorf("before an hour is over: %+v", now)
+	}
+	d.pass(2 * time.Minute)
+	if resp, _ := d.get(at); resp.StatusCode != 410 && resp.StatusCode != 503 {
+		t.Errorf("after an hour: %s", resp.Status)
+	}
+	b := d.next(server.Archived{})
+	_, content := d.get("parley/site.wacz")
+	pages, _ := d.unpack(b, content)
+	if text := pages[d.base+"d0/p0.html"]; text != "<p>there is no password" {
+		t.Errorf("another archive holds %q", text)
+	}
+	if list, _ := filepath.Glob(filepath.Join(d.dir, "archive", "*.wacz")); len(list) != 1 {
+		t.Errorf("on the disk are %v", list)
+	}
+}
+
+// A page that asks for it is named in an archive, and its bytes are not there.
+func TestNoArchive(t *testing.T) {
+	d := newDepot(t)
+	d.write("d0/p0.html", "<meta name=robots content=noarchive><p>not to be kept")
+	d.publish()
+	d.maker.NoArchive = func(item *protocol.Item, page []byte) bool { return bytes.Contains(page, []byte("noarchive")) }
+	d.run()
+	a := d.next(server.Archived{})
+	_, content := d.get("parley/site.wacz")
+	pages, _ := d.unpack(a, content)
+	if text := pages[d.base+"d0/p0.html"]; text != "" {
+		t.Errorf("it holds %q", text)
+	}
+	if len(pages) != a.Items-1 || pages[d.base+"d1/p1.html"] == "" || !bytes.Contains(content, []byte(d.base+"d0/p0.html")) {
+		t.Errorf("%d pages of %d", len(pages), a.Items)
+	}
+}
+
+// What is purged is gone at once, and in what is just being made too.
+func TestPurge(t *testing.T) {
+	d := newDepot(t)
+	d.write("d0/p0.html", "<p>the password is 12345")
+	d.publish()
+	d.run()
+	a := d.next(server.Archived{})
+	if n := d.maker.Purge(d.base + "none.html"); n != 0 {
+		t.Errorf("%d archives held what is not there", n)
+	}
+	if now, ok := d.maker.Latest(); !ok || now != a {
+		t.Errorf("%+v", now)
+	}
+	d.write("d0/p0.html", "<p>there is no password")
+	d.publish()
+	if n := d.maker.Purge(d.base + "d0/p0.html"); n != 1 {
+		t.Errorf("%d archives held it", n)
+	}
+	if list, _ := filepath.Glob(filepath.Join(d.dir, "archive", "*.wacz")); len(list) != 0 {
+		t.Errorf("on the disk are %v", list)
+	}
+	b := d.next(server.Archived{}) // nobody waits for ten minutes to be over
+	_, content := d.get("parley/site.wacz")
+	if pages, _ := d.unpack(b, content); pages[d.base+"d0/p0.html"] != "<p>there is no password" {
+		t.Errorf("another archive holds %q", pages[d.base+"d0/p0.html"])
+	}
+}
+
 // Who has rules of his own in robots.txt gets no archive that holds what they forbid.
 func TestRulesOfOneCaller(t *testing.T) {
 	d := newDepot(t)

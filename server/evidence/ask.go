@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/inet"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -113,11 +114,10 @@ func (k *Keeper) isInside(addr net.Addr) bool {
 	if err != nil {
 		return true
 	}
-	ip := at.Addr().Unmap().WithZone("")
 	if k.Inside != nil {
-		return k.Inside(ip)
+		return k.Inside(at.Addr())
 	}
-	return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified()
+	return inet.Special(at.Addr()) != ""
 }
 
 // saysNoArchive reports whether headers ask everybody, or Parley, to keep no copy.
@@ -129,7 +129,7 @@ func saysNoArchive(h http.Header) bool {
 			if name, rest, ok := strings.Cut(word, ":"); ok && !strings.ContainsAny(name, " _-") {
 				agent, word = strings.TrimSpace(name), strings.TrimSpace(rest)
 			}
-			if (word == "noarchive" || word == "none") && (agent == "" || agent == "parley" || agent == "*") {
+			if word == "noarchive" && (agent == "" || agent == "parley" || agent == "*") {
 				return true
 			}
 		}

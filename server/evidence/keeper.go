@@ -66,7 +66,7 @@ type Keeper struct {
 	Hurry time.Duration
 
 	// Inside reports whether what answers at an address may know us by ours: its
-	// 200 shows nothing of what others are given. Nil: loopback, private and link-local ones.
+	// 200 shows nothing of what others are given. Nil: what is not of the public Internet.
 	Inside func(netip.Addr) bool
 
 	// Progress, if not nil, is called now and then during a round that asks for

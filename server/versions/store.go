@@ -378,6 +378,18 @@ func (s *Store) withdraw(id pageID) {
 	}
 }
 
+// Purge throws away all versions of a page, and what was made of them, and
+// reports whether any was kept. What the page holds now is given as ever.
+func (s *Store) Purge(url string) bool {
+	s.ready()
+	id := idOf(url)
+	s.mu.Lock()
+	kept := len(s.pages[id]) > 0
+	s.mu.Unlock()
+	s.withdraw(id)
+	return kept
+}
+
 // put keeps a version, whose digest is d. A version that is there by its name
 // is there whole, as far as the system was not stopped.
 func (s *Store) put(id pageID, d protocol.Digest, page []byte) {

@@ -135,6 +135,11 @@ func featuresWith(masks maintext.Masks) Features {
 	}
 }
 
+// SaysNoArchive reports whether a page asks that no copy of it be kept.
+func SaysNoArchive(pageURL, mediaType string, page []byte) bool {
+	return (mediaType == "text/html" || mediaType == "application/xhtml+xml") && html.Read(pageURL, page, html.Options{}).NoArchive
+}
+
 // links returns where a page's links lead.
 func links(pageURL string, page []byte) []string {
 	return html.Read(pageURL, page, html.Options{Links: true}).Links
