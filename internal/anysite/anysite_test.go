@@ -3,6 +3,7 @@ package anysite_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -127,30 +128,45 @@ func report(t *testing.T, r *anysite.Runner, x anysite.Result, network int) {
 func TestAllPairs(t *testing.T) {
 	r := newRunner(t)
 	seen := map[[2]string]bool{}
-	all := map[string]bool{}
+	features := map[string]bool{}
 	for seed := range uint64(2000) {
 		list := anysite.Draw(seed, r.Tables).Features()
 		for i, a := range list {
-			all[a] = true
+			features[a] = true
 			for _, b := range list[i+1:] {
 				seen[[2]string{min(a, b), max(a, b)}] = true
 			}
 		}
 	}
-	features := make([]string, 0, len(all))
-	for f := range all {
-		features = append(features, f)
-	}
-	slices.Sort(features)
-	missing := 0
-	for i, a := range features {
-		for _, b := range features[i+1:] {
-			if !seen[[2]string{a, b}] && !anysite.Excluded(r.Tables, a, b) {
-				if missing++; missing < 40 {
-					t.Errorf("%s is never drawn with %s", a, b)
-				}
+	all := slices.Sorted(maps.Keys(features))
+	reasons := map[string]int{}
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			if seen[[2]string{a, b}] {
+				continue
+			}
+			if why := anysite.Excluded(r.Tables, a, b); why != "" {
+				reasons[why]++
+			} else {
+				t.Errorf("%s is never drawn with %s", a, b)
 			}
 		}
 	}
-	t.Logf("%d features, %d pairs, %d missing", len(features), len(seen), missing)
+	t.Logf("%d features, %d pairs of them", len(all), len(seen))
+	for _, why := range slices.Sorted(maps.Keys(reasons)) {
+		t.Logf("%d pairs that cannot be: %s", reasons[why], why)
+	}
+}
+
+// Every option is drawn, or is named with the reason why not: so a new one is
+// drawn by itself, or this says that it is not.
+func TestEveryOption(t *testing.T) {
+	r := newRunner(t)
+	for command, table := range r.Tables {
+		for _, o := range table {
+			if o.Drawn() == nil && anysite.Exception(o.Name) == "" {
+				t.Errorf("--%s of %s: say in options.go what to draw for it, or why nothing", o.Name, command)
+			}
+		}
+	}
 }

@@ -81,6 +81,15 @@ func (n *nginx) configure(w *world) error {
 		}
 		conf = strings.Replace(conf, r[0], r[1], 1)
 	}
+	pages, err := filepath.Abs(filepath.Join("..", "..", "examples", "nginx", "parley-pages.conf"))
+	if err != nil {
+		return err
+	}
+	conf = strings.ReplaceAll(conf, "/etc/nginx/parley-pages.conf", pages)
+	include := ""
+	if _, err := os.Stat(pages); err == nil && s.notified() {
+		include = "include " + pages + "; "
+	}
 	if s.Path != "/" {
 		conf = strings.NewReplacer("= /robots.rdf", "= "+s.Path+"robots.rdf", "location /parley/", "location "+s.Path+"parley/", "= /parley/", "= "+s.Path+"parley/").Replace(conf)
 	}
@@ -91,7 +100,7 @@ func (n *nginx) configure(w *world) error {
 	s.mu.Lock()
 	for prefix, mode := range s.guard {
 		rule := map[string]string{"401": `auth_basic members; auth_basic_user_file ` + n.dir + `/nobody;`, "403": "deny all;", "address": "allow 127.0.0.1; deny all;"}[mode]
-		fmt.Fprintf(&own, "    location %s%s { %s }\n", s.Path, prefix, rule)
+		fmt.Fprintf(&own, "    location %s%s { %s%s }\n", s.Path, prefix, include, rule)
 	}
 	s.mu.Unlock()
 	if end := strings.LastIndexByte(conf, '}'); end > 0 {

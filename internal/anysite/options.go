@@ -67,13 +67,16 @@ var exceptions = map[string]string{
 	"reachable": "leaves out pages by links, which the oracle of the site does not follow",
 }
 
+// Exception says why an option is not drawn, empty if it is.
+func Exception(name string) string { return exceptions[name] }
+
 // values are for options whose kind does not say what they take.
 var values = map[string][]string{
 	"accept": {"**"}, "reject": {"**/page-3*"}, "reject-word": {"none", "login"}, "session-id": {"none", "sid"}, "static-ext": {"html", "none"},
 	"dynamic-ext": {"none", "php"}, "log-ext": {"none", "zip"}, "budget": {"1000000", "0.1/page", "10000/page"}, "objective": {"fresh=1", "age=1"},
 	"score": {"depth=1"}, "exclude": {"page-4*"}, "mask": {"[0-9]+"}, "policy": {"priced", "thesis", "thesis:mirror"},
 	"archive-share": {"0.1", "1"}, "max-file": {"50KB", "2MB"}, "max-page": {"50KB", "2MB"}, "max-pages": {"5", "1000"}, "per-site": {"5", "1000"}, "max-sites": {"1", "100"},
-	"max-depth": {"1", "30"}, "max-warc": {"1KB", "1MB"}, "max-subscribers": {"1", "50"}, "per-address": {"1", "50"}, "in-flight": {"1", "100"}, "retention": {"10ms", "1h"},
+	"costs": {"requests", "bytes"}, "max-depth": {"1", "30"}, "max-warc": {"1KB", "1MB"}, "max-subscribers": {"1", "50"}, "per-address": {"1", "50"}, "in-flight": {"1", "100"}, "retention": {"10ms", "1h"},
 	"min-in-flight": {"1"}, "stop-after": {"300ms", "1h"}, "heartbeat": {"1s", "50ms"}, "max-period": {"100ms", "1h"}, "min-period": {"10ms", "1s"},
 	"polls": {"fixed", "ahead", "index"}, "strategy": {"breadth-first", "larger-sites-first", "manifest-first", "profit", "random"}, "answers": {"usual", "all", "none"},
 }
@@ -86,12 +89,12 @@ var byKind = map[string][]string{
 // listed are the words of a help text that ends in a list: ": warc, mirror, both or none".
 var listed = regexp.MustCompile(`: ((?:[a-z0-9-]+, )+[a-z0-9-]+ or [a-z0-9-]+)`)
 
-// drawn are the values that an option may be given; nil if it is not drawn.
-func (o Option) drawn() []string {
+// Drawn are the values that an option may be given; nil if it is not drawn.
+func (o Option) Drawn() []string {
 	if _, ok := exceptions[o.Name]; ok {
 		return nil
 	}
-	if v, ok := values[o.Name]; ok {
+	if v, ok := values[o.Name]; ok && o.Kind != "bool" {
 		return v
 	}
 	if v, ok := byKind[o.Kind]; ok {
@@ -106,7 +109,7 @@ func (o Option) drawn() []string {
 // drawable are the options of a table of which a seed draws.
 func (t Tables) drawable(command string) (list []Option) {
 	for _, o := range t[command] {
-		if o.drawn() != nil {
+		if o.Drawn() != nil {
 			list = append(list, o)
 		}
 	}
@@ -121,33 +124,84 @@ func (p *Plan) called() string {
 	return "crawl"
 }
 
-// drawOptions draws options in pairs: over as many seeds as there are pairs each comes
-// up, and a third of the seeds have none but what the features ask for, which is how most people run it.
+// An entry is an option of which a plan may draw.
+type entry struct {
+	program string // "crawler" or "notifier"
+	Option
+}
+
+// entries are all options that are drawn, of whatever command: first those that follow alone has.
+func (t Tables) entries() (list []entry) {
+	for _, c := range []struct{ program, command, without string }{{"crawler", "follow", "run"}, {"crawler", "run", ""}, {"notifier", "notifier", ""}} {
+		for _, o := range t.drawable(c.command) {
+			if t.has(c.without, o.Name) {
+				continue
+			}
+			if !slices.ContainsFunc(list, func(e entry) bool { return e.program == c.program && e.Name == o.Name }) {
+				list = append(list, entry{c.program, o})
+			}
+		}
+	}
+	return list
+}
+
+func (t Tables) has(command, option string) bool {
+	return slices.ContainsFunc(t[command], func(o Option) bool { return o.Name == option })
+}
+
+// pairsIn is in how many seeds in a row every pair of options is drawn.
+const pairsIn = 2000
+
+// pairs are the pairs of options that are the turn of a seed. Every third seed has none. Those that follow
+// alone has come first, one in a seed: its others go with no other command.
+func (t Tables) pairs(seed uint64, all []entry) (list [][2]entry) {
+	var alone, others [][2]entry
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			switch {
+			case a.program == "notifier" || t.has("run", a.Name):
+				others = append(others, [2]entry{a, b})
+			case b.program == "notifier" || t.has("follow", b.Name):
+				alone = append(alone, [2]entry{a, b})
+			}
+		}
+	}
+	if turns := pairsIn*2/3 - 1; seed%3 != 0 && len(others) > 0 {
+		turn := int((seed - seed/3 - 1) % uint64(turns))
+		if turn < len(alone) {
+			return alone[turn : turn+1]
+		}
+		left := turns - len(alone)
+		for i := turn - len(alone); i < len(others); i += left {
+			list = append(list, others[i])
+		}
+	}
+	return list
+}
+
+// drawOptions draws the options whose turn it is. The command of the crawler is one that has them.
 func (p *Plan) drawOptions(tables Tables) {
-	type entry struct {
-		program string
-		Option
-	}
-	var all []entry
-	for _, o := range tables.drawable(p.called()) {
-		all = append(all, entry{"crawler", o})
-	}
-	for _, o := range tables.drawable("notifier") {
-		all = append(all, entry{"notifier", o})
-	}
-	if len(all) < 2 || p.leaves("options") {
+	if p.leaves("options") {
 		return
 	}
-	draw := func(e entry) {
-		has := func(s Setting) bool { return s.Name == e.Name }
-		if p.leaves("--"+e.Name) || slices.ContainsFunc(p.Options[e.program], has) {
-			return
-		}
-		v := pick(drawing(p.Seed, e.program+" --"+e.Name), e.drawn())
-		p.Options[e.program] = append(p.Options[e.program], Setting{e.Name, v})
+	all := tables.entries()
+	list := tables.pairs(p.Seed, all)
+	if r := drawing(p.Seed, "alone"); list == nil && p.called() == "follow" && r.IntN(4) > 0 { // it has few of its own
+		e := all[r.IntN(max(1, slices.IndexFunc(all, func(e entry) bool { return tables.has("run", e.Name) })))]
+		list = [][2]entry{{e, e}}
 	}
-	r := drawing(p.Seed, "options")
-	for range []int{0, 1, 2, 2, 4, 8}[r.IntN(6)] {
-		draw(all[r.IntN(len(all))])
+	for _, pair := range list {
+		for _, e := range pair {
+			if p.leaves("--"+e.Name) || slices.ContainsFunc(p.Options[e.program], func(s Setting) bool { return s.Name == e.Name }) {
+				continue
+			}
+			if e.program == "crawler" && !tables.has(p.called(), e.Name) {
+				p.Chosen["crawler"] = "run"
+				if tables.has("follow", e.Name) {
+					p.Chosen["crawler"] = "follow"
+				}
+			}
+			p.Options[e.program] = append(p.Options[e.program], Setting{e.Name, pick(drawing(p.Seed, e.program+" --"+e.Name), e.Drawn())})
+		}
 	}
 }

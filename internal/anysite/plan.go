@@ -1,8 +1,8 @@
 package anysite
 
 import (
+	"crypto/sha256"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -88,13 +88,12 @@ func quirks() (list []dimension) {
 
 // kinds are those of steps. Some need a notifier, or a crawler that goes on.
 var kinds = []string{"edit", "edit-many", "trifles", "create", "move", "copy", "delete", "rebuild", "protect", "robots-lost", "robots-empty",
-	"robots-back", "wrong-docroot", "quiet", "restart-notifier", "kill-notifier", "restart-crawler", "kill-crawler", "disk-full"}
+	"robots-back", "wrong-docroot", "wrong-docroot", "quiet", "restart-notifier", "restart-notifier", "kill-notifier", "kill-notifier", "restart-crawler", "kill-crawler", "disk-full"}
 
 // drawing is the source of one part of a plan, which stays the same whatever else is taken away.
 func drawing(seed uint64, what string) *rand.Rand {
-	h := fnv.New64a()
-	h.Write([]byte(what))
-	return rand.New(rand.NewPCG(seed, h.Sum64()))
+	h := sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, what))
+	return rand.New(rand.NewChaCha8(h))
 }
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
@@ -108,6 +107,7 @@ func Draw(seed uint64, tables Tables, without ...string) *Plan {
 			p.Chosen[d.name] = d.values[0]
 		}
 	}
+	p.drawOptions(tables)
 	for _, rule := range exclusions {
 		if rule.holds(p.Chosen) {
 			p.Chosen[rule.sets] = rule.to
@@ -115,7 +115,6 @@ func Draw(seed uint64, tables Tables, without ...string) *Plan {
 	}
 	p.drawSites()
 	p.drawSteps()
-	p.drawOptions(tables)
 	return p
 }
 
@@ -144,7 +143,7 @@ var exclusions = []exclusion{
 	{func(c map[string]string) bool { return c["shared"] == "names" && c["place"] == "two-addresses" }, "place", "root", "both are about the address of a site"},
 	{func(c map[string]string) bool {
 		return c["crawler"] == "follow" && c["as"] != "auto" && c["as"] != "meta" && c["tells"] != "high"
-	}, "as", "auto", "follow --as wants a site that offers the form"},
+	}, "tells", "high", "follow --as wants a site that offers the form"},
 	{func(c map[string]string) bool {
 		return c["as"] == "site" && (c["crawler"] == "follow" && c["preset"] == "versions")
 	}, "preset", "as-is", "there is no archive to follow"},
@@ -244,12 +243,55 @@ func (p *Plan) Features() (list []string) {
 	return list
 }
 
-// Excluded reports whether two features cannot be together, or one of them
-// stands for what the other is not.
-func Excluded(tables Tables, a, b string) bool {
-	name := func(f string) string { n, _, _ := strings.Cut(f, "="); return n }
-	if name(a) == name(b) && !strings.HasPrefix(a, "step=") {
-		return true // one value of each
+// Excluded says why two features cannot be together, empty if they can.
+func Excluded(tables Tables, a, b string) string {
+	for range 2 {
+		an, av, _ := strings.Cut(a, "=")
+		bn, bv, _ := strings.Cut(b, "=")
+		option, isOption := strings.CutPrefix(a, "crawler --")
+		other, both := strings.CutPrefix(b, "crawler --")
+		has := tables.has
+		switch {
+		case an == bn && an != "step":
+			return "a seed has one value of each"
+		case isOption && both && has("run", option) != has("run", other) && has("follow", option) != has("follow", other):
+			return "no command has both options"
+		case isOption && bn == "crawler" && !has(strings.TrimSuffix(bv, "-again"), option):
+			return "the command has no such option"
+		case isOption && !has("follow", option) && excluded("crawler=run", b) || isOption && !has("run", option) && excluded("crawler=follow", b):
+			return "the command that has the option does not go with it"
+		case excluded(a, b):
+			return "one of the two gives way"
+		case an == "step" && bn == "tells" && (strings.HasSuffix(av, "-notifier") || av == "wrong-docroot"):
+			return "there is no notifier"
+		}
+		a, b = b, a
 	}
-	return false
+	return ""
+}
+
+// excluded reports whether an exclusion takes one of two features away where they
+// are together, whatever else a plan has.
+func excluded(a, b string) bool {
+	an, av, _ := strings.Cut(a, "=")
+	bn, bv, _ := strings.Cut(b, "=")
+	c := map[string]string{}
+	for _, d := range dimensions {
+		c[d.name] = d.values[0]
+	}
+	for _, tells := range dimensions[0].values { // what depends on a third feature goes by what that may be
+		for _, crawler := range []string{"crawl", "follow"} {
+			c["tells"], c["crawler"], c["sites"] = tells, crawler, "2"
+			c[an], c[bn] = av, bv
+			for _, rule := range exclusions {
+				if rule.holds(c) {
+					c[rule.sets] = rule.to
+				}
+			}
+			if c[an] == av && c[bn] == bv {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -90,6 +90,9 @@ func (p *process) line(text string) {
 func (p *process) ended(err error, stdout string) {
 	p.mu.Lock()
 	x := record.Exit{Program: p.name, At: time.Now(), Code: p.cmd.ProcessState.ExitCode(), Killed: p.killed, Asked: p.asked, Stdout: stdout, Stderr: strings.Join(p.lines, "\n")}
+	if x.Code < 0 && x.Asked && len(p.lines) == 0 {
+		x.Killed = true // before it could listen for a signal
+	}
 	usage, _ := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	cpu := p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 	p.mu.Unlock()
