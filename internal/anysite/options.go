@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -62,7 +63,7 @@ var exceptions = map[string]string{
 	"connect-timeout": "nothing here is slow", "min-speed": "nothing here is slow", "heal": "dates of files are the runner's own features",
 	"start": "goes with --reachable", "where": "an expression: a copy of a part", "only": "a copy of a part", "every": "goes with --as batch",
 	"count": "goes with --as batch", "ask-every": "goes with --via changes", "max-archive": "of sites that are larger",
-	"threshold": "goes with --policy thesis", "min-period-refused": "goes with --policy thesis", "stop-value": "goes with --policy thesis",
+	"write-robots": "writes what the steps take away", "threshold": "goes with --policy thesis", "min-period-refused": "goes with --policy thesis", "stop-value": "goes with --policy thesis",
 	"changed": "goes with --text-digest", "ask-via": "there is no proxy here", "include": "drawn with the types of pages",
 	"reachable": "leaves out pages by links, which the oracle of the site does not follow",
 }
@@ -152,6 +153,9 @@ func (t Tables) has(command, option string) bool {
 // pairsIn is in how many seeds in a row every pair of options is drawn.
 const pairsIn = 2000
 
+// apart is how far apart the turns of two seeds in a row are. It has no factor in common with their number.
+const apart = 617
+
 // pairs are the pairs of options that are the turn of a seed. Every third seed has none. Those that follow
 // alone has come first, one in a seed: its others go with no other command.
 func (t Tables) pairs(seed uint64, all []entry) (list [][2]entry) {
@@ -166,8 +170,9 @@ func (t Tables) pairs(seed uint64, all []entry) (list [][2]entry) {
 			}
 		}
 	}
-	if turns := pairsIn*2/3 - 1; seed%3 != 0 && len(others) > 0 {
-		turn := int((seed - seed/3 - 1) % uint64(turns))
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	if turns := pairsIn*2/3 - 2; seed%3 != 0 && len(others) > 0 {
+		turn := int((seed - seed/3 - 1) % uint64(turns) * apart % uint64(turns))
 		if turn < len(alone) {
 			return alone[turn : turn+1]
 		}
@@ -186,7 +191,7 @@ func (p *Plan) drawOptions(tables Tables) {
 	}
 	all := tables.entries()
 	list := tables.pairs(p.Seed, all)
-	if r := drawing(p.Seed, "alone"); list == nil && p.called() == "follow" && r.IntN(4) > 0 { // it has few of its own
+	if r := drawing(p.Seed, "alone"); list == nil && p.called() == "follow" { // it has few of its own
 		e := all[r.IntN(max(1, slices.IndexFunc(all, func(e entry) bool { return tables.has("run", e.Name) })))]
 		list = [][2]entry{{e, e}}
 	}

@@ -70,8 +70,8 @@ var dimensions = append([]dimension{
 	{"robots", []string{"none", "forbids", "delay", "named"}},
 	{"crawler", []string{"crawl", "crawl-again", "run", "run", "follow"}},
 	{"begins", []string{"first", "later"}}, // the crawler, before the steps or among them
-	{"store", []string{"warc", "mirror", "both", "none"}},
-	{"as", []string{"auto", "meta", "delta", "page", "batch", "site"}},
+	{"store", []string{"warc", "mirror", "both", "warc", "both", "mirror", "none"}},
+	{"as", []string{"auto", "auto", "auto", "meta", "delta", "page", "batch", "site"}},
 	{"wait", []string{"10ms", "20ms", "0"}},
 	{"budget", []string{"default", "plenty"}},
 	{"preset", []string{"as-is", "versions", "archive-only"}},
@@ -194,7 +194,7 @@ func (p *Plan) drawSites() {
 
 func (p *Plan) drawSteps() {
 	r := drawing(p.Seed, "steps")
-	n := 1 + r.IntN(5)
+	n := 2 + r.IntN(4)
 	for i := range n {
 		r := drawing(p.Seed, fmt.Sprint("step", i+1))
 		s := Step{Number: i + 1, Kind: pick(r, kinds), Pause: pick(r, []int{0, 50, 200, 400})}

@@ -76,7 +76,7 @@ func (w *world) keep(b []byte) string {
 	s := sum(b)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := w.rec.Bodies[s]; !ok && len(b) < 64<<10 {
+	if _, ok := w.rec.Bodies[s]; !ok && len(b) < 4<<20 {
 		w.rec.Bodies[s] = b
 	}
 	return s
