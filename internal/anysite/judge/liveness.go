@@ -80,7 +80,9 @@ func compare(w *world, cp record.Copy, runs []record.Program) Judged {
 		excepted += n
 	}
 	switch {
-	case cp.Err != "":
+	case j.Reason == "" && w.endless(last):
+		c.add(cp.Crawler, "", at, "the crawl has not ended by itself, and %s are enough", deadline(w, last))
+	case cp.Err != "" && j.Reason == "":
 		c.add(cp.Crawler, "", at, "the copy cannot be read: %s", cp.Err)
 	case j.Reason != "" && !(j.Reason == early && len(c.list) == 0):
 		j.Counts = false
@@ -101,6 +103,13 @@ func reason(s string) string {
 	return ""
 }
 
+// endless reports whether a crawl had to be told to end.
+func (w *world) endless(p record.Program) bool {
+	return p.Kind == "crawl" && slices.ContainsFunc(w.r.Exits, func(x record.Exit) bool {
+		return x.Program == p.Name && x.Asked && !x.At.Before(p.Started)
+	})
+}
+
 // early is the reason that does not count where all is as expected already.
 const early = "the recording ends before the deadline"
 
@@ -117,7 +126,7 @@ func (w *world) unripe(p record.Program, at time.Time) string {
 		}
 	}
 	switch {
-	case p.Kind == "crawl" && (end == nil || end.Killed || end.Asked):
+	case p.Kind == "crawl" && (end == nil || end.Killed || end.Asked && end.At.Sub(later(p.Started, quiet)) < deadline(w, p)):
 		return "the crawl was not let end"
 	case p.Kind == "crawl":
 		return ""

@@ -147,7 +147,7 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 			a.Pages = a.Pages[1:]
 			r.Accounts["crawler-1"] = a
 		}},
-		{"status is at another cursor", "accounts", func(r *record.Recording) { r.Accounts["crawler-2"].Status["cursor"] = "ep:1" }},
+		{"status is at another cursor", "accounts", func(r *record.Recording) { r.Accounts["crawler-1"].Status["cursor"] = "ep:1" }},
 		{"the newest record is of another body", "accounts", func(r *record.Recording) {
 			x := record0(r)
 			x.Sum = copyOf(r, "crawler-1").Pages[last(r, "crawler-1").URL].Sum

@@ -86,8 +86,10 @@ func published(w *world, u string) bool {
 			return false
 		}
 		for _, pattern := range listed(p, "include") {
-			if ok, _ := path.Match(strings.TrimPrefix(pattern, "**/"), last); ok {
-				return true
+			for _, one := range alternatives(pattern) {
+				if ok, _ := path.Match(strings.TrimPrefix(one, "**/"), last); ok {
+					return true
+				}
 			}
 		}
 	}
@@ -95,6 +97,20 @@ func published(w *world, u string) bool {
 		return false // its directory is what it is told by
 	}
 	return strings.HasSuffix(u, "/") || slices.Contains([]string{".html", ".htm", ".xhtml", ".pdf"}, ext)
+}
+
+// alternatives are what a pattern with braces stands for.
+func alternatives(pattern string) []string {
+	before, rest, ok := strings.Cut(pattern, "{")
+	inside, after, closed := strings.Cut(rest, "}")
+	if !ok || !closed {
+		return []string{pattern}
+	}
+	var list []string
+	for _, x := range strings.Split(inside, ",") {
+		list = append(list, alternatives(before+x+after)...)
+	}
+	return list
 }
 
 // loggedOnly reports whether a crawler notes a URL and does not ask for it, by its name.
@@ -174,7 +190,7 @@ func stopped(p record.Program, urls int) bool {
 			return true
 		}
 	}
-	return float64(urls) > number(p, "max-pages", 1e7) || float64(urls) > number(p, "per-site", 25_000)
+	return float64(len(p.Sites)) > number(p, "max-sites", 1e5) || float64(urls) > number(p, "max-pages", 1e7) || float64(urls) > number(p, "per-site", 25_000)
 }
 
 // thrift reports whether a told change may wait: for the budget with --frugal, and beside it

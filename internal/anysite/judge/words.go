@@ -30,7 +30,7 @@ func words(r *record.Recording, w *world) []Finding {
 		case x.Code != 0 && strings.TrimSpace(x.Stderr) == "":
 			say("ended with %d and says nothing", x.Code)
 		case x.Code != 0 && !failing && !dead:
-			say("ended with %d, and nothing was to fail: %s", x.Code, excerpt(x.Stderr, "\n"))
+			say("ended with %d, and nothing was to fail: %s", x.Code, tail(x.Stderr))
 		case x.Code == 0 && p.Kind == "crawl" && !x.Asked && w.nothing(p, r):
 			say("ended with 0, and has obtained no page")
 		case dead && crawls(p) && p.Kind != "crawl" && !says(x.Stderr, "level=warn", "level=error", `"level":"warn"`, `"level":"error"`) && x.At.Sub(p.Started) > 4*slack:
@@ -74,6 +74,12 @@ func (w *world) nothing(p record.Program, r *record.Recording) bool {
 		}
 	}
 	return false
+}
+
+// tail is the end of what was said, where the reason stands.
+func tail(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	return s[max(len(s)-300, 0):]
 }
 
 func excerpt(s, from string) string {
