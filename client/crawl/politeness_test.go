@@ -52,7 +52,6 @@ func TestPolitenessOfAll(t *testing.T) {
 	runs := []wildRun{
 		{name: "breadth first, once", strategy: frontier.BreadthFirst{}, once: true, lasts: 7 * 24 * time.Hour},
 		{name: "larger sites, by address", strategy: frontier.LargerSites{}, lasts: 8 * time.Hour, share: 3, set: func(c *crawl.Crawler, o *collection.Options) {
-			c.Harvester.PerAddress = true
 			c.Harvester.Wait = 5 * time.Second
 		}},
 		{name: "OPIC, few at once", strategy: frontier.OPIC{}, lasts: 8 * time.Hour, set: func(c *crawl.Crawler, o *collection.Options) {
@@ -99,7 +98,7 @@ func drawn(seed uint64) wildRun {
 	run.set = func(c *crawl.Crawler, o *collection.Options) {
 		h := c.Harvester
 		h.Wait, h.WaitBig, h.Sites, h.MinSites, h.PerConn = seconds(30), seconds(10), 1+r.IntN(300), r.IntN(30), 1+r.IntN(100)
-		h.Overbook, h.Range, h.PerAddress = coin(), coin(), coin()
+		h.Overbook, h.Range = coin(), coin()
 		if coin() {
 			h.Slow = -1
 		}
@@ -157,7 +156,7 @@ func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
 		t.Errorf("the crawl has not ended after %v", time.Since(began))
 	}
 
-	m := manners{wait: c.Harvester.Wait, big: c.Harvester.WaitBig, slow: c.Harvester.Slow >= 0, address: c.Harvester.PerAddress,
+	m := manners{wait: c.Harvester.Wait, big: c.Harvester.WaitBig, slow: c.Harvester.Slow >= 0,
 		pages: func(s *fakeweb.Site) int {
 			st, _ := col.Site(s.Origin)
 			return st.Pages

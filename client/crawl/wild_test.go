@@ -162,7 +162,6 @@ func (w *wildWeb) twist(s *fakeweb.Site, i int) {
 type manners struct {
 	wait, big time.Duration
 	slow      bool
-	address   bool
 	pages     func(*fakeweb.Site) int // that were known at last
 }
 
@@ -183,7 +182,10 @@ func (w *wildWeb) faults(m manners) (list []string) {
 			list = append(list, fmt.Sprintf(format, args...))
 		}
 	}
-	sites, addresses := map[*fakeweb.Site]*state{}, map[netip.Addr]*state{}
+	sites, addresses, names := map[*fakeweb.Site]*state{}, map[netip.Addr]fakeweb.Access{}, map[netip.Addr]int{}
+	for _, s := range w.Sites() {
+		names[s.IP]++
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range w.Log() {
@@ -206,19 +208,14 @@ func (w *wildWeb) faults(m manners) (list []string) {
 		if a.Begin.Before(s.until) {
 			say("%v too soon (%s): %v; %v", s.until.Sub(a.Begin), s.why, s.last, a)
 		}
+		// An address gets no more than each of its names would, and two a second in all.
 		at := addresses[a.Site.IP]
-		if at == nil {
-			at = &state{}
-			addresses[a.Site.IP] = at
+		rate := min(harvest.DefaultAddressRate, float64(names[a.Site.IP])/min(m.wait, m.big).Seconds())
+		pause := time.Duration(float64(time.Second)/rate) - time.Millisecond // which looking at a kept connection may take
+		if d := a.Begin.Sub(at.Begin); at.Site != nil && d < pause {
+			say("%v after %v to an address: %v; %v", d, pause, at, a)
 		}
-		if m.address && at.last.Site != nil {
-			if !at.last.Waits && (at.last.End.IsZero() || a.Begin.Before(at.last.End)) {
-				say("two at once to an address: %v; %v", at.last, a)
-			}
-			if a.Begin.Before(at.until) {
-				say("%v too soon to an address: %v; %v", at.until.Sub(a.Begin), at.last, a)
-			}
-		}
+		addresses[a.Site.IP] = a
 		// What robots.txt said last.
 		path, _, _ := strings.Cut(a.Path, "?")
 		switch {
@@ -259,7 +256,6 @@ func (w *wildWeb) faults(m manners) (list []string) {
 		} else {
 			took = end.Sub(a.Begin)
 		}
-		bare := gap
 		if d := min(10*took, 5*time.Minute); m.slow && d > gap {
 			gap, why = d, "slow"
 		}
@@ -274,11 +270,8 @@ func (w *wildWeb) faults(m manners) (list []string) {
 		if until := end.Add(gap); until.After(s.until) {
 			s.until, s.why = until, why
 		}
-		if until := end.Add(bare); until.After(at.until) {
-			at.until = until
-		}
 		if !a.Waits {
-			s.last, at.last = a, a
+			s.last = a
 		}
 	}
 	return list

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,7 +53,8 @@ type settings struct {
 
 	resolver                       string
 	blocked                        command.Strings
-	private, perAddress            bool
+	private                        bool
+	perAddress                     string
 	inFlight, minInFlight, perConn int
 	connect, wait, waitBig         command.Duration
 	maxFile                        command.Size
@@ -140,7 +142,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.StringVar(&s.resolver, "resolver", "", "`ADDRESS` of a name server (none: the system's)")
 	fs.Var(&s.blocked, "blocked-ip", "never ask `ADDRESS or PREFIX`; may be repeated")
 	fs.BoolVar(&s.private, "allow-private", false, "ask addresses that are not of the public Internet too")
-	fs.BoolVar(&s.perAddress, "per-address", false, "be as polite to an address as to a site")
+	fs.StringVar(&s.perAddress, "per-address", "", "ask an address, whatever number of names it has, at most `RATE` times a second and by N connections, as in 5/s or 5/s,8 (none: 2/s,4); --wait 0 has no such limit")
 	fs.IntVar(&s.inFlight, "in-flight", harvest.DefaultSites, "ask `N` sites at once")
 	fs.IntVar(&s.minInFlight, "min-in-flight", harvest.DefaultMinSites, "end a cycle when fewer than `N` sites are left of it")
 	fs.IntVar(&s.perConn, "per-connection", harvest.DefaultPerConn, "ask `N` pages over one connection")
@@ -362,9 +364,13 @@ func (s *settings) known(hosts []string) error {
 func (s *settings) harvester(log *slog.Logger) (*harvest.Harvester, error) {
 	h := &harvest.Harvester{Agent: s.userAgent(), From: s.from(), Wait: time.Duration(s.wait), WaitBig: time.Duration(s.waitBig),
 		Sites: s.inFlight, MinSites: s.minInFlight, PerConn: s.perConn, ConnectTimeout: time.Duration(s.connect),
-		Hurry: time.Duration(s.hurry), MinSpeed: s.minSpeed, MaxBytes: int64(s.maxFile), Range: s.ranges, Private: s.private, PerAddress: s.perAddress, Overbook: true, Log: log}
+		Hurry: time.Duration(s.hurry), MinSpeed: s.minSpeed, MaxBytes: int64(s.maxFile), Range: s.ranges, Private: s.private, Overbook: true, Log: log}
 	if h.Wait == 0 {
 		h.Wait, h.Slow = -1, -1
+	}
+	var err error
+	if h.AddressRate, h.AddressConns, err = addressRate(s.perAddress); err != nil {
+		return nil, err
 	}
 	if h.WaitBig == 0 { // where zero would be the default
 		h.WaitBig = time.Nanosecond
@@ -387,6 +393,22 @@ func (s *settings) harvester(log *slog.Logger) (*harvest.Harvester, error) {
 		h.Resolver = resolverAt(s.resolver)
 	}
 	return h, nil
+}
+
+// addressRate reads --per-address: requests a second, and connections.
+func addressRate(v string) (rate float64, conns int, err error) {
+	if v == "" {
+		return 0, 0, nil
+	}
+	r, n, both := strings.Cut(v, ",")
+	rate, err = strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(r), "/s"), 64)
+	if err == nil && both {
+		conns, err = strconv.Atoi(strings.TrimSpace(n))
+	}
+	if err != nil || !(rate >= 0.0001 && rate <= 1000) || both && (conns < 1 || conns > 1000) {
+		return 0, 0, command.Misusef("--per-address %s: want requests a second and perhaps connections, such as 5/s or 0.5/s,2", v)
+	}
+	return rate, conns, nil
 }
 
 // userAgent is how we are called, with how to reach us.

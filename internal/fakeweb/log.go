@@ -3,6 +3,8 @@ package fakeweb
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -109,8 +111,8 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Manners is what a crawler promises.
 type Manners struct {
-	Gap     time.Duration // least time from the end of an access to the beginning of the next
-	Address bool          // the same for sites that share an address
+	Gap     time.Duration // least time from the end of an access to a host to the beginning of the next
+	Address float64       // most requests a second to an address that sites share, each of them one in Gap; 0: any
 	Robots  bool          // robots.txt comes first, and what it forbids is never asked for
 	Delay   bool          // Crawl-delay is kept as well
 	Agent   string        // what the name must hold
@@ -122,7 +124,18 @@ func (w *Web) Impolite(m Manners) (faults []string) {
 		last   Access
 		robots bool
 	}
-	sites, addrs := map[any]*state{}, map[any]*state{}
+	type shared struct {
+		sites int
+		last  Access
+		going []Access
+	}
+	sites, hosts, addrs := map[any]*state{}, map[any]*state{}, map[netip.Addr]*shared{}
+	for _, s := range w.Sites() {
+		if addrs[s.IP] == nil {
+			addrs[s.IP] = &shared{}
+		}
+		addrs[s.IP].sites++
+	}
 	say := func(format string, args ...any) {
 		if len(faults) < 20 {
 			faults = append(faults, fmt.Sprintf(format, args...))
@@ -158,8 +171,21 @@ func (w *Web) Impolite(m Manners) (faults []string) {
 			return s
 		}
 		s := check("site", sites, a.Site, gap)
-		if m.Address {
-			check("address", addrs, a.Site.IP, m.Gap)
+		if other := hosts[a.Site.name()]; other == nil || other.last.Site != a.Site {
+			check("host", hosts, a.Site.name(), m.Gap)
+		} else if !a.Waits {
+			other.last = a
+		}
+		if at := addrs[a.Site.IP]; m.Address > 0 {
+			pause := time.Duration(float64(time.Second) / min(m.Address, float64(at.sites)/m.Gap.Seconds()))
+			if d := a.Begin.Sub(at.last.Begin); at.last.Site != nil && d < pause-time.Millisecond { // which looking at a kept connection takes
+				say("%v after %v, to the same address: %v; %v", d, pause, at.last, a)
+			}
+			at.last = a
+			at.going = slices.DeleteFunc(at.going, func(x Access) bool { return x.Waits || !x.End.IsZero() && !x.End.After(a.Begin) })
+			if at.going = append(at.going, a); len(at.going) > 4 {
+				say("%d at once to an address: %v", len(at.going), at.going)
+			}
 		}
 		if !m.Robots {
 			continue

@@ -43,6 +43,20 @@ type Site struct {
 	asked int
 }
 
+// name is the host without its port.
+func (s *Site) name() string {
+	name, _, _ := strings.Cut(s.Host, ":")
+	return name
+}
+
+func (s *Site) port() uint16 {
+	_, port, ok := strings.Cut(s.Host, ":")
+	if n, err := strconv.ParseUint(port, 10, 16); ok && err == nil {
+		return uint16(n)
+	}
+	return 80
+}
+
 // A page is one document. What its links lead to is fixed by its maker.
 type page struct {
 	path     string

@@ -40,7 +40,8 @@ type Web struct {
 	mu     sync.Mutex // guards the rest
 	rand   *rand.Rand
 	sites  []*Site
-	byHost map[string]*Site
+	byHost map[string]*Site // with the port
+	byName map[string]*Site // without, the first
 	byAddr map[netip.Addr][]*Site
 	log    []*Access
 	conns  int
@@ -56,7 +57,7 @@ func New(o Options) *Web {
 	}
 	w := &Web{
 		opts: o, accept: make(chan net.Conn), rand: rand.New(rand.NewPCG(o.Seed, 1)),
-		byHost: map[string]*Site{}, byAddr: map[netip.Addr][]*Site{}, open: map[net.Conn]bool{},
+		byHost: map[string]*Site{}, byName: map[string]*Site{}, byAddr: map[netip.Addr][]*Site{}, open: map[net.Conn]bool{},
 	}
 	w.ctx, w.close = context.WithCancel(context.Background())
 	w.server = &http.Server{
@@ -90,20 +91,28 @@ func (w *Web) Close() {
 // Add makes another site, of a kind.
 func (w *Web) Add(kind Kind) *Site {
 	w.mu.Lock()
+	n := len(w.sites)
+	w.mu.Unlock()
+	ip := n / max(1, w.opts.Share)
+	return w.AddAt(kind, fmt.Sprintf("%s%d.example", kind, n), netip.AddrFrom4([4]byte{20, byte(ip >> 16), byte(ip >> 8), byte(ip)}))
+}
+
+// AddAt makes another site, of a name, and a port if that is not 80, at an address.
+func (w *Web) AddAt(kind Kind, host string, at netip.Addr) *Site {
+	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := len(w.sites)
-	share := max(1, w.opts.Share)
-	ip := n / share
 	s := &Site{
-		web: w, Kind: kind, Number: n,
-		Host: fmt.Sprintf("%s%d.example", kind, n),
-		IP:   netip.AddrFrom4([4]byte{20, byte(ip >> 16), byte(ip >> 8), byte(ip)}),
+		web: w, Kind: kind, Number: n, Host: host, IP: at,
 		rand: rand.New(rand.NewPCG(w.opts.Seed, uint64(n)+2)),
 	}
 	s.Origin = "http://" + s.Host
 	s.build()
 	w.sites = append(w.sites, s)
 	w.byHost[s.Host] = s
+	if w.byName[s.name()] == nil {
+		w.byName[s.name()] = s
+	}
 	w.byAddr[s.IP] = append(w.byAddr[s.IP], s)
 	return s
 }
@@ -135,7 +144,7 @@ func (w *Web) Blind(percent int) {
 // LookupNetIP is what a resolver does.
 func (w *Web) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	w.mu.Lock()
-	s, blind := w.byHost[host], w.rand.IntN(100) < w.blind
+	s, blind := w.byName[host], w.rand.IntN(100) < w.blind
 	w.mu.Unlock()
 	switch {
 	case blind:
@@ -159,7 +168,7 @@ func (w *Web) Dial(ctx context.Context, network, address string) (net.Conn, erro
 	w.mu.Unlock()
 	refused := &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 	switch {
-	case len(sites) == 0 || at.Port() != 80 || sites[0].Kind == Refusing:
+	case !slices.ContainsFunc(sites, func(s *Site) bool { return s.port() == at.Port() }) || sites[0].Kind == Refusing:
 		return nil, refused
 	case sites[0].Kind == Silent:
 		<-ctx.Done()

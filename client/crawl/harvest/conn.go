@@ -60,7 +60,7 @@ func (h *Harvester) dial(ctx context.Context, s *site, ips []netip.Addr) (*conn,
 	}
 	c := &conn{nc: nc, raw: nc, ip: ip, pool: &h.readers}
 	if s.tls {
-		t := tls.Client(nc, h.tlsConfig(s.host))
+		t := tls.Client(nc, h.tlsConfig(s.host.name))
 		if err := t.HandshakeContext(ctx); err != nil {
 			nc.Close()
 			return nil, fmt.Errorf("TLS: %w", err)

@@ -21,7 +21,7 @@ type cycle struct {
 	sites int           // that have such
 	doing int           // goroutines that ask, or give back
 
-	ready    readyHeap
+	ready    orderHeap
 	placed   uint64 // sites that were put in order
 	stopping bool
 	broken   bool    // nearly no name can be looked up
@@ -161,29 +161,63 @@ func (c *cycle) wake() {
 func (c *cycle) dispatch() time.Duration {
 	h := c.h
 	now, wait := time.Now(), time.Duration(-1)
-	for len(h.due) > 0 {
-		if wait = h.due[0].next.Sub(now); wait > 0 {
+	for {
+		c.open(now)
+		if len(c.ready) == 0 || c.doing >= h.most() || c.broken {
 			break
 		}
-		wait = -1
-		heap.Push(&c.ready, heap.Pop(&h.due))
+		c.try(heap.Pop(&c.ready).(*site), now)
 	}
-	for len(c.ready) > 0 && c.doing < h.most() && !c.broken {
-		s := heap.Pop(&c.ready).(*site)
-		switch {
-		case s.busy || len(s.parts) == 0:
-			// Who has the turn will put it back.
-		case s.next.After(now): // it was made quiet meanwhile
-			heap.Push(&h.due, s)
-			if d := s.next.Sub(now); wait < 0 || d < wait {
-				wait = d
-			}
-		default:
-			s.busy = true
-			c.spawn(func() { c.work(s) })
-		}
+	if len(h.due) > 0 {
+		wait = h.due[0].at.Sub(now)
 	}
 	return h.sweepWithin(wait)
+}
+
+// open has those go on whose time has come. The lock is held.
+func (c *cycle) open(now time.Time) {
+	due := &c.h.due
+	for len(*due) > 0 && !(*due)[0].at.After(now) {
+		a := heap.Pop(due).(*alarm)
+		s, g := a.site, a.gate
+		switch {
+		case s != nil && s.soonest().After(now): // it was made quiet meanwhile
+			a.at = s.soonest()
+			heap.Push(due, a)
+			continue
+		case s != nil:
+		case g.next.After(now):
+			c.h.arm(g)
+			continue
+		case g.taken >= g.most || len(g.queue) == 0:
+			continue // who takes it away will arm it
+		default:
+			s = heap.Pop(&g.queue).(*site)
+			s.from = g
+		}
+		heap.Push(&c.ready, s)
+	}
+}
+
+// try begins to ask a site, if it may be asked now. The lock is held.
+func (c *cycle) try(s *site, now time.Time) {
+	h, from := c.h, s.from
+	s.from, s.queued = nil, false
+	switch {
+	case s.busy || len(s.parts) == 0:
+		// Who is about it will put it back.
+	case s.soonest().After(now):
+		h.enqueue(s)
+	case !h.known(s.host, now):
+		s.busy = true
+		c.spawn(func() { c.find(s) })
+	case h.enter(s, now):
+		s.busy = true
+		c.spawn(func() { c.work(s) })
+	}
+	if from != nil {
+		h.arm(from)
+	}
 }
 
 // spawn runs f in a goroutine that the cycle waits for. The lock is held.
@@ -376,10 +410,16 @@ func (c *cycle) stop() {
 	h := c.h
 	h.mu.Lock()
 	c.stopping = true
+	for _, a := range h.due {
+		a.place = -1
+	}
 	h.due = nil
+	for _, sl := range h.slots {
+		sl.queue, sl.at.queue = nil, nil
+	}
 	left := c.doubtful
 	for _, s := range h.sites {
-		s.place, s.ready, s.parked = -1, false, false
+		s.queued, s.from, s.own.queue = false, nil, nil
 		if len(s.parts) > 0 {
 			left = append(left, doubt{s.id, c.clear(s), nil})
 		}

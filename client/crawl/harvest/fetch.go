@@ -108,16 +108,13 @@ func (h *Harvester) outcome(a *Answer) {
 // connection returns the connection that was kept, and for how long, or a new one if it has
 // ended or somebody has spoken unasked.
 func (h *Harvester) connection(ctx context.Context, s *site, ips []netip.Addr) (*conn, time.Duration, error) {
-	if h.PerAddress {
-		ips = []netip.Addr{s.at}
-	}
 	h.mu.Lock()
-	if s.conn != nil && h.PerAddress && s.conn.ip != s.at {
+	if s.conn != nil && s.held.at != nil && netOf(s.conn.ip) != s.held.key.net {
 		h.hangUp(s)
 	}
 	c := s.conn
-	s.conn, s.asking = nil, c
-	delete(h.idle, s)
+	h.unkeep(s)
+	s.asking = c
 	h.mu.Unlock()
 	if c != nil {
 		if c.quiet() {
@@ -128,16 +125,11 @@ func (h *Harvester) connection(ctx context.Context, s *site, ips []netip.Addr) (
 		h.mu.Unlock()
 		c.close()
 	}
-	if len(ips) == 0 {
-		var err error
-		if ips, err = h.locate(ctx, s.host); err != nil {
-			return nil, 0, fail(FaultDNS, err)
-		}
-	}
 	c, err := h.dial(ctx, s, ips)
 	if err != nil {
 		return nil, 0, fail(FaultConnect, err)
 	}
+	h.found(s.host.name, c.ip)
 	h.mu.Lock()
 	s.asking = c
 	stopped := h.cycle == nil || h.cycle.stopping
@@ -157,6 +149,13 @@ func (h *Harvester) keep(s *site, c *conn, reusable bool) {
 	if !reusable || c.ended.Load() || c.pages >= h.perConn() || gap >= keepIdle || s.closes > 0 && gap >= s.closes {
 		c.close()
 		return
+	}
+	if a := s.held.at; a != nil {
+		if a.taken+len(a.kept) > a.most {
+			c.close()
+			return
+		}
+		a.kept[s], s.keptAt = struct{}{}, a
 	}
 	s.conn = c
 	h.idle[s] = struct{}{}

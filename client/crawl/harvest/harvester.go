@@ -100,9 +100,14 @@ type Harvester struct {
 
 	Range bool // ask for no more than MaxBytes of a page (P10)
 
-	Private    bool           // allow addresses that are not of the public Internet
-	Blocked    []netip.Prefix // never asked, even then (G17)
-	PerAddress bool           // be as polite to an address as to a site (P02)
+	// AddressRate is how many requests a second an address (of version 6, a /64) gets at
+	// most, over all names there, each of which would get one in its Wait (P02); and AddressConns by how many
+	// connections. Zero means 2, or what Wait gives a single name, and 4. With a negative Wait they mean nothing.
+	AddressRate  float64
+	AddressConns int
+
+	Private bool           // allow addresses that are not of the public Internet
+	Blocked []netip.Prefix // never asked, even then (G17)
 
 	// Resolver finds addresses; nil means the system's. Lookups is how many
 	// names are looked up at once (P04), and AddressAge how long what was
@@ -130,7 +135,9 @@ type Harvester struct {
 
 	mu        sync.Mutex // guards the rest, and all sites
 	sites     map[string]*site
-	due       siteHeap
+	hosts     map[string]*host
+	slots     map[slotKey]*slot
+	due       alarmHeap
 	addresses map[netip.Addr]*address
 	cycle     *cycle             // nil while Run does not run
 	idle      map[*site]struct{} // that have a connection which nobody uses
@@ -183,7 +190,8 @@ func (h *Harvester) Stats() Stats {
 // start fills in what the options leave open.
 func (h *Harvester) start() {
 	h.once.Do(func() {
-		h.sites, h.addresses, h.idle = map[string]*site{}, map[netip.Addr]*address{}, map[*site]struct{}{}
+		h.sites, h.hosts, h.slots = map[string]*site{}, map[string]*host{}, map[slotKey]*slot{}
+		h.addresses, h.idle = map[netip.Addr]*address{}, map[*site]struct{}{}
 		h.log = cmp.Or(h.Log, slog.New(slog.DiscardHandler))
 		h.fixed = h.fixedHeader()
 		h.memory.free = positive(h.Memory, DefaultMemory)
@@ -253,11 +261,16 @@ func (h *Harvester) least(pages int) time.Duration {
 
 // gap is how long a site is left in peace after a download that took so long.
 func (h *Harvester) gap(s *site, took time.Duration) time.Duration {
+	return max(h.ours(s, took), min(s.delay, maxDelay))
+}
+
+// ours is how long its host is: what is not the wish of this one site.
+func (h *Harvester) ours(s *site, took time.Duration) time.Duration {
 	w := h.least(s.pages)
 	if h.Slow >= 0 && h.waits() {
 		w = max(w, min(took*time.Duration(positive(h.Slow, DefaultSlow)), maxSlow))
 	}
-	return max(w, min(s.delay, maxDelay))
+	return w
 }
 
 // most is how many sites may be asked at once.

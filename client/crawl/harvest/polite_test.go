@@ -75,7 +75,8 @@ func TestPoliteness(t *testing.T) {
 	}{
 		{"defaults", fakeweb.Options{Sites: 1100, Pages: 6}, func(h *harvest.Harvester) {}, 15 * time.Second},
 		{"few at once", fakeweb.Options{Sites: 66, Pages: 5}, func(h *harvest.Harvester) { h.Sites = 5; h.Wait = 2 * time.Second }, 2 * time.Second},
-		{"by address", fakeweb.Options{Sites: 88, Pages: 4, Share: 4}, func(h *harvest.Harvester) { h.PerAddress = true; h.Wait = 3 * time.Second }, 3 * time.Second},
+		{"by address", fakeweb.Options{Sites: 88, Pages: 4, Share: 4}, func(h *harvest.Harvester) { h.Wait = 3 * time.Second }, 3 * time.Second},
+		{"many on an address", fakeweb.Options{Sites: 160, Pages: 3, Share: 80}, func(h *harvest.Harvester) { h.Wait = 3 * time.Second }, 3 * time.Second},
 		{"in parts", fakeweb.Options{Sites: 66, Pages: 5}, func(h *harvest.Harvester) { h.Range = true; h.Wait = time.Second; h.Overbook = true }, time.Second},
 	} {
 		t.Run(o.name, func(t *testing.T) {
@@ -90,7 +91,7 @@ func TestPoliteness(t *testing.T) {
 				if err := h.Run(t.Context(), once(b), got.take); err != nil {
 					t.Fatal(err)
 				}
-				for _, f := range w.Impolite(fakeweb.Manners{Gap: o.gap, Address: h.PerAddress, Delay: true, Agent: "Test/1"}) {
+				for _, f := range w.Impolite(fakeweb.Manners{Gap: o.gap, Address: 2, Delay: true, Agent: "Test/1"}) {
 					t.Error(f)
 				}
 				asked := map[frontier.PageID]int{}

@@ -87,10 +87,10 @@ func (h *Harvester) dialHost(ctx context.Context, network, address string) (net.
 	if err != nil {
 		return nil, err
 	}
-	if h.PerAddress {
-		ips = ips[:1] // whose turn it is, see enter
+	nc, ip, err := h.connect(ctx, h.first(host, ips), port)
+	if err == nil {
+		h.found(host, ip)
 	}
-	nc, _, err := h.connect(ctx, ips, port)
 	return nc, err
 }
 
@@ -103,7 +103,7 @@ type visitor struct {
 
 // dial is for WebSockets only: all else goes by RoundTrip.
 func (v *visitor) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if s, err := newSite(v.origin); err != nil || address != net.JoinHostPort(s.host, s.port) {
+	if s, err := newSite(v.origin); err != nil || address != net.JoinHostPort(s.host.name, s.port) {
 		return nil, fmt.Errorf("dial %.100q: it is not of %s", address, v.origin)
 	}
 	s, err := v.h.acquire(ctx, v.origin)
@@ -167,6 +167,9 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+	h.mu.Lock()
+	shared := s.held.at != nil && s.held.at.slots > 1
+	h.mu.Unlock()
 	begun := time.Now()
 	await, polls := longPoll(r.URL)
 	if polls {
@@ -175,6 +178,7 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	w := h.newWatch(s, await, polls, cancel)
 	r2 := r.Clone(ctx)
+	r2.Close = r2.Close || shared // connections that nobody uses are for those who have an address to themselves
 	if r2.Header.Get("User-Agent") == "" || h.Agent != "" {
 		r2.Header.Set("User-Agent", headerValue(cmp.Or(h.Agent, defaultAgent)))
 	}

@@ -130,7 +130,7 @@ func TestTransportByAddress(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 12, Sites: 3, Kinds: []fakeweb.Kind{fakeweb.Honest}, Share: 3})
 		defer w.Close()
 		h := newHarvester(w)
-		h.PerAddress, h.Wait = true, 2*time.Second
+		h.Wait = 2 * time.Second
 		for _, s := range w.Sites() {
 			s.Latency = time.Second / 10
 		}
@@ -151,7 +151,7 @@ func TestTransportByAddress(t *testing.T) {
 		harvestAll(t, h, batchOf(w.Sites()[1:], 1, func(int) int { return 5 }))
 		visitors.Wait()
 		h.Close()
-		for _, f := range w.Impolite(fakeweb.Manners{Gap: 2 * time.Second, Address: true}) {
+		for _, f := range w.Impolite(fakeweb.Manners{Gap: 2 * time.Second, Address: 2}) {
 			t.Error(f)
 		}
 		if n := len(w.Log()); n != 20 {

@@ -497,7 +497,6 @@ func TestStop(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 8, Sites: 110, Share: 2})
 		defer w.Close()
 		h := newHarvester(w)
-		h.PerAddress = true
 		b := everything(w, 5)
 		tasks := 0
 		for _, s := range b.Sites {

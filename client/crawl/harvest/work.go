@@ -3,7 +3,6 @@ package harvest
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/parleyweb/parley/client/frontier"
@@ -27,33 +26,30 @@ func (c *cycle) believe() {
 	c.doubtful = nil
 }
 
+// find finds out where a site is, which is then tried again.
+func (c *cycle) find(s *site) {
+	h := c.h
+	ips, err := h.locate(c.ctx, s.host.name)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.busy = false
+	if err != nil {
+		c.lost(s, err)
+	} else {
+		h.attach(s.host, ips)
+	}
+	if len(s.parts) > 0 && !c.stopping {
+		h.enqueue(s)
+	}
+}
+
 // work asks a site whose turn it has, for one task, or for as many as come
 // without a gap.
 func (c *cycle) work(s *site) {
 	h := c.h
 	h.mu.Lock()
-	kept := s.conn != nil
-	h.mu.Unlock()
-	for {
-		var ips []netip.Addr
-		var err error
-		if !kept || h.PerAddress {
-			ips, err = h.locate(c.ctx, s.host)
-		}
-		h.mu.Lock()
-		if err != nil {
-			c.lost(s, err)
-		}
-		may := len(s.parts) > 0 && !c.stopping
-		if may {
-			may, s.parked = h.enter(s, ips, func() { h.unpark(s) })
-		}
-		if !may {
-			h.release(s)
-			h.mu.Unlock()
-			return
-		}
-		a := &Answer{Task: c.take(s), Site: s.id}
+	for len(s.parts) > 0 && !c.stopping {
+		a, ips := &Answer{Task: c.take(s), Site: s.id}, s.host.ips
 		h.mu.Unlock()
 
 		again := h.fetch(c.ctx, s, a, ips)
@@ -73,22 +69,17 @@ func (c *cycle) work(s *site) {
 		}
 
 		h.mu.Lock()
-		if len(s.waiters) > 0 || len(s.parts) == 0 || c.stopping || h.PerAddress || time.Now().Before(s.next) {
-			h.release(s)
-			h.mu.Unlock()
-			return
+		now := time.Now()
+		if sl := s.held; sl.at != nil || len(sl.waiters) > 0 || sl.next.After(now) || s.soonest().After(now) || !h.known(s.host, now) {
+			break
 		}
-		kept = s.conn != nil
-		h.mu.Unlock()
 	}
-}
-
-// unpark puts a site back whose address is free again. The lock is held.
-func (h *Harvester) unpark(s *site) {
-	s.parked = false
-	if !s.busy && len(s.parts) > 0 && h.cycle != nil {
+	h.release(s)
+	s.busy = false
+	if len(s.parts) > 0 && !c.stopping {
 		h.enqueue(s)
 	}
+	h.mu.Unlock()
 }
 
 // judge gives a site up for this cycle that does not answer at all: to ask it
