@@ -1,11 +1,15 @@
 package anysite_test
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +18,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/anysite"
+	"github.com/parleyweb/parley/internal/anysite/judge"
+	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
 // atOnce is how many worlds there are at a time: they mostly wait.
@@ -95,9 +101,9 @@ func TestAnySite(t *testing.T) {
 // report says what a seed showed, and how often it shows that.
 func report(t *testing.T, r *anysite.Runner, x anysite.Result, network int) {
 	t.Helper()
-	if name := os.Getenv("PARLEY_ANYSITE_KEEP"); name != "" && x.Record != nil {
-		if b, err := json.MarshalIndent(x.Record, "", " "); err == nil {
-			os.WriteFile(name, b, 0o644)
+	if dir := os.Getenv("PARLEY_ANYSITE_KEEP"); dir != "" && x.Record != nil {
+		if err := keep(filepath.Join(dir, fmt.Sprintf("%d.json.gz", x.Plan.Seed)), x.Record); err != nil {
+			t.Error(err)
 		}
 	}
 	for _, j := range x.Verdict.Copies {
@@ -167,6 +173,50 @@ func TestEveryOption(t *testing.T) {
 			if o.Drawn() == nil && anysite.Exception(o.Name) == "" {
 				t.Errorf("--%s of %s: say in options.go what to draw for it, or why nothing", o.Name, command)
 			}
+		}
+	}
+}
+
+// keep stores a recording, which TestJudgeAgain reads.
+func keep(name string, r *record.Recording) (err error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	z := gzip.NewWriter(f)
+	return errors.Join(json.NewEncoder(z).Encode(r), z.Close())
+}
+
+// Recordings that were kept are judged again, by the oracles as they are now.
+func TestJudgeAgain(t *testing.T) {
+	dir := os.Getenv("PARLEY_ANYSITE_JUDGE")
+	if dir == "" {
+		t.Skip("PARLEY_ANYSITE_JUDGE names no directory of recordings")
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*.json.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r record.Recording
+		z, err := gzip.NewReader(f)
+		if err == nil {
+			err = json.NewDecoder(z).Decode(&r)
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		v := judge.Judge(&r)
+		for _, j := range v.Copies {
+			t.Logf("seed %d: %s", r.Seed, j)
+		}
+		for _, f := range v.Findings {
+			t.Errorf("seed %d: %s", r.Seed, f)
 		}
 	}
 }

@@ -177,8 +177,9 @@ func (t Tables) pairs(seed uint64, all []entry) (list [][2]entry) {
 			return alone[turn : turn+1]
 		}
 		left := turns - len(alone)
-		for i := turn - len(alone); i < len(others); i += left {
-			list = append(list, others[i])
+		each := max(2, (len(others)+left-1)/left) // some pairs come twice, so that each option meets all else
+		for i := range each {
+			list = append(list, others[((turn-len(alone))*each+i)%len(others)])
 		}
 	}
 	return list

@@ -3,6 +3,7 @@ package anysite
 import (
 	"bytes"
 	"fmt"
+	"html"
 	"strings"
 	"unicode/utf16"
 )
@@ -143,7 +144,7 @@ func (q Page) Bytes(seed uint64, site string) []byte {
 		up = strings.Repeat("../", strings.Count(q.Path, "/"))
 	}
 	for _, l := range q.Links {
-		fmt.Fprintf(&b, "<a href=\"%s%s\">%s</a>\n", up, escapePath(l), l)
+		fmt.Fprintf(&b, "<a href=\"%s%s\">%s</a>\n", up, strings.ReplaceAll(escapePath(l), "&", "&amp;"), html.EscapeString(l))
 	}
 	for _, u := range q.Out {
 		fmt.Fprintf(&b, "<a href=\"%s\">elsewhere</a>\n", u)
@@ -169,14 +170,14 @@ func (q Page) Bytes(seed uint64, site string) []byte {
 	return b.Bytes()
 }
 
-// escapePath writes the path of a file as a reference.
+// escapePath writes the path of a file as a reference (RFC 3986).
 func escapePath(path string) string {
 	if path == "index.html" {
 		return "./"
 	}
 	var b strings.Builder
 	for _, c := range []byte(path) {
-		if c == '/' || c == '.' || c == '-' || c == '_' || c == '~' || c == '+' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
+		if strings.IndexByte("/.-_~!$&'()*+,;=:@", c) >= 0 || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
 			b.WriteByte(c)
 		} else {
 			fmt.Fprintf(&b, "%%%02X", c)

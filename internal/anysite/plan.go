@@ -71,7 +71,7 @@ var dimensions = append([]dimension{
 	{"crawler", []string{"crawl", "crawl-again", "run", "run", "follow"}},
 	{"begins", []string{"first", "later"}}, // the crawler, before the steps or among them
 	{"store", []string{"warc", "mirror", "both", "warc", "both", "mirror", "none"}},
-	{"as", []string{"auto", "auto", "auto", "meta", "delta", "page", "batch", "site"}},
+	{"as", []string{"auto", "auto", "meta", "delta", "page", "batch", "site"}},
 	{"wait", []string{"10ms", "20ms", "0"}},
 	{"budget", []string{"default", "plenty"}},
 	{"preset", []string{"as-is", "versions", "archive-only"}},
