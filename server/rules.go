@@ -122,6 +122,8 @@ func (r *nameRules) file(above, place, name string) string {
 		return leftDump
 	case matchAny(r.exclude, place, name):
 		return leftExcluded
+	case isPage(name) && !r.named(place, name):
+		return dressed(name)
 	case !isPage(name) && !matchAny(r.include, place, name):
 		return leftNotIncluded
 	}
@@ -182,6 +184,36 @@ func isDump(name string) bool {
 		ext = path.Ext(name[:len(name)-len(ext)])
 	}
 	return extensionIn(ext, ".sql", ".dump", ".dmp", ".core")
+}
+
+// named reports whether a pattern of Include is the very place or name of a file: somebody means it.
+func (r *nameRules) named(place, name string) bool {
+	return slices.ContainsFunc(r.include, func(g glob) bool { return g.pattern == place || g.name && g.pattern == name })
+}
+
+// dressed returns why a page is left out that is a backup or a dump with the name of a page, as
+// a.bak.html, "a copy.html" and dump.sql.html are, so that a web server or an editor shows it.
+func dressed(page string) string {
+	name := page[:len(page)-len(path.Ext(page))]
+	switch ext := path.Ext(name); {
+	case name == "":
+	case name[len(name)-1] == '~', isCopy(name), extensionIn(strings.TrimRight(ext, "0123456789"), ".bak", ".swp", ".orig", ".old", ".tmp"):
+		return leftBackup
+	case extensionIn(ext, ".sql", ".dmp"): // .core and .dump are ends of names in the documents of programming languages
+		return leftDump
+	}
+	return ""
+}
+
+// isCopy reports whether a name without its extension is what file managers call a
+// copy: "a copy", "a copy 2", "a - Copy", "a - Copy (2)", "a (copy)", "a (3rd copy)", "Copy of a".
+func isCopy(name string) bool {
+	name = strings.ToLower(name)
+	if strings.HasPrefix(name, "copy of ") || strings.HasPrefix(name, "copy (") {
+		return true
+	}
+	name = strings.TrimRight(name, " ()0123456789")
+	return strings.HasSuffix(name, " copy") || strings.HasSuffix(name, "(copy")
 }
 
 func extensionIn(ext string, list ...string) bool {

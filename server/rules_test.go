@@ -56,6 +56,32 @@ func TestRulesTable(t *testing.T) {
 	}
 }
 
+// A backup or a dump that has got the name of a page is none, unless somebody names it.
+func TestRulesOfBackupsWithNamesOfPages(t *testing.T) {
+	want := map[string]string{
+		"a.bak.html": "backup", "a.html.orig.html": "backup", "a.old.htm": "backup", "a.bak2.html": "backup", "a~.html": "backup",
+		"a copy.html": "backup", "a copy 2.html": "backup", "a - Copy.HTML": "backup", "a - Copy (3).html": "backup",
+		"a (copy).html": "backup", "a (3rd copy).pdf": "backup", "Copy of a.html": "backup",
+		"dump.sql.html": "dump", "d/x.SQL.xhtml": "dump", "x.dmp.html": "dump",
+		"copy.html": "", "hardcopy.html": "", "copyright 2024.html": "", "old.html": "", "bak.html": "", "sql.html": "",
+		"json.dump.html": "", "System.Core.html": "", "v1.old.2.html": "", "pyspark.sql.html": "",
+	}
+	d := newDocroot(t)
+	d.site.Include = []string{"pyspark.sql.html", "*.html"}
+	for name := range want {
+		d.write(name, name)
+	}
+	for _, o := range d.look() {
+		if w, ok := want[o.Place]; !ok || o.LeftOut != w || d.site.Public(o.URL) != (w == "") {
+			t.Errorf("%s: left out %q, public %v, want %q", o.Place, o.LeftOut, d.site.Public(o.URL), w)
+		}
+		delete(want, o.Place)
+	}
+	if len(want) > 0 {
+		t.Errorf("never seen: %v", want)
+	}
+}
+
 func TestRulesWellKnown(t *testing.T) {
 	d := newDocroot(t, ".well-known/security.txt", ".well-known/a.html", ".well-known/.b.html", "x/.well-known/c.html")
 	d.site.Include = []string{".well-known/*.txt"}
