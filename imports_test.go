@@ -40,7 +40,7 @@ var ours = map[string][]string{
 	"server/evidence":      {"protocol", "internal/inet", "server"},
 	"server/static":        {"protocol", "internal/atomicfile", "server", "internal/journal", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},
 	"server/ping":          {"protocol", "internal/atomicfile", "internal/inet", "server", "internal/journal"},
-	"server/catalog":       {"protocol", "server", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},
+	"server/catalog":       {"protocol", "server", "internal/coding", "internal/feed", "internal/html", "internal/robots", "internal/sitemap"},
 	"server/cel":           {"protocol", "server"},
 	"server/agent":         {"protocol", "internal/atomicfile", "server"},
 	"server/report":        {"protocol", "internal/accesslog"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"mime"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -13,12 +14,13 @@ import (
 
 // Features is what a page says of itself.
 type Features struct {
-	Title     string          // as plain text; empty if it has none
-	NoIndex   bool            // it asks not to be listed anywhere
-	Language  string          // see protocol.Item
-	Canonical string          // the same
-	Text      protocol.Digest // the same
-	Sketch    []byte          // of the main text, as internal/maintext makes it
+	Title            string          // as plain text; empty if it has none
+	NoIndex          bool            // it asks not to be listed anywhere
+	UnavailableAfter time.Time       // when it will ask for that; zero if it does not
+	Language         string          // see protocol.Item
+	Canonical        string          // the same
+	Text             protocol.Digest // the same
+	Sketch           []byte          // of the main text, as internal/maintext makes it
 }
 
 const (
@@ -70,6 +72,9 @@ func (s *Site) features(o *Offer, head []byte) error {
 	o.Text, o.Sketch = f.Text, f.Sketch
 	if len(o.Sketch) > sketchSize {
 		o.Sketch = nil
+	}
+	if !f.NoIndex && !f.UnavailableAfter.IsZero() {
+		o.Stamp, o.Young = nil, nil // it is read at each look, until its time has come
 	}
 	if f.NoIndex {
 		o.LeftOut = leftNoIndex

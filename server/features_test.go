@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -135,6 +136,30 @@ func TestNoIndexVanishes(t *testing.T) {
 	s.wantTold("create b.html")
 	if !s.site.Public(base + "b.html") {
 		t.Error("not public")
+	}
+}
+
+// A page that asks to be listed until some time is withdrawn when that has come, though nobody touches it.
+func TestPageThatExpires(t *testing.T) {
+	s := newStand(t)
+	expired := false
+	s.site.Features = func(url string, b []byte, _ bool) (f server.Features, err error) {
+		if bytes.Contains(b, []byte("until then")) {
+			f.UnavailableAfter, f.NoIndex = time.Now().Add(time.Hour), expired
+		}
+		return f, nil
+	}
+	s.write("a.html", "a")
+	s.write("b.html", "b until then")
+	s.wantTold("")
+	s.wantTold("")
+	if !s.site.Public(base + "b.html") {
+		t.Error("not public before its time")
+	}
+	expired = true
+	s.wantTold("delete b.html")
+	if s.site.Public(base + "b.html") {
+		t.Error("public after its time")
 	}
 }
 

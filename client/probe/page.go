@@ -74,7 +74,7 @@ func (a *asker) read(r *reply) {
 	s := html.Scanner{Agent: strings.ToLower(a.p.token())}
 	s.Scan(r.body)
 	p := &a.report.Page
-	p.Title, p.Language, p.NoIndex = s.Title, s.Language, s.NoIndex
+	p.Title, p.Language, p.NoIndex = s.Title, s.Language, s.NoIndex || html.Expired(s.UnavailableAfter, time.Now())
 	base := r.url
 	if len(s.Base) > 0 {
 		if b, err := protocol.CanonicalURL(r.url, string(s.Base)); err == nil {

@@ -32,6 +32,7 @@ package html
 import (
 	"bytes"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -67,6 +68,9 @@ type Page struct {
 
 	// NoArchive says, in the same way, that it has "noarchive" there.
 	NoArchive bool
+
+	// UnavailableAfter is when the page is not to be listed any more, as the same say; zero if they do not.
+	UnavailableAfter time.Time
 
 	// Language is what <html lang> or xml:lang says, else <meta
 	// http-equiv="content-language">. Empty if nothing does, or if it cannot
@@ -225,6 +229,7 @@ func (r *reader) meta(a *attributes) {
 	if name := strings.TrimSpace(string(a.name)); strings.EqualFold(name, "robots") || strings.EqualFold(name, "parley") {
 		r.page.NoIndex = r.page.NoIndex || hasWord(a.content, "noindex") || hasWord(a.content, "none")
 		r.page.NoArchive = r.page.NoArchive || hasWord(a.content, "noarchive")
+		r.page.UnavailableAfter = soonest(r.page.UnavailableAfter, UnavailableAfter(a.content))
 	}
 	if r.metaLanguage == "" && strings.EqualFold(equiv, "content-language") {
 		r.metaLanguage = language(a.content)

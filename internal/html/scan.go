@@ -3,6 +3,7 @@ package html
 import (
 	"bytes"
 	"hash/maphash"
+	"time"
 )
 
 // A Scanner reads what a crawler wants of a page, several times as fast as
@@ -30,6 +31,9 @@ type Scanner struct {
 	// NoIndex and NoFollow are what <meta name="robots">, or a meta that
 	// speaks to us, says before any <body>.
 	NoIndex, NoFollow bool
+
+	// UnavailableAfter is that of a Page.
+	UnavailableAfter time.Time
 
 	// Base and Canonical are references as they are written; nil if there are none.
 	Base, Canonical []byte
@@ -99,6 +103,7 @@ func (s *Scanner) Scan(page []byte) {
 
 func (s *Scanner) reset(page []byte) {
 	s.Title, s.Language, s.metaLanguage, s.NoIndex, s.NoFollow, s.Torn = "", "", "", false, false, false
+	s.UnavailableAfter = time.Time{}
 	s.Base, s.Canonical, s.Refs, s.Content = nil, nil, s.Refs[:0], s.Content[:0]
 	s.page, s.decoded, s.hashes, s.size, s.has, s.noQuote = page, s.decoded[:0], s.hashes[:0], 0, 0, [2]bool{}
 	s.inHead, s.inBody, s.titled, s.html = true, false, false, false
@@ -399,6 +404,7 @@ func (s *Scanner) meta() {
 		return
 	}
 	noIndex, noFollow := Robots(s.value(attrContent))
+	s.UnavailableAfter = soonest(s.UnavailableAfter, UnavailableAfter(s.value(attrContent)))
 	s.NoIndex, s.NoFollow = s.NoIndex || noIndex, s.NoFollow || noFollow
 }
 

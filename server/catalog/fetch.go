@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -282,6 +283,10 @@ func saysNoIndex(h http.Header) bool {
 				agent, word = strings.TrimSpace(name), strings.TrimSpace(rest) // "name: noindex", not "max-snippet: 3"
 			}
 			if (word == "noindex" || word == "none") && (agent == "" || agent == "parley" || agent == "*") {
+				return true
+			}
+			if strings.HasPrefix(word, "unavailable_after") && (agent == "" || agent == "parley" || agent == "*") &&
+				html.Expired(html.UnavailableAfter([]byte(value)), time.Now()) {
 				return true
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net/http"
+	"time"
 
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/urlref"
@@ -53,6 +54,7 @@ type Page struct {
 	Canonical string
 
 	// NoIndex and NoFollow are the word of meta robots or X-Robots-Tag, for our name or everybody.
+	// A page whose unavailable_after has passed says noindex.
 	NoIndex, NoFollow bool
 
 	// Base is the URL that references start from: the page's own, or what its <base> says.
@@ -127,7 +129,7 @@ func (g *Gatherer) page(p *Page, h http.Header, body []byte) {
 	s.Agent, s.Embedded, s.Contents, s.MainText = g.Agent, g.Embedded, true, g.Text
 	s.Scan(body)
 	p.HTML, p.Title, p.Language = true, s.Title, s.Language
-	p.NoIndex, p.NoFollow = p.NoIndex || s.NoIndex, p.NoFollow || s.NoFollow
+	p.NoIndex, p.NoFollow = p.NoIndex || s.NoIndex || html.Expired(s.UnavailableAfter, time.Now()), p.NoFollow || s.NoFollow
 	g.digest(p)
 	if g.Text {
 		p.Text = protocol.Sum(s.Text)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/parleyweb/parley/internal/html"
 )
@@ -104,8 +105,9 @@ func (g *Gatherer) headers(p *Page, h http.Header) {
 // robotsTag reads a value such as "noindex, nofollow" or "ourbot: noindex,
 // otherbot: nofollow": a name speaks for what follows it, up to the next one.
 func (g *Gatherer) robotsTag(v string) (noIndex, noFollow bool) {
-	ours := true
+	ours, at := true, 0
 	for part := range strings.SplitSeq(v, ",") {
+		size := len(part) + 1
 		if name, rest, found := strings.Cut(part, ":"); found && !valued(name) {
 			name = strings.TrimSpace(name)
 			ours = name == "*" || strings.EqualFold(name, "robots") || strings.EqualFold(name, "parley") || g.Agent != "" && strings.EqualFold(name, g.Agent)
@@ -114,7 +116,11 @@ func (g *Gatherer) robotsTag(v string) (noIndex, noFollow bool) {
 		if ours {
 			index, follow := html.Robots([]byte(part))
 			noIndex, noFollow = noIndex || index, noFollow || follow
+			if name, _, _ := strings.Cut(part, ":"); strings.EqualFold(strings.TrimSpace(name), "unavailable_after") {
+				noIndex = noIndex || html.Expired(html.UnavailableAfter([]byte(v[at:])), time.Now()) // its date may have a comma
+			}
 		}
+		at += size
 	}
 	return noIndex, noFollow
 }

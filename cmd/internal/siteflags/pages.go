@@ -127,7 +127,7 @@ func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *s
 func featuresWith(masks maintext.Masks) Features {
 	return func(pageURL string, page []byte, whole bool) (server.Features, error) {
 		p := html.Read(pageURL, page, html.Options{Text: whole})
-		f := server.Features{Title: p.Title, NoIndex: p.NoIndex, Language: p.Language, Canonical: p.Canonical}
+		f := server.Features{Title: p.Title, NoIndex: p.NoIndex || html.Expired(p.UnavailableAfter, time.Now()), UnavailableAfter: p.UnavailableAfter, Language: p.Language, Canonical: p.Canonical}
 		if whole {
 			f.Text, f.Sketch = masks.Read(p.Text)
 		}
