@@ -89,12 +89,20 @@ func (c *comparison) walk(ctx context.Context) error {
 	if !c.j.Whole() {
 		c.direct = true // what is not told to anybody need not be told as a move
 	}
-	e, more, err := c.next()
-	if err != nil {
+	var e journal.Entry
+	more, begun := false, false
+	begin := func() (err error) { // an Inventory may write to the journal before it yields something
+		if !begun {
+			begun = true
+			e, more, err = c.next()
+		}
 		return err
 	}
 	last, seen := "", 0
 	for o, err := range c.inv.Look(ctx, c.scopes) {
+		if err := begin(); err != nil {
+			return err
+		}
 		if err != nil {
 			var u *UnseenError
 			if !errors.As(err, &u) {
@@ -146,11 +154,13 @@ func (c *comparison) walk(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err // an Inventory may end quietly then, and absence would say nothing
 	}
-	for more {
+	err := begin()
+	for err == nil && more {
 		c.absent(e)
-		if e, more, err = c.advance(ctx); err != nil {
-			return err
-		}
+		e, more, err = c.advance(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	c.left.pause()
 	c.progress(c.rep)

@@ -39,7 +39,7 @@ var errStop = errors.New("stop")
 type walk struct {
 	site  *Site
 	tree  *tree
-	rules *robots.File
+	rules *robots.Rules
 	yield func(Offer, error) bool
 
 	own     map[string]bool // places of own outputs
@@ -89,13 +89,11 @@ func (w *walk) run(ctx context.Context, scopes []Scope) error {
 
 func (w *walk) prepare(ctx context.Context, whole bool) (err error) {
 	s := w.site
-	s.mu.Lock()
-	w.rules = s.robots
-	s.mu.Unlock()
-	if whole || w.rules == nil {
+	if w.rules = s.robots.Current(); whole || w.rules == nil {
 		if w.rules, err = s.readRules(ctx, w.tree); err != nil {
 			return err
 		}
+		s.findOwn(w.tree)
 	}
 	s.mu.Lock()
 	w.own = s.own

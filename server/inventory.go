@@ -20,7 +20,9 @@ type Inventory interface {
 	// everything. It reads no content. What rules leave out is yielded too,
 	// with the reason. An error of type *UnseenError says that a part could
 	// not be looked at, and the walk goes on; any other error ends it, and
-	// then nothing may be concluded from what was not yielded.
+	// then nothing may be concluded from what was not yielded. Until it yields
+	// for the first time it may write notes to the journal; nobody who calls
+	// Look has a View open.
 	Look(ctx context.Context, scopes []Scope) iter.Seq2[Offer, error]
 
 	// Read reads the content of what Look offered and returns the offer with

@@ -1,13 +1,9 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -51,13 +47,24 @@ type Site struct {
 	CleanURLs bool
 
 	// Robots is the robots.txt that counts: a file or an http(s) URL. Empty
-	// means robots.txt in Docroot, if there is one. Its rules are matched
-	// against the paths of URLs, that of Base included. If Docroot's vanishes,
-	// what it said counts for another minute.
-	Robots string
+	// means robots.txt in Docroot, if there is one; with a Base below a path it
+	// means that of the host, which is fetched. Its rules are matched against
+	// the paths of URLs, that of Base included.
+	//
+	// When it changes, what it forbids counts at once, and what it allows newly
+	// after RobotsWait, if it is read again unchanged then; zero means 60 s.
+	// What it forbade stays forbidden while it is missing, cannot be read or has
+	// no rule in it, which is logged as an error, again after RobotsRemind: zero
+	// means 24 h.
+	Robots                   string
+	RobotsWait, RobotsRemind time.Duration
+
+	// Journal is what is published: in its file is stored what robots.txt
+	// forbade, so that the next process knows. Nil: it knows what it reads itself.
+	Journal *Journal
 
 	// Hurry, above zero, bounds the waits of the site's own: for a file to rest while it
-	// is being changed, for robots.txt to come back, between two looks at whether the
+	// is being changed, between two looks at whether the
 	// docroot is the same directory. For tests.
 	Hurry time.Duration
 
@@ -97,11 +104,9 @@ type Site struct {
 
 	settling settling // what is being changed, as far as Watch knows
 
-	mu      sync.Mutex // guards what follows
-	robots  *robots.File
-	tried   time.Time       // when Public could not read it
-	ruled   bool            // robots comes from a file that was there
-	missing time.Time       // since when that is gone; zero if it is not
+	robots robots.Keeper
+
+	mu      sync.Mutex      // guards what follows
 	present *tree           // of the look that is going on
 	brief   *tree           // of those who read pages between looks; nil if there is none
 	looks   int             // that have begun
@@ -131,6 +136,7 @@ func (s *Site) prepare() (err error) {
 		return fmt.Errorf("site: %w", err)
 	}
 	s.prepareVersion()
+	s.prepareRobots()
 	s.settling.hurry = s.Hurry
 	if s.MaxFile < 0 {
 		return fmt.Errorf("site: largest file of %d bytes", s.MaxFile)
@@ -161,43 +167,21 @@ func (s *Site) publicPlaces(url string) []string {
 		return nil
 	}
 	s.mu.Lock()
-	rules, tried := s.robots, s.tried
 	_, noIndex := s.noIndex[url]
 	s.mu.Unlock()
 	if noIndex {
 		return nil
 	}
+	rules := s.robots.Known()
 	if rules == nil {
-		if time.Since(tried) < hurried(robotsAgain, s.Hurry) {
-			return nil
-		}
-		if rules = s.firstRules(); rules == nil {
-			return nil
-		}
+		return nil
 	}
 	places := s.urls.places(url)
 	return slices.DeleteFunc(places, func(place string) bool { return s.left(rules, place, url) != "" })
 }
 
-// firstRules reads the rules before any look has done so. It returns nil if it cannot.
-func (s *Site) firstRules() *robots.File {
-	t, err := s.openTree()
-	if err == nil {
-		defer t.close()
-		var rules *robots.File
-		if rules, err = s.readRules(context.Background(), t); err == nil {
-			return rules
-		}
-	}
-	s.log().Warn("nothing is public", "err", err)
-	s.mu.Lock()
-	s.tried = time.Now()
-	s.mu.Unlock()
-	return nil
-}
-
 // left returns why rules forbid what stands at place, or the empty string.
-func (s *Site) left(rules *robots.File, place, url string) string {
+func (s *Site) left(rules *robots.Rules, place, url string) string {
 	if left := s.names.place(place); left != "" {
 		return left
 	}
@@ -221,11 +205,11 @@ const everybody = "*"
 // allowed asks robots.txt about the URL of a file, and about the one that its
 // name gives where that is another: "/private/index.html" is written for what
 // is published as "/private/", and a web server answers at both.
-func (s *Site) allowed(rules *robots.File, place, url string) bool {
+func (s *Site) allowed(rules *robots.Rules, place, url string) bool {
 	return s.allowedTo(everybody, rules, place, url)
 }
 
-func (s *Site) allowedTo(agent string, rules *robots.File, place, url string) bool {
+func (s *Site) allowedTo(agent string, rules *robots.Rules, place, url string) bool {
 	_, name := splitPlace(place)
 	if s.urls.tail(name) == name {
 		return rules.Allowed(agent, s.urls.path(url))
@@ -245,23 +229,8 @@ func ownOutput(own map[string]bool, place string) bool {
 	return false
 }
 
-// readRules reads robots.txt, and finds out which places are our own outputs.
-func (s *Site) readRules(ctx context.Context, t *tree) (*robots.File, error) {
-	if name, ok := s.robotsFile(t); ok && s.settling.hasPath(name) {
-		// Half a robots.txt forbids less than a whole one.
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.robots == nil {
-			return nil, errors.New("robots.txt: it is being written at this moment")
-		}
-		return s.robots, nil
-	}
-	b, err := s.readRobots(ctx, t)
-	if err != nil {
-		return nil, fmt.Errorf("robots.txt: %w: as long as nobody knows what it forbids, nothing is published", err)
-	}
-	there := b != nil
-	rules := robots.Parse(b)
+// findOwn finds out which places are our own outputs.
+func (s *Site) findOwn(t *tree) {
 	own := make(map[string]bool)
 	for _, name := range s.Own {
 		if place, ok := t.placeOf(name); ok {
@@ -269,67 +238,8 @@ func (s *Site) readRules(ctx context.Context, t *tree) (*robots.File, error) {
 		}
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.own = own
-	if s.Robots == "" && !there && s.ruled {
-		if s.missing.IsZero() {
-			s.missing = time.Now()
-		}
-		if time.Since(s.missing) < hurried(robotsHeld, s.Hurry) {
-			return s.robots, nil
-		}
-	}
-	s.robots, s.ruled, s.missing = rules, there, time.Time{}
-	return rules, nil
-}
-
-// rulesOver reports whether a vanished robots.txt has counted for long enough,
-// so that everything is to be looked at without it.
-func (s *Site) rulesOver() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.missing.IsZero() && time.Since(s.missing) >= hurried(robotsHeld, s.Hurry)
-}
-
-const (
-	robotsAgain = 10 * time.Second // before Public tries again
-
-	// robotsHeld is how long the docroot's robots.txt counts after it has
-	// vanished: a build that empties the docroot may write it last.
-	robotsHeld = time.Minute
-)
-
-// robotsFile returns the path of robots.txt if it is a file. If that is a
-// symbolic link, it is the link's path.
-func (s *Site) robotsFile(t *tree) (name string, ok bool) {
-	switch {
-	case s.Robots == "":
-		return filepath.Join(t.path, "robots.txt"), true
-	case isWebURL(s.Robots):
-		return s.Robots, false
-	}
-	abs, err := filepath.Abs(s.Robots)
-	if err != nil {
-		return s.Robots, true
-	}
-	dir, _, err := follow("", filepath.Dir(abs))
-	if err != nil {
-		return abs, true
-	}
-	return filepath.Join(dir, filepath.Base(abs)), true
-}
-
-// readRobots returns what robots.txt says. That it need not exist holds for
-// the docroot's, and for a URL that answers 404 or 410; a file that somebody
-// has named must be there.
-func (s *Site) readRobots(ctx context.Context, t *tree) ([]byte, error) {
-	name, _ := s.robotsFile(t)
-	if s.Robots == "" {
-		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-	}
-	return ReadRobots(ctx, name)
+	s.mu.Unlock()
 }
 
 func (s *Site) log() *slog.Logger { return orDiscard(s.Log) }

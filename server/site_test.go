@@ -306,7 +306,7 @@ func TestSiteCheck(t *testing.T) {
 		"http://site.example:8080/a/b/": "http://site.example:8080/a/b/",
 		"http://site.example/a b/":      "http://site.example/a%20b/",
 	} {
-		s := &server.Site{Docroot: d.dir, Base: in}
+		s := &server.Site{Docroot: d.dir, Base: in, Robots: noRobots(t)}
 		var got []string
 		for o, err := range s.Look(t.Context(), nil) {
 			d.must(err)
@@ -316,6 +316,15 @@ func TestSiteCheck(t *testing.T) {
 			t.Errorf("base %s: %q", in, got)
 		}
 	}
+}
+
+// noRobots is a robots.txt that forbids nothing.
+func noRobots(t *testing.T) string {
+	name := filepath.Join(t.TempDir(), "robots.txt")
+	if err := os.WriteFile(name, []byte("User-agent: *\nDisallow:\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 func TestSiteRobots(t *testing.T) {
@@ -336,15 +345,17 @@ func TestSiteRobots(t *testing.T) {
 	}
 	d.wantOffered()
 
-	// What cannot be read may forbid everything.
+	// While it cannot be read, what it said last counts. Who has never read it
+	// must take it that it may forbid everything.
 	d.must(os.Remove(d.path("robots.txt")))
 	d.must(os.Mkdir(d.path("robots.txt"), 0o755))
+	d.wantOffered()
+	d.site = &server.Site{Docroot: d.dir, Base: base}
 	d.wantLookError("robots.txt")
 	d.must(os.Remove(d.path("robots.txt")))
 	d.link("nowhere", "robots.txt")
 	d.wantLookError("robots.txt")
-	fresh := &server.Site{Docroot: d.dir, Base: base}
-	if fresh.Public(base + "a.html") {
+	if d.site.Public(base + "a.html") {
 		t.Error("public although nobody knows robots.txt")
 	}
 	d.must(os.Remove(d.path("robots.txt")))
@@ -370,23 +381,120 @@ func TestSiteRobotsLong(t *testing.T) {
 	d.wantOffered("a.html")
 }
 
-// A build that empties the docroot may write robots.txt last.
-func TestSiteRobotsVanishes(t *testing.T) {
+// What a robots.txt forbids more counts at once; what it forbids less counts a
+// minute later, if it stays so. One that is lost forbids what it did, for good.
+func TestSiteRobotsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDocroot(t, "a.html", "private/b.html")
+		pass := func(seconds int) { time.Sleep(time.Duration(seconds) * time.Second) }
 		d.write("robots.txt", "user-agent: *\ndisallow: /private/")
-		d.wantOffered("a.html")
-		d.must(os.Remove(d.path("robots.txt")))
-		d.wantOffered("a.html")
-		time.Sleep(30 * time.Second)
-		d.wantOffered("a.html")
+		d.wantOffered("a.html") // the first counts as it is
 		d.write("robots.txt", "user-agent: *\ndisallow: /a")
+		d.wantOffered() // both count
+		pass(59)
+		d.wantOffered()
+		pass(1)
 		d.wantOffered("private/b.html")
-		d.must(os.Remove(d.path("robots.txt")))
+		for _, lost := range []string{"missing", "", "# nothing\n", "Sitemap: https://site.example/sitemap.xml\n", "<!doctype html><title>503</title>", "user-agent: *\n"} {
+			if lost == "missing" {
+				d.must(os.Remove(d.path("robots.txt")))
+			} else {
+				d.write("robots.txt", lost)
+			}
+			d.wantOffered("private/b.html")
+			pass(24 * 3600)
+			d.wantOffered("private/b.html")
+			if trouble, said := d.site.RobotsTrouble(); !said || trouble == "" {
+				t.Errorf("nobody is told of %q", lost)
+			}
+		}
+		d.write("robots.txt", "user-agent: *\ndis") // the other half comes later
 		d.wantOffered("private/b.html")
-		time.Sleep(time.Minute)
+		d.write("robots.txt", "user-agent: *\ndisallow:")
+		d.wantOffered("private/b.html")
+		pass(60)
 		d.wantOffered("a.html", "private/b.html")
+		d.must(os.Remove(d.path("robots.txt"))) // which forbade nothing
+		d.wantOffered("a.html", "private/b.html")
+		if trouble, _ := d.site.RobotsTrouble(); trouble != "" {
+			t.Error(trouble)
+		}
+
+		// What is read twice is the same text, and what lies between counts too.
+		d.write("robots.txt", "user-agent: *\ndisallow: /")
+		d.wantOffered()
+		for _, allowed := range []string{"/a", "/private", "/a"} {
+			d.write("robots.txt", "user-agent: *\ndisallow: /\nallow: "+allowed)
+			d.wantOffered()
+			pass(40)
+			d.wantOffered()
+		}
+		d.site.AcceptRobots()
+		d.wantOffered("a.html")
+		d.must(os.Remove(d.path("robots.txt")))
+		d.site.AcceptRobots()
+		d.wantOffered("a.html")
 	})
+}
+
+// A named crawler is told what its own group allows, before and after.
+func TestSiteRobotsByGroup(t *testing.T) {
+	d := newDocroot(t, "a.html", "b.html", "c.html")
+	d.write("robots.txt", "user-agent: *\ndisallow: /a\n\nuser-agent: NiceBot\ndisallow: /b\n")
+	d.wantOffered("b.html", "c.html")
+	d.write("robots.txt", "user-agent: *\ndisallow: /c\n\nuser-agent: NewBot\ndisallow: /b\n")
+	d.wantOffered("b.html")
+	for name, want := range map[string]bool{"NiceBot": false, "NewBot": false, "OtherBot": true} {
+		if got := d.site.PublicTo(name, base+"b.html"); got != want {
+			t.Errorf("%s may have b.html: %v", name, got)
+		}
+	}
+}
+
+// What was forbidden is remembered with the journal: the next process finds
+// robots.txt missing, or half of it, and tells nobody more for that.
+func TestSiteRobotsAfterARestart(t *testing.T) {
+	d := newDocroot(t, "a.html", "private/b.html")
+	state := filepath.Join(filepath.Dir(d.dir), "state")
+	start := func(wait time.Duration) (end func()) {
+		j, err := server.OpenJournal(t.Context(), state, server.JournalOptions{Base: base})
+		d.must(err)
+		d.site = &server.Site{Docroot: d.dir, Base: base, Journal: j, RobotsWait: wait}
+		return func() { d.must(j.Close()) }
+	}
+	whole := "user-agent: *\n" + strings.Repeat("disallow: /x/%00%01%02%03\n", 16000) + "disallow: /private/"
+	d.write("robots.txt", whole) // as long as counts
+	end := start(0)
+	d.wantOffered("a.html")
+	end()
+	for _, text := range []string{"", "user-agent: *\n", whole[:300<<10], "user-agent: *\ndisallow: /x/\n"} {
+		d.write("robots.txt", text)
+		for range 3 {
+			end := start(0)
+			if d.site.Public(base + "private/b.html") {
+				t.Errorf("public when %d bytes of robots.txt are left", len(text))
+			}
+			d.wantOffered("a.html")
+			end()
+		}
+	}
+	d.must(os.Remove(d.path("robots.txt")))
+	end = start(time.Nanosecond)
+	d.wantOffered("a.html")
+	end()
+	end = start(time.Nanosecond)
+	d.wantOffered("a.html")
+	if _, said := d.site.RobotsTrouble(); said {
+		t.Error("it is said twice a day")
+	}
+	end()
+	d.write("robots.txt", "user-agent: *\ndisallow: /a")
+	end = start(time.Nanosecond)
+	d.wantOffered()
+	end()
+	end = start(time.Nanosecond) // the next run
+	d.wantOffered("private/b.html")
+	end()
 }
 
 // A rule counts whichever of a file's URLs it is written for.
@@ -434,11 +542,46 @@ func TestSiteRobotsURL(t *testing.T) {
 	}))
 	d.site.Robots = web.URL + "/robots.txt"
 	d.wantOffered("a.html")
-	for _, status = range []int{401, 403, 429, 500, 503} {
-		d.wantLookError(http.StatusText(status))
+	for _, status = range []int{401, 403, 429, 500, 503, 404} {
+		d.wantOffered("a.html")
+		if status != 404 {
+			known := d.site
+			d.site = &server.Site{Docroot: d.dir, Base: base, Robots: known.Robots}
+			d.wantLookError(http.StatusText(status))
+			d.site = known
+		}
 	}
-	status = 404
+	d.site = &server.Site{Docroot: d.dir, Base: base, Robots: d.site.Robots}
 	d.wantOffered("a.html", "private/b.html")
 	web.Close()
-	d.wantLookError("robots.txt")
+	d.wantOffered("a.html", "private/b.html")
+}
+
+// The robots.txt of a site below a path is that of its host.
+func TestSiteRobotsBelowAPath(t *testing.T) {
+	d := newDocroot(t, "a.html", "secret/b.html")
+	d.write("robots.txt", "User-agent: *\nDisallow: /\n") // which nobody asks for
+	status := 200
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/robots.txt" {
+			status = 404
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, "User-agent: *\nDisallow: /docs/secret/\n")
+	}))
+	defer web.Close()
+	d.site = &server.Site{Docroot: d.dir, Base: web.URL + "/docs/"}
+	var got []string
+	for o, err := range d.site.Look(t.Context(), nil) {
+		d.must(err)
+		if o.LeftOut == "" {
+			got = append(got, o.URL)
+		}
+	}
+	if !slices.Equal(got, []string{web.URL + "/docs/a.html"}) {
+		t.Errorf("offered %q", got)
+	}
+	status = 503
+	d.site = &server.Site{Docroot: d.dir, Base: web.URL + "/docs/"}
+	d.wantLookError("--robots")
 }

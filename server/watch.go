@@ -135,6 +135,7 @@ func (w *watcher) run(ctx context.Context) (err error) {
 	defer stop()
 	owned.Go(func() { w.drain(w.fs.Events, w.fs.Errors) })
 	owned.Go(func() { w.settle(ctx) })
+	owned.Go(func() { w.watchRules(ctx) })
 
 	if err := w.begin(ctx); err != nil {
 		return err
@@ -154,12 +155,37 @@ func (w *watcher) run(ctx context.Context) (err error) {
 		case <-w.moved:
 			err = w.restructure(ctx)
 		case <-poll.C:
-			if err = w.checkRoot(); err == nil && w.site.rulesOver() {
-				w.tell(nil)
-			}
+			err = w.checkRoot()
 		}
 		if err != nil {
 			return err
+		}
+	}
+}
+
+// watchRules makes everything dirty when robots.txt says something else and no
+// event tells of that, and when what it allows newly may count, until ctx ends.
+func (w *watcher) watchRules(ctx context.Context) {
+	keeper := &w.site.robots
+	every := hurried(robotsEvery, w.site.Hurry)
+	poll := time.NewTicker(min(hurried(watchPoll, w.site.Hurry), every))
+	defer poll.Stop()
+	var tried, triedFor time.Time // when the candidate was to be accepted that was due then
+	for asked := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-poll.C:
+		}
+		now := time.Now()
+		if due, ok := keeper.Due(); ok && !now.Before(due) && (!due.Equal(triedFor) || now.Sub(tried) > every) {
+			tried, triedFor = now, due
+			w.tell(nil)
+		}
+		if isWebURL(keeper.Name) && now.Sub(asked) >= every {
+			if asked = now; keeper.IsNews(ctx) {
+				w.tell(nil)
+			}
 		}
 	}
 }

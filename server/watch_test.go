@@ -3,12 +3,15 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -300,7 +303,34 @@ func TestWatchRobotsHalfWritten(t *testing.T) {
 	}
 	d.wantOffered("a.html")
 	w.until("everything", func() bool { return w.all > 0 })
-	d.wantOffered("a.html", "private/b.html")
+	d.wantOffered("a.html")
+}
+
+// What a robots.txt allows newly is looked at when its time has come, without
+// an event; so is one that is fetched.
+func TestWatchRobotsAccepted(t *testing.T) {
+	d := newDocroot(t, "a.html", "b.html")
+	d.site.RobotsWait, d.site.Hurry = 50*time.Millisecond, 20*time.Millisecond
+	d.write("robots.txt", "User-agent: *\nDisallow: /a")
+	d.wantOffered("b.html")
+	w := d.watch()
+	d.write("robots.txt", "User-agent: *\nDisallow: /b")
+	for all := 0; !slices.Equal(offered(d.look()), []string{"a.html"}); {
+		w.until("everything again", func() bool { more := w.all > all; all = w.all; return more })
+	}
+
+	var text atomic.Pointer[string]
+	says := func(s string) { text.Store(&s) }
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, *text.Load()) }))
+	t.Cleanup(web.Close)
+	says("User-agent: *\nDisallow: /a")
+	d.site = &server.Site{Docroot: d.dir, Base: base, Robots: web.URL + "/robots.txt", Hurry: 20 * time.Millisecond}
+	d.wantOffered("b.html")
+	w = d.watch()
+	w.reset()
+	says("User-agent: *\nDisallow: /")
+	w.until("everything", func() bool { return w.all > 0 })
+	d.wantOffered()
 }
 
 func TestWatchRobotsElsewhere(t *testing.T) {

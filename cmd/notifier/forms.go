@@ -155,7 +155,7 @@ func (f *forms) offer(n *server.Notifier, inv server.Inventory, j *server.Journa
 	}
 	if f.callers != nil {
 		n.Identify = f.callers.Identify
-		n.PublicTo = siteflags.PublicTo(inv)
+		n.PublicTo = siteflags.RulesOf(inv).PublicTo
 	}
 }
 

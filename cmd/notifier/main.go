@@ -160,15 +160,18 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 			return err
 		}
 	}
+	rules := siteflags.RulesOf(site)
 	holder := &server.Holder{State: d.site.State, Publisher: p, Log: env.Log,
 		Answers: map[string]func(context.Context) (any, error){
 			"forms":   func(context.Context) (any, error) { return f.status(n), nil },
 			"tellers": func(context.Context) (any, error) { return t.status() },
+			"robots":  func(context.Context) (any, error) { return robotsOf(rules), nil },
 			"does":    func(context.Context) (any, error) { return append([]string{}, d.site.Does()...), nil },
 		},
 		Tasks: map[string]func(context.Context, url.Values) (any, error){
-			"recheck": func(_ context.Context, q url.Values) (any, error) { return f.recheck(q.Has("accept-refusals")) },
-			"purge":   func(_ context.Context, q url.Values) (any, error) { return f.purge(n, q.Get("url")) },
+			"robots-now": func(context.Context, url.Values) (any, error) { rules.AcceptRobots(); return nil, nil },
+			"recheck":    func(_ context.Context, q url.Values) (any, error) { return f.recheck(q.Has("accept-refusals")) },
+			"purge":      func(_ context.Context, q url.Values) (any, error) { return f.purge(n, q.Get("url")) },
 		}}
 
 	doors, err := net.Listen("tcp", d.listen)

@@ -48,7 +48,11 @@ Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong us
 			}
 			var told tellersStatus
 			var forms *formsStatus
+			var robots robotsStatus
 			if running {
+				if err := server.Ask(ctx, site.State, "GET", "/robots", &robots); err != nil {
+					env.Log.Debug("whoever holds the state does not say how robots.txt is", "err", err)
+				}
 				if err := server.Ask(ctx, site.State, "GET", "/tellers", &told); err != nil {
 					return err
 				}
@@ -62,10 +66,14 @@ Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong us
 				err = env.PrintJSON(struct {
 					server.Status
 					tellersStatus
+					robotsStatus
 					Forms *formsStatus `json:"forms,omitempty"`
-				}{s, told, forms})
+				}{s, told, robots, forms})
 			} else {
 				printStatus(env, s, running)
+				if robots.Robots != "" {
+					printLine(env, "robots.txt", "%s", robots.Robots)
+				}
 				printForms(env, forms)
 				printTellers(env, told)
 			}
@@ -99,6 +107,16 @@ func statusOf(ctx context.Context, site *siteflags.Flags, log *slog.Logger) (s s
 	}
 	defer journal.Close()
 	return (&server.Publisher{Journal: journal}).Status(), false, nil
+}
+
+// robotsStatus is what a person should know of robots.txt; empty if all is well.
+type robotsStatus struct {
+	Robots string `json:"robots,omitempty"`
+}
+
+func robotsOf(rules siteflags.Rules) (s robotsStatus) {
+	s.Robots, _ = rules.RobotsTrouble()
+	return s
 }
 
 func printLine(env *command.Env, name, format string, args ...any) {

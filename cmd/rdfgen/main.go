@@ -54,6 +54,7 @@ type job struct {
 	site                      siteflags.Flags
 	dryRun, selfCheck, accept bool
 	shown                     *evidence.Keeper
+	rules                     siteflags.Rules // of what is published
 	verbose, json             bool
 	env                       *command.Env
 }
@@ -76,6 +77,7 @@ func rdfgen() *command.Command {
 			fs.BoolVar(&j.dryRun, "dry-run", false, "list what would be published, and what is left out, and write nothing")
 			fs.BoolVar(&j.selfCheck, "self-check", false, "afterwards, fetch up to 20 published pages from the web server and compare")
 			fs.BoolVar(&j.accept, "accept-deletions", false, "announce every page that is gone as deleted, now")
+			fs.BoolVar(&j.site.RobotsNow, "robots-now", false, "let what robots.txt allows count now, without --robots-wait; one that is missing or has no rule in it does not count for that")
 			fs.BoolVar(&j.verbose, "verbose", false, "say in a line what was found, as is said on a terminal")
 			fs.BoolVar(&j.json, "json", false, "print what was found as JSON")
 		},
@@ -96,7 +98,7 @@ func shared(parts ...*command.Command) []*command.Command {
 }
 
 func (j *job) run(ctx context.Context) error {
-	stateless := j.dryRun || !j.site.Publishes() && !j.accept && !j.selfCheck
+	stateless := j.dryRun || !j.site.Publishes() && !j.accept && !j.selfCheck && !j.site.RobotsNow
 	if !stateless {
 		if err := j.site.StatePath(); err != nil {
 			return err
@@ -142,6 +144,12 @@ func (j *job) notified(ctx context.Context) bool {
 
 // ask has the holder of the state look. It returns ErrNotHeld if there is none.
 func (j *job) ask(ctx context.Context) error {
+	if j.site.RobotsNow {
+		var none any
+		if err := server.Ask(ctx, j.site.State, "POST", "/robots-now", &none); err != nil {
+			return err
+		}
+	}
 	verb := "/look"
 	if j.accept {
 		verb = "/accept-deletions"
@@ -239,6 +247,10 @@ func (j *job) turn(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, begun, j.send(ctx, p)) // what stands in the journal is true all the same
 	}
+	trouble, said := j.rules.RobotsTrouble()
+	if trouble != "" && !said {
+		j.say("robots.txt: " + trouble)
+	}
 	var checked *server.Checked
 	if j.selfCheck {
 		c, err := server.SelfCheck(ctx, journal, nil, 0)
@@ -247,7 +259,11 @@ func (j *job) turn(ctx context.Context) error {
 		}
 		checked = &c
 	}
-	return errors.Join(j.tell(found, checked), begun, j.send(ctx, p))
+	err = errors.Join(j.tell(found, checked), begun, j.send(ctx, p))
+	if err == nil && said { // that robots.txt is lost: a person is needed, and was told
+		err = &command.ExitError{Code: command.Failure}
+	}
+	return err
 }
 
 // send tells those who do not ask. One that fails keeps no other from being told.
@@ -339,6 +355,7 @@ func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func
 	if err != nil {
 		return nil, nil, err
 	}
+	j.rules = siteflags.RulesOf(site)
 	// What a notifier has found refused stays so, though nothing is asked here.
 	if j.shown, err = j.site.Evidence(site, journal, j.env.Log); err != nil {
 		return nil, nil, err

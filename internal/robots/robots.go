@@ -39,6 +39,9 @@ type File struct {
 	deny   bool                // nothing is allowed: the file could not be had
 	agents map[string][]member // by product token in lower case, or "*"
 	lines  map[string][]string // what belongs to no group, by name in lower case
+
+	ruled   bool // some group has an Allow or Disallow line, be it an empty one
+	forbids bool // some group has a Disallow line that is not empty
 }
 
 // A group is what the lines between two runs of User-agent lines say.
@@ -167,10 +170,11 @@ func (p *parser) rule(pattern string, allow bool) {
 	if p.group == nil {
 		return
 	}
-	p.ruled = true
+	p.ruled, p.file.ruled = true, true
 	if pattern == "" {
 		return
 	}
+	p.file.forbids = p.file.forbids || !allow
 	if !allow && strings.IndexByte("/*$", pattern[0]) < 0 {
 		pattern = "/" + pattern
 	}

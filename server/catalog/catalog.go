@@ -41,14 +41,16 @@ type Catalog struct {
 
 	// Robots is the robots.txt in force: a file or an http(s) URL. Empty means
 	// /robots.txt of the host of Base. Until it could be read for the first
-	// time nothing is public; while it cannot be read later, what it said last
-	// goes on to count. Once it answers "not found", it counts for another minute.
-	Robots string
+	// time nothing is public. RobotsWait and RobotsRemind are as those of
+	// server.Site, which says what counts when it changes.
+	Robots                   string
+	RobotsWait, RobotsRemind time.Duration
 
 	// Fetch, if not nil, says how the site's own pages are fetched.
 	Fetch *Fetch
 
-	// Journal is what is published. Fetch needs it; and while it holds nothing,
+	// Journal is what is published, and where it is stored what robots.txt
+	// forbade. Fetch needs it; and while it holds nothing,
 	// a partial source leaves nothing unknown: a feed may still be empty.
 	Journal *server.Journal
 
@@ -61,7 +63,7 @@ type Catalog struct {
 	once    sync.Once
 	bad     error // what is wrong with the fields
 	exclude server.Patterns
-	rules   rules
+	rules   robots.Keeper
 	fetcher *fetcher // nil without Fetch
 	most    int      // URLs of all sources; zero means MaxURLs
 
@@ -105,8 +107,11 @@ func (c *Catalog) prepare() error {
 	if c.exclude, err = server.ParsePatterns(c.Exclude); err != nil {
 		return fmt.Errorf("catalog: %w", err)
 	}
-	if c.rules.name = c.Robots; c.rules.name == "" {
-		c.rules.name = protocol.Origin(base) + "/robots.txt"
+	name := cmp.Or(c.Robots, protocol.Origin(base)+"/robots.txt")
+	c.rules = robots.Keeper{Name: redacted(name), Fetch: func(ctx context.Context) ([]byte, error) { return server.ReadRobots(ctx, name) },
+		Wait: c.RobotsWait, Remind: c.RobotsRemind, Log: c.Log, Now: c.Now}
+	if c.Journal != nil {
+		c.rules.Notes = c.Journal
 	}
 	c.readings = make([]*reading, len(c.Sources))
 	c.turn = make(chan struct{}, 1)
@@ -142,8 +147,20 @@ func (c *Catalog) Public(url string) bool {
 	if c.Check() != nil || !strings.HasPrefix(url, c.Base) || len(url) > protocol.MaxURL {
 		return false
 	}
-	rules := c.rules.known(c.now(), c.log())
+	rules := c.rules.Known()
 	return rules != nil && c.left(rules, url) == "" && c.fetcher.left(url) == ""
+}
+
+// AcceptRobots is as [server.Site.AcceptRobots].
+func (c *Catalog) AcceptRobots() {
+	if c.Check() == nil {
+		c.rules.Hasten()
+	}
+}
+
+// RobotsTrouble is as [server.Site.RobotsTrouble].
+func (c *Catalog) RobotsTrouble() (trouble string, said bool) {
+	return c.rules.Trouble(), c.rules.Said()
 }
 
 // PublicTo reports whether robots.txt allows a URL that is [Catalog.Public] to
@@ -153,14 +170,14 @@ func (c *Catalog) PublicTo(name, url string) bool {
 	if !c.Public(url) {
 		return false
 	}
-	return c.rules.current().Allowed(name, c.path(url)) // there are some if it is public
+	return c.rules.Current().Allowed(name, c.path(url)) // there are some if it is public
 }
 
 // path returns the path and query of a URL below Base, as robots.txt has them.
 func (c *Catalog) path(url string) string { return url[len(protocol.Origin(c.Base)):] }
 
 // left returns why rules forbid a URL below Base, or the empty string.
-func (c *Catalog) left(rules *robots.File, url string) string {
+func (c *Catalog) left(rules *robots.Rules, url string) string {
 	place := c.place(url)
 	why := server.LeftOutName(place)
 	switch {
@@ -214,7 +231,7 @@ func (c *Catalog) look(ctx context.Context, scopes []server.Scope, yield func(se
 	if err := c.refreshForLook(ctx, len(scopes) == 0); err != nil {
 		return err
 	}
-	rules := c.rules.known(c.now(), c.log())
+	rules := c.rules.Known()
 	if rules == nil {
 		return errors.New("robots.txt could not be read: as long as nobody knows what it forbids, nothing is published")
 	}
@@ -329,7 +346,7 @@ func (c *Catalog) refresh(ctx context.Context) (changed bool, err error) {
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	if err := c.rules.refresh(ctx, c.now(), c.log()); err != nil {
+	if _, err := c.rules.Refresh(ctx); err != nil {
 		return false, err
 	}
 	most := cmp.Or(c.most, MaxURLs)
@@ -398,7 +415,7 @@ func (c *Catalog) Watch(ctx context.Context, dirty func([]server.Scope)) error {
 			return nil
 		case <-tick.C:
 		}
-		before := c.rules.current()
+		before := c.rules.Current()
 		changed, err := c.refresh(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -411,7 +428,7 @@ func (c *Catalog) Watch(ctx context.Context, dirty func([]server.Scope)) error {
 			failing = true
 			continue
 		}
-		if changed || failing || c.rules.current() != before {
+		if changed || failing || c.rules.Current() != before {
 			c.mu.Lock()
 			c.watched = true
 			c.mu.Unlock()

@@ -152,15 +152,21 @@ func TestListStories(t *testing.T) {
 			if w.catalog.Public(w.base+"b") || !w.catalog.Public(w.base+"a") || w.catalog.Public("http://other.example/a") {
 				w.Error("Public does not follow the rules")
 			}
-			// An unreachable robots.txt goes on to count, and so does one that has just vanished.
+			// An unreachable robots.txt goes on to count, and so does one that has vanished.
 			w.answer("/robots.txt", answer{status: 503})
 			w.look()
 			w.pass(2 * time.Minute)
 			w.look()
 			w.remove("/robots.txt")
 			w.look()
+			w.pass(48 * time.Hour)
+			w.restart()
+			w.look()
 			w.wantTold()
+			w.page("/robots.txt", "User-agent: *\nDisallow:")
+			w.look()
 			w.pass(2 * time.Minute)
+			w.wantTold()
 			w.look()
 			w.wantTold("create b")
 		},
@@ -422,13 +428,18 @@ func TestPublicTo(t *testing.T) {
 	}
 	w.page("/robots.txt", "User-agent: OtherBot\nDisallow: /a\n")
 	w.look()
+	if w.catalog.PublicTo("OtherBot", w.base+"a") || w.catalog.PublicTo("EvilBot", w.base+"a") {
+		t.Error("the new rules, or those of before, do not count")
+	}
+	w.pass(time.Minute)
+	w.look()
 	if w.catalog.PublicTo("OtherBot", w.base+"a") || !w.catalog.PublicTo("EvilBot", w.base+"a") {
 		t.Error("the rules of before count")
 	}
 	w.answer("/robots.txt", answer{status: 503})
 	w.restart()
-	if w.catalog.PublicTo("NiceBot", w.base+"a") {
-		t.Error("nobody knows the rules")
+	if w.catalog.PublicTo("OtherBot", w.base+"a") || !w.catalog.PublicTo("EvilBot", w.base+"a") {
+		t.Error("the rules are forgotten")
 	}
 }
 

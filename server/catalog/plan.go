@@ -25,7 +25,7 @@ func (f *fetcher) plan() (waiting int) {
 		i       int
 	}
 	var fresh, known []candidate
-	rules := f.catalog.rules.current()
+	rules := f.catalog.rules.Current()
 	readings := f.catalog.present()
 	if rules == nil || slices.Contains(readings, nil) {
 		return 0

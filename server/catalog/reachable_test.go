@@ -45,12 +45,13 @@ func newDocroot(t *testing.T) *docroot {
 	}
 	t.Cleanup(func() { j.Close() })
 	d.journal = j
+	d.must(os.WriteFile(filepath.Join(d.root, "robots.txt"), []byte("User-agent: *\nDisallow:\n"), 0o644))
 	d.restart()
 	return d
 }
 
 func (d *docroot) restart() {
-	d.site = &server.Site{Docroot: d.root, Base: rootBase, Features: features}
+	d.site = &server.Site{Docroot: d.root, Base: rootBase, Robots: filepath.Join(d.root, "robots.txt"), Features: features}
 	d.reach = &catalog.Reachable{Inventory: d.site, Open: d.site.Open, Links: links, Base: rootBase, Journal: d.journal}
 	d.pub = &server.Publisher{Inventory: d.reach, Journal: d.journal, Now: d.clock}
 }
@@ -107,7 +108,7 @@ func TestReachable(t *testing.T) {
 		"what nothing links to": func(d *docroot) {
 			d.write("secret.html")
 			d.write("sub/secret.html", "../index.html")
-			if r := d.look("", "a.html", "b/"); r.LeftOut != 2 {
+			if r := d.look("", "a.html", "b/"); r.LeftOut != 3 { // robots.txt is none either
 				d.Errorf("%+v", r)
 			}
 			if d.reach.Public(rootBase+"secret.html") || !d.reach.Public(rootBase+"a.html") {
@@ -168,7 +169,6 @@ func TestReachable(t *testing.T) {
 			d.look("", "a.html", "b/")
 		},
 		"what rules forbid is not reached, and leads nowhere": func(d *docroot) {
-			d.write("robots.txt")
 			d.must(os.WriteFile(filepath.Join(d.root, "robots.txt"), []byte("User-agent: *\nDisallow: /docs/b/"), 0o644))
 			d.write("b/index.html", "../deep.html")
 			d.write("deep.html")

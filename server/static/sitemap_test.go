@@ -64,6 +64,7 @@ func TestSitemapFollowsTheSite(t *testing.T) {
 		t.Error("a deleted page is listed")
 	}
 	w.write("robots.txt", "User-agent: *\nDisallow: /d/\n")
+	w.site.AcceptRobots() // which forbade /private/
 	w.turn(w.sitemap())
 	if all := w.listed(); len(all) != 3 || all[webBase+"private/p.html"] == "" {
 		t.Errorf("after a new rule: %v", all)

@@ -182,6 +182,7 @@ func TestWithdrawnFromMemory(t *testing.T) {
 			}
 			r.write("page.html", text(rnd, 3000))
 			r.write("robots.txt", []byte("User-agent: *\nDisallow: /other\n"))
+			r.site.AcceptRobots()
 			r.look()
 			if e, ok, err := r.journal.Get(base + "page.html"); !ok || err != nil || e.Item.Digest == protocol.Sum(secret) {
 				t.Fatalf("%+v, %v, %v", e, ok, err)

@@ -85,7 +85,7 @@ func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (server.Inventory
 func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *slog.Logger) (server.Inventory, error) {
 	if f.Docroot != "" {
 		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: f.Include, Exclude: f.Exclude,
-			CleanURLs: f.CleanURLs, Robots: f.Robots, MaxFile: int64(f.MaxFile), Hurry: time.Duration(f.Hurry), Features: features,
+			CleanURLs: f.CleanURLs, Robots: f.Robots, RobotsWait: time.Duration(f.RobotsWait), RobotsRemind: time.Duration(f.RobotsRemind), Journal: j, MaxFile: int64(f.MaxFile), Hurry: time.Duration(f.Hurry), Features: features,
 			FeaturesVersion: strings.Join(p.masks, "\n"), Log: log}
 		for _, own := range append(f.outputs.own(f), f.Out, f.State, f.keyFile(j)) {
 			if own != "" {
@@ -95,9 +95,12 @@ func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *s
 		if err := site.Check(); err != nil {
 			return nil, command.Misusef("%w", err)
 		}
+		if f.RobotsNow {
+			site.AcceptRobots()
+		}
 		return site, nil
 	}
-	c := &catalog.Catalog{Base: f.Base, Exclude: f.Exclude, Robots: f.Robots, Journal: j, Log: log}
+	c := &catalog.Catalog{Base: f.Base, Exclude: f.Exclude, Robots: f.Robots, RobotsWait: time.Duration(f.RobotsWait), RobotsRemind: time.Duration(f.RobotsRemind), Journal: j, Log: log}
 	for _, s := range p.urls {
 		c.Sources = append(c.Sources, catalog.List(s))
 	}
@@ -117,6 +120,9 @@ func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *s
 	}
 	if err := c.Check(); err != nil {
 		return nil, command.Misusef("%w", err)
+	}
+	if f.RobotsNow {
+		c.AcceptRobots()
 	}
 	return c, nil
 }
@@ -206,13 +212,22 @@ func SiteOf(inv server.Inventory) *server.Site {
 	return nil
 }
 
-// PublicTo is what robots.txt says to callers that it has rules of their own for, of an
-// inventory that Inventory has returned. All of those have such rules.
-func PublicTo(inv server.Inventory) func(name, url string) bool {
+// Rules is how an inventory goes by its robots.txt.
+type Rules interface {
+	// PublicTo says what callers may be told of whom robots.txt has rules of their own for.
+	PublicTo(name, url string) bool
+	// AcceptRobots makes the next look accept robots.txt as it is then.
+	AcceptRobots()
+	// RobotsTrouble says what a person should know of robots.txt, and whether that was logged as an error.
+	RobotsTrouble() (trouble string, said bool)
+}
+
+// RulesOf returns the rules of an inventory that Inventory has returned. All of those have some.
+func RulesOf(inv server.Inventory) Rules {
 	if docroot := SiteOf(inv); docroot != nil {
-		return docroot.PublicTo
+		return docroot
 	}
-	return inv.(interface{ PublicTo(name, url string) bool }).PublicTo
+	return inv.(Rules)
 }
 
 // Fetched has wrap make something of what is asked of each page that is

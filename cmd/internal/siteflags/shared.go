@@ -10,5 +10,5 @@ func NotifierOnly() []string {
 
 // RdfgenOnly names the options that only rdfgen has.
 func RdfgenOnly() []string {
-	return []string{"dry-run", "self-check", "accept-deletions", "verbose", "json"}
+	return []string{"dry-run", "self-check", "accept-deletions", "robots-now", "verbose", "json"}
 }

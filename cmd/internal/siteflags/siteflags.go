@@ -26,6 +26,9 @@ type Flags struct {
 	Include, Exclude command.Strings
 	CleanURLs        bool
 	Robots           string
+	RobotsWait       command.Duration
+	RobotsRemind     command.Duration
+	RobotsNow        bool // of rdfgen
 	MaxFile          command.Size
 	Retention        command.Duration
 	Hurry            command.Duration
@@ -49,6 +52,7 @@ func Required() []string { return []string{"base"} }
 // Define defines the options.
 func (f *Flags) Define(fs *flag.FlagSet) {
 	f.MaxFile, f.Retention = 100_000_000, command.Duration(90*24*time.Hour)
+	f.RobotsWait, f.RobotsRemind = command.Duration(time.Minute), command.Duration(24*time.Hour)
 	fs.StringVar(&f.Docroot, "docroot", "", "`DIR` that the web server serves; it may be a symbolic link")
 	fs.StringVar(&f.Base, "base", "", "`URL` that the site is served at")
 	fs.StringVar(&f.Out, "out", "", "publish the manifest as `FILE`, such as DOCROOT/robots.rdf")
@@ -57,10 +61,12 @@ func (f *Flags) Define(fs *flag.FlagSet) {
 	fs.Var(&f.Include, "include", "publish what matches `PATTERN` too, such as '**/*.txt' (repeatable)")
 	fs.Var(&f.Exclude, "exclude", "publish nothing that matches `PATTERN`, such as 'drafts/**' (repeatable)")
 	fs.BoolVar(&f.CleanURLs, "clean-urls", false, "the web server serves page.html as /page")
-	fs.StringVar(&f.Robots, "robots", "", "`FILE or URL` of the robots.txt in force, if it is not the docroot's, or the site's")
+	fs.StringVar(&f.Robots, "robots", "", "`FILE or URL` of the robots.txt in force, if it is not the docroot's, or the host's where there is no docroot or the base has a path")
+	fs.Var(&f.RobotsWait, "robots-wait", "what robots.txt allows newly counts after `TIME`, if it is read again unchanged then; what it forbids counts at once")
+	fs.Var(&f.RobotsRemind, "robots-remind", "say every `TIME` that robots.txt is missing, has no rule in it or cannot be read: meanwhile what it forbade stays forbidden")
 	fs.Var(&f.MaxFile, "max-file", "leave out files over `SIZE`")
 	fs.Var(&f.Retention, "retention", "remember changes and deletions for `TIME`")
-	fs.Var(&f.Hurry, "hurry", "wait for nothing longer than `TIME` by rules of our own: for files to rest, for robots.txt to come back, to try again (0: no limit; for tests)")
+	fs.Var(&f.Hurry, "hurry", "wait for nothing longer than `TIME` by rules of our own: for files to rest, to try again (0: no limit; for tests)")
 	fs.BoolVar(&f.Heal, "heal", false, "give files that were written anew with the bytes they had their old date back, so that the web server answers 304 again")
 	fs.StringVar(&f.Tokens, "announce-tokens", "", "pages are announced to the notifier, at BASE/parley/announce, by whoever bears a token in `FILE`, one a line, which is read at the start")
 	f.Asks.define(fs)
@@ -85,6 +91,11 @@ func (f *Flags) Check(log *slog.Logger) error {
 	}
 	if err := f.Asks.check(); err != nil {
 		return err
+	}
+	for name, d := range map[string]command.Duration{"robots-wait": f.RobotsWait, "robots-remind": f.RobotsRemind} {
+		if d <= 0 {
+			return command.Misusef("--%s %s: want more than 0", name, time.Duration(d))
+		}
 	}
 	if err := f.outputs.check(f); err != nil {
 		return err

@@ -1,0 +1,311 @@
+package robots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A Keeper keeps the [Rules] of a site: it reads its robots.txt, and stores
+// what it goes by, so that neither a restart nor a process that runs once
+// forgets what was forbidden.
+//
+// Fields are not to be changed once a method has been called. Any number of
+// goroutines may call the methods at once.
+type Keeper struct {
+	Name string // what messages call it: a file or a URL
+
+	// Fetch returns what robots.txt says now, nil if there is none. It returns
+	// an error if that cannot be known: then what was accepted goes on to count.
+	Fetch func(context.Context) ([]byte, error)
+
+	Wait   time.Duration // before what forbids less counts; zero means 60 s
+	Remind time.Duration // before a person is told again that it is lost, or cannot be read; zero means 24 h
+
+	// Hurry, above zero, bounds how long Known waits until it tries again. For tests.
+	Hurry time.Duration
+
+	Notes Notes // where the rules are stored; nil means nowhere
+	Log   *slog.Logger
+	Now   func() time.Time
+
+	turn sync.Mutex // held by whoever reads
+
+	mu     sync.Mutex // guards what follows
+	rules  *Rules
+	stored *Rules    // what Notes have
+	loaded bool      // Notes have been read
+	tried  time.Time // when Known failed
+	hasten bool      // see Hasten
+	said   bool      // a person has been told that something is wrong
+}
+
+// Notes are those of a journal: small values that are stored with it.
+type Notes interface {
+	Note(key string) ([]byte, error)
+	SetNotes(notes map[string][]byte) error
+}
+
+// How rules are split into notes, which are small.
+const (
+	noteKey  = "robots/" // and a number from 0
+	noteSize = 48 << 10
+	maxNotes = 64
+)
+
+// knownAgain is how long Known waits after it could not read.
+const knownAgain = 10 * time.Second
+
+// cure is what a person can do whose robots.txt is lost, or who wants none.
+const cure = "put it back; if nothing is to be forbidden any more, let it have the two lines \"User-agent: *\" and \"Disallow:\", which count %s later"
+
+// Refresh reads robots.txt and stores what follows from it. An error says that
+// nothing is known, or that what is known could not be stored; then nothing
+// counts that forbids less than before. The caller has no View of the journal open.
+func (k *Keeper) Refresh(ctx context.Context) (*Rules, error) {
+	return k.refresh(ctx, k.Notes != nil)
+}
+
+// Load returns the rules as they are known without reading robots.txt: nil if they are not.
+func (k *Keeper) Load() (*Rules, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.loaded || k.Notes == nil {
+		return k.rules, nil
+	}
+	rules, err := loadRules(k.Notes)
+	if err != nil {
+		return nil, err
+	}
+	k.rules, k.stored, k.loaded = rules, rules, true
+	return rules, nil
+}
+
+func (k *Keeper) refresh(ctx context.Context, store bool) (*Rules, error) {
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	was, err := k.Load()
+	if err != nil {
+		return nil, err
+	}
+	text, err := k.Fetch(ctx)
+	switch {
+	case err != nil && was == nil:
+		return nil, fmt.Errorf("robots.txt: %w: as long as nobody knows what it forbids, nothing is published", err)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	now := k.now()
+	if err != nil {
+		next := k.tell(was, now, "robots.txt cannot be read: what it said last goes on to count", "err", err)
+		if store && next != was && storeRules(k.Notes, next) == nil { // else it is said again
+			k.set(next, next)
+		}
+		return was, nil
+	}
+	k.mu.Lock()
+	wait := k.wait()
+	if k.hasten {
+		wait, k.hasten = 0, false
+	}
+	stored := k.stored
+	k.mu.Unlock()
+	next := k.say(was, was.Read(text, now, wait), now)
+	if store && next != stored {
+		if err := storeRules(k.Notes, next); err != nil {
+			// What forbids more counts all the same.
+			k.set(was.Read(text, now, math.MaxInt64), stored)
+			return nil, fmt.Errorf("robots.txt: what it says could not be stored: %w", err)
+		}
+		stored = next
+	}
+	k.set(next, stored)
+	return next, nil
+}
+
+func (k *Keeper) set(rules, stored *Rules) {
+	k.mu.Lock()
+	k.rules, k.stored = rules, stored
+	k.mu.Unlock()
+}
+
+// tell tells a person that something is wrong, unless that was said not long
+// ago, and returns the rules that remember it.
+func (k *Keeper) tell(r *Rules, now time.Time, what string, args ...any) *Rules {
+	if d := now.Sub(r.said); !r.said.IsZero() && d >= 0 && d < orDefault(k.Remind, 24*time.Hour) {
+		return r
+	}
+	k.log().Error(what, append([]any{"robots", k.Name}, args...)...)
+	k.mu.Lock()
+	k.said = true
+	k.mu.Unlock()
+	return r.saidAt(now)
+}
+
+// say tells a person what is to be known of a reading.
+func (k *Keeper) say(was, next *Rules, now time.Time) *Rules {
+	if next.Lost() {
+		how := "has no rule in it"
+		if next.Missing() {
+			how = "is missing"
+		}
+		return k.tell(next, now, "robots.txt "+how+": what it forbade before stays forbidden", "cure", fmt.Sprintf(cure, seconds(k.wait())))
+	}
+	if since, ok := next.Waits(); ok && next != was && since.Equal(now) {
+		k.log().Info("robots.txt has changed: what it forbids counts now, what it allows newly after a while", "robots", k.Name, "after", seconds(k.wait()))
+	} else if was != nil && !ok && next != was {
+		k.log().Info("robots.txt is accepted as it is now", "robots", k.Name)
+	}
+	return next
+}
+
+// Known returns the rules, nil if there are none to be had. It reads robots.txt
+// if nobody has, and stores nothing.
+func (k *Keeper) Known() *Rules {
+	k.mu.Lock()
+	rules, tried := k.rules, k.tried
+	k.mu.Unlock()
+	again := knownAgain
+	if k.Hurry > 0 {
+		again = min(again, k.Hurry)
+	}
+	if rules != nil || !tried.IsZero() && k.now().Sub(tried) < again {
+		return rules
+	}
+	rules, err := k.refresh(context.Background(), false)
+	if err != nil {
+		k.log().Warn("nothing is public", "err", err)
+		k.mu.Lock()
+		k.tried = k.now()
+		k.mu.Unlock()
+		return nil
+	}
+	return rules
+}
+
+// Current returns the rules as far as they are known.
+func (k *Keeper) Current() *Rules {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.rules
+}
+
+// Due returns when a candidate may be accepted that waits; false if none does.
+func (k *Keeper) Due() (time.Time, bool) {
+	since, ok := k.Current().Waits()
+	return since.Add(k.wait()), ok
+}
+
+// IsNews reports whether robots.txt can be read and says something else than
+// what was read last. It stores nothing.
+func (k *Keeper) IsNews(ctx context.Context) bool {
+	text, err := k.Fetch(ctx)
+	return err == nil && !k.Current().IsLast(text)
+}
+
+// Hasten makes the next Refresh accept what it reads at once, if that is not lost.
+func (k *Keeper) Hasten() {
+	k.mu.Lock()
+	k.hasten = true
+	k.mu.Unlock()
+}
+
+// Said reports whether this process has told a person that something is wrong.
+func (k *Keeper) Said() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.said
+}
+
+// Trouble says what a person should know of robots.txt as it was read last;
+// empty if all is well.
+func (k *Keeper) Trouble() string {
+	r := k.Current()
+	switch {
+	case r.Lost() && r.Missing():
+		return "missing: what it forbade before stays forbidden"
+	case r.Lost():
+		return "has no rule in it: what it forbade before stays forbidden"
+	}
+	if since, ok := r.Waits(); ok {
+		return "changed at " + since.UTC().Format(time.RFC3339) + ": what it forbids counts already, what it allows newly " + seconds(k.wait()) + " later"
+	}
+	return ""
+}
+
+func (k *Keeper) wait() time.Duration { return orDefault(k.Wait, time.Minute) }
+
+func (k *Keeper) now() time.Time {
+	if k.Now != nil {
+		return k.Now()
+	}
+	return time.Now()
+}
+
+func (k *Keeper) log() *slog.Logger {
+	if k.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return k.Log
+}
+
+func orDefault(d, most time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return most
+}
+
+// seconds writes a wait for a person.
+func seconds(d time.Duration) string {
+	if d%time.Second != 0 || d < time.Second {
+		return d.String()
+	}
+	return strconv.Itoa(int(d/time.Second)) + " s"
+}
+
+// loadRules reads stored rules, nil if there are none.
+func loadRules(notes Notes) (*Rules, error) {
+	var b []byte
+	for i := range maxNotes {
+		part, err := notes.Note(noteKey + strconv.Itoa(i))
+		if err != nil {
+			return nil, fmt.Errorf("robots.txt: what it said before: %w", err)
+		}
+		if part == nil {
+			break
+		}
+		b = append(b, part...)
+	}
+	if b == nil {
+		return nil, nil
+	}
+	r, err := ParseRules(b)
+	if err != nil {
+		return nil, fmt.Errorf("robots.txt: what it said before: %w", err)
+	}
+	return r, nil
+}
+
+// storeRules stores rules, in one step.
+func storeRules(notes Notes, r *Rules) error {
+	parts := make(map[string][]byte)
+	b := r.Encode()
+	for i := range maxNotes {
+		var part []byte // nil forgets what an earlier, longer text has left
+		if len(b) > 0 {
+			n := min(len(b), noteSize)
+			part, b = b[:n], b[n:]
+		}
+		parts[noteKey+strconv.Itoa(i)] = part
+	}
+	if len(b) > 0 {
+		return errors.New("it is too long")
+	}
+	return notes.SetNotes(parts)
+}

@@ -1,0 +1,168 @@
+package robots
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Rules are what a site goes by while its robots.txt changes: the text that is
+// accepted, and the candidate, which is the text that was read last if that
+// differs. While there are two, a URL is allowed only if both allow it. So what
+// forbids more counts at once, and what forbids less waits: a file that is
+// being written uncovers nothing. One that is lost says nothing at all.
+//
+// A Rules does not change; Read returns the one that follows. A nil Rules is
+// that of a site whose robots.txt nobody has read yet.
+type Rules struct {
+	accepted  version
+	candidate *version  // nil: there is none
+	since     time.Time // when the candidate was first read
+	lost      *version  // what was read last has no rule, and does not count; nil: it has
+	said      time.Time // when a person was last told that something is wrong with it; zero if never
+}
+
+// A version is a robots.txt as it was once.
+type version struct {
+	text []byte // nil: there was none
+	file *File
+}
+
+func newVersion(text []byte) version { return version{text, Parse(text)} }
+
+func (v version) has(text []byte) bool {
+	return (v.text == nil) == (text == nil) && bytes.Equal(v.text, text)
+}
+
+// Read returns the rules after robots.txt was read once more, r itself if
+// nothing has changed. Text is nil if there is none, and is kept. A candidate
+// is accepted when it is read again, unchanged, at least wait after it was
+// read first; at once if wait is zero or less, or if what was accepted forbids
+// nothing. A text without any rule is lost where something is forbidden: it is
+// neither accepted nor a candidate.
+func (r *Rules) Read(text []byte, now time.Time, wait time.Duration) *Rules {
+	if r == nil {
+		return &Rules{accepted: newVersion(text)}
+	}
+	if r.IsLast(text) && (r.candidate == nil || r.lost != nil) {
+		return r
+	}
+	next := *r
+	next.lost = nil
+	switch v := newVersion(text); {
+	case !v.file.ruled && r.forbids():
+		next.lost = &v
+	case r.accepted.has(text):
+		next.candidate = nil
+	case wait <= 0, !r.accepted.file.forbids:
+		next.accepted, next.candidate = v, nil
+	case r.candidate == nil, !r.candidate.has(text), r.lost != nil, now.Before(r.since): // or the clock was put back
+		next.candidate, next.since = &v, now
+	case now.Sub(r.since) < wait:
+		return r
+	default:
+		next.accepted, next.candidate = v, nil
+	}
+	return &next
+}
+
+// forbids reports whether anything is forbidden to anybody.
+func (r *Rules) forbids() bool {
+	return r.accepted.file.forbids || r.candidate != nil && r.candidate.file.forbids
+}
+
+// Lost reports whether what was read last has no rule at all, being missing,
+// empty, or something else than a robots.txt, although something was forbidden.
+func (r *Rules) Lost() bool { return r != nil && r.lost != nil }
+
+// Waits returns since when a candidate waits to be accepted; false if none does.
+func (r *Rules) Waits() (since time.Time, ok bool) {
+	if r == nil || r.candidate == nil || r.lost != nil {
+		return time.Time{}, false
+	}
+	return r.since, true
+}
+
+// Missing reports whether there was no robots.txt when it was read last.
+func (r *Rules) Missing() bool { return r != nil && r.last().text == nil }
+
+// IsLast reports whether text is what was read last.
+func (r *Rules) IsLast(text []byte) bool { return r != nil && r.last().has(text) }
+
+func (r *Rules) last() version {
+	switch {
+	case r.lost != nil:
+		return *r.lost
+	case r.candidate != nil:
+		return *r.candidate
+	}
+	return r.accepted
+}
+
+// saidAt returns the rules with the time at which a person was told that something is wrong.
+func (r *Rules) saidAt(now time.Time) *Rules {
+	next := *r
+	next.said = now
+	return &next
+}
+
+// Allowed is [File.Allowed] of what is accepted and of the candidate: both must
+// allow it, each by the group that it has for the agent.
+func (r *Rules) Allowed(agent, path string, others ...string) bool {
+	return r.accepted.file.Allowed(agent, path, others...) &&
+		(r.candidate == nil || r.candidate.file.Allowed(agent, path, others...))
+}
+
+// stored is how Rules are kept. A text that is null was missing.
+type stored struct {
+	Accepted  []byte     `json:"accepted"`
+	Candidate *[]byte    `json:"candidate,omitempty"`
+	Since     *time.Time `json:"since,omitempty"` // with a candidate
+	Lost      bool       `json:"lost,omitempty"`  // what was read last had no rule
+	Said      *time.Time `json:"said,omitempty"`
+}
+
+// Encode returns the rules as [ParseRules] reads them: at most 4/3 of both texts
+// and 300 bytes. Of a text that is lost it is kept that it is.
+func (r *Rules) Encode() []byte {
+	s := stored{Accepted: r.accepted.text, Lost: r.lost != nil}
+	if r.candidate != nil {
+		s.Candidate, s.Since = &r.candidate.text, &r.since
+	}
+	if !r.said.IsZero() {
+		s.Said = &r.said
+	}
+	b, err := json.Marshal(s)
+	if err != nil { // a year that RFC 3339 cannot write: a clock that is badly wrong
+		s.Since, s.Said = nil, nil
+		b, _ = json.Marshal(s)
+	}
+	return b
+}
+
+// ParseRules reads what Encode has written.
+func ParseRules(b []byte) (*Rules, error) {
+	var s stored
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("parse rules: %w", err)
+	}
+	if len(s.Accepted) > MaxBytes+1 || s.Candidate != nil && len(*s.Candidate) > MaxBytes+1 {
+		return nil, errors.New("parse rules: a text is too long")
+	}
+	r := &Rules{accepted: newVersion(s.Accepted)}
+	if s.Candidate != nil {
+		v := newVersion(*s.Candidate)
+		if r.candidate = &v; s.Since != nil {
+			r.since = *s.Since
+		}
+	}
+	if s.Lost {
+		r.lost = &version{}
+	}
+	if s.Said != nil {
+		r.said = *s.Said
+	}
+	return r, nil
+}

@@ -1,0 +1,177 @@
+package robots_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/robots"
+)
+
+// ruleTexts are what a robots.txt may be found to be, and whether there is a rule in it.
+var ruleTexts = []struct {
+	text  []byte
+	ruled bool
+}{
+	{nil, false}, {[]byte{}, false}, {[]byte("User-agent: *\n"), false}, {[]byte("<html>"), false}, {[]byte("Disallow: /a\n"), false},
+	{[]byte("User-agent: *\nDisallow:\n"), true}, {[]byte("User-agent: *\nDisallow: /a\n"), true},
+	{[]byte("User-agent: *\nDisallow: /a\nDisallow: /b\n"), true}, {[]byte("User-agent: *\nDisallow: /\n"), true},
+	{[]byte("User-agent: bot\nDisallow: /b\n"), true}, {[]byte("User-agent: *\nDisallow: /b\nUser-agent: bot\nAllow: /\n"), true},
+}
+
+var rulePaths = []string{"/a", "/b", "/c"}
+
+// What may be told is never more than the robots.txt of now allows; one without
+// a rule uncovers nothing; and any other counts alone once it has been read
+// twice, a minute apart, with nothing else between.
+func TestRulesWhateverIsRead(t *testing.T) {
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+		var rules *robots.Rules
+		var alone time.Time // since when nothing else was read
+		last := -1
+		before := map[string]bool{}
+		for step := range 30 {
+			i := last
+			if last < 0 || r.IntN(3) > 0 {
+				i = r.IntN(len(ruleTexts))
+			}
+			if i != last {
+				last, alone = i, now
+			}
+			found := ruleTexts[i]
+			rules = rules.Read(found.text, now, time.Minute)
+			if r.IntN(4) == 0 { // a restart
+				var err error
+				if rules, err = robots.ParseRules(rules.Encode()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			after := map[string]bool{}
+			for _, agent := range []string{"*", "bot"} {
+				for _, path := range rulePaths {
+					got, said := rules.Allowed(agent, path), robots.Parse(found.text).Allowed(agent, path)
+					after[agent+path] = got
+					switch {
+					case got && !said:
+						t.Fatalf("seed %d, step %d: %s may have %s, which %q forbids", seed, step, agent, path, found.text)
+					case got && step > 0 && !before[agent+path] && !found.ruled:
+						t.Fatalf("seed %d, step %d: %q lets %s have %s", seed, step, found.text, agent, path)
+					case got != said && found.ruled && now.Sub(alone) >= time.Minute:
+						t.Fatalf("seed %d, step %d: %s may have %s: %v, although %q counts alone", seed, step, agent, path, got, found.text)
+					}
+				}
+			}
+			before = after
+			now = now.Add(time.Duration(r.IntN(90)) * time.Second)
+		}
+	}
+}
+
+// noted are notes in memory, which fail when they are told to.
+type noted struct {
+	all map[string][]byte
+	err error
+}
+
+func (n *noted) Note(key string) ([]byte, error) { return n.all[key], n.err }
+
+func (n *noted) SetNotes(notes map[string][]byte) error {
+	if n.err == nil {
+		maps.Copy(n.all, notes)
+	}
+	return n.err
+}
+
+// A person is told once a day, whatever is restarted. Where nothing can be
+// stored, what forbids more counts all the same, and nothing that forbids less.
+func TestKeeper(t *testing.T) {
+	notes := &noted{all: map[string][]byte{}}
+	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	var log bytes.Buffer
+	text, unreadable := []byte("User-agent: *\nDisallow: /a\n"), error(nil)
+	keeper := func() *robots.Keeper {
+		return &robots.Keeper{Name: "/srv/robots.txt", Notes: notes, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError})),
+			Now: func() time.Time { return now }, Fetch: func(context.Context) ([]byte, error) { return text, unreadable }}
+	}
+	k := keeper()
+	refresh := func() { k.Refresh(t.Context()) }
+	refresh()
+	for day := range 3 {
+		for hour := range 24 {
+			k = keeper()
+			text, unreadable = nil, nil
+			if hour%2 == 1 {
+				unreadable = errors.New("too tired")
+			}
+			refresh()
+			if k.Known().Allowed("*", "/a") {
+				t.Fatal("uncovered")
+			}
+			now = now.Add(time.Hour)
+		}
+		if got := strings.Count(log.String(), "level=ERROR"); got != day+1 {
+			t.Errorf("said %d times in %d days:\n%s", got, day+1, &log)
+		}
+	}
+	text, unreadable = []byte("User-agent: *\nDisallow: /b\n"), nil
+	refresh()
+	now = now.Add(time.Minute)
+	notes.err = errors.New("disk full")
+	text = []byte("User-agent: *\nDisallow: /b\nDisallow: /c\n")
+	if _, err := k.Refresh(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	for path, want := range map[string]bool{"/a": false, "/b": false, "/c": false, "/d": true} {
+		if got := k.Current().Allowed("*", path); got != want {
+			t.Errorf("%s is public: %v", path, got)
+		}
+	}
+	now = now.Add(time.Minute)
+	refresh()
+	if k.Current().Allowed("*", "/a") {
+		t.Error("what could not be stored uncovers a page")
+	}
+	notes.err = nil
+	refresh()
+	if k = keeper(); k.Known().Allowed("*", "/c") || !k.Known().Allowed("*", "/a") {
+		t.Error("the rules were not stored later")
+	}
+}
+
+// Whatever the notes hold is refused or understood, and what is understood is written as it was read.
+func FuzzRules(f *testing.F) {
+	for _, a := range ruleTexts {
+		rules := (*robots.Rules)(nil).Read(a.text, time.Time{}, time.Minute)
+		for _, b := range ruleTexts {
+			f.Add(rules.Read(b.text, time.Unix(1_800_000_000, 0).UTC(), time.Minute).Encode())
+		}
+	}
+	f.Add([]byte(`{"accepted":"!"}`))
+	f.Add([]byte(`{"waits":true,"since":"yesterday"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := robots.ParseRules(b)
+		if err != nil {
+			return
+		}
+		again, err := robots.ParseRules(r.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(r.Encode(), again.Encode()) || r.Lost() != again.Lost() || r.Missing() != again.Missing() {
+			t.Fatalf("%s is read as %s", r.Encode(), again.Encode())
+		}
+		for _, path := range rulePaths {
+			if r.Allowed("*", path) != again.Allowed("*", path) {
+				t.Fatal(path)
+			}
+		}
+	})
+}
