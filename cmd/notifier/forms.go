@@ -50,6 +50,9 @@ func newForms(site *siteflags.Flags, inv server.Inventory, j *server.Journal, lo
 	if f.shown, err = site.Evidence(inv, j, log); err != nil {
 		return nil, err
 	}
+	if f.shown != nil {
+		f.shown.Meta = !f.on.Pages && !f.on.Archive
+	}
 	public := f.public(inv)
 	if docroot == nil && f.on.Versions > 0 {
 		// What is fetched is kept as it comes: it can be had in no other way.
@@ -72,6 +75,10 @@ func newForms(site *siteflags.Flags, inv server.Inventory, j *server.Journal, lo
 		f.archive = &archive.Maker{Dir: site.Beside("archive"), Base: site.Base, Journal: j, Pages: f.given, Public: public, Share: f.on.Share, Every: time.Duration(site.Hurry), MaxAge: time.Duration(site.Hurry), Logger: log}
 		f.archive.NoArchive = func(item *protocol.Item, page []byte) bool {
 			return f.shown != nil && f.shown.NoArchive(item.URL) || siteflags.SaysNoArchive(item.URL, item.Type, page)
+		}
+		if f.shown != nil {
+			f.archive.Given, f.archive.Settle = f.shown.Given, f.shown.Settle
+			f.archive.Givable = func() int { return f.shown.Standing().Public }
 		}
 		if err := f.archive.Open(); err != nil {
 			log.Warn("no archive of the site is offered: there is no place for one", "err", err)

@@ -65,6 +65,9 @@ type file struct {
 	gone time.Time       // since when a page that is in it is not there; zero if all are
 	old  time.Time       // since when one is not there, or another; zero if all are as they were
 
+	bodies int // pages whose bytes are in it, but for empty ones; -1 until that was found out
+	left   int // pages that ask for no copy, as far as is known
+
 	checked time.Time     // when all of it was public
 	took    time.Duration // to find that out
 }
@@ -81,7 +84,7 @@ func openFile(path string) (*file, bool) {
 	if len(part) != 6 || part[0] != "site" || part[5] != "wacz" {
 		return nil, false
 	}
-	f := &file{path: path}
+	f := &file{path: path, bodies: -1}
 	var err error
 	if f.Cursor, err = protocol.ParseCursor(part[1] + ":" + part[2]); err != nil {
 		return nil, false
@@ -101,9 +104,10 @@ func openFile(path string) (*file, bool) {
 	return f, true
 }
 
-// within reports whether may is true of every URL in the archive, which it
-// opens if content is nil.
-func (f *file) within(content io.ReaderAt, may func(url string) bool) (bool, error) {
+// within reports whether may is true of every URL in the archive, and given, if
+// it is not nil, of those whose bytes are there. It opens the archive if content
+// is nil, and counts bodies.
+func (f *file) within(content io.ReaderAt, may, given func(url string) bool) (bool, error) {
 	if content == nil {
 		file, err := os.Open(f.path)
 		if err != nil {
@@ -123,7 +127,7 @@ func (f *file) within(content io.ReaderAt, may func(url string) bool) (bool, err
 	defer in.Close()
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 16*protocol.MaxURL)
-	n := -1
+	n, bodies := -1, 0
 	for ; lines.Scan(); n++ {
 		if n < 0 {
 			continue // it says what the lines are
@@ -132,8 +136,11 @@ func (f *file) within(content io.ReaderAt, may func(url string) bool) (bool, err
 		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
 			return false, err
 		}
-		if !may(p.URL) {
+		if !may(p.URL) || given != nil && p.Size > 0 && !given(p.URL) {
 			return false, nil
+		}
+		if p.Size > 0 {
+			bodies++
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -141,6 +148,9 @@ func (f *file) within(content io.ReaderAt, may func(url string) bool) (bool, err
 	}
 	if n != f.Items {
 		return false, io.ErrUnexpectedEOF
+	}
+	if given != nil {
+		f.bodies = bodies
 	}
 	return true, nil
 }

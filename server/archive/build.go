@@ -40,6 +40,7 @@ type build struct {
 	modified time.Time // of the site
 	items    int
 	bodies   int
+	left     int  // pages that ask for no copy
 	home     bool // there is a page at the base URL
 
 	list  *part // items, as messages on lines
@@ -195,6 +196,7 @@ func (b *build) page(ctx context.Context, c *protocol.Change) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err == nil && b.m.NoArchive != nil && b.m.NoArchive(&c.Item, page):
+		b.left++
 		return nil, nil // it is told of, and is at its own URL
 	case err == nil && page == nil:
 		return []byte{}, nil
@@ -310,7 +312,7 @@ func (b *build) place(whole *part) (*file, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is not as it was written", name)
 	}
-	f.sound = true
+	f.sound, f.bodies, f.left = true, b.bodies, b.left
 	return f, nil
 }
 

@@ -41,6 +41,17 @@ type Maker struct {
 	// archive with one that may not be is thrown away.
 	Public func(url string) bool
 
+	// Given reports whether the bytes of a page that is in an archive may still be
+	// given to anybody. Nil: they may. An archive with other ones is thrown away.
+	Given func(url string) bool
+
+	// Settle, if not nil, blocks until it is known what may be given to anybody,
+	// or ctx ends: no archive is made before. Givable, if not nil, is of how
+	// many pages that is known now: an archive that holds the bytes of far fewer, by Share, is
+	// due to be made anew.
+	Settle  func(context.Context) error
+	Givable func() int
+
 	// Share is how many changes there must be since the newest archive was
 	// made for a newer one to be due, as a share of its pages. Zero means a half.
 	Share float64
@@ -210,6 +221,11 @@ func (m *Maker) Run(ctx context.Context) error {
 		m.making, m.began = true, m.now()
 		m.forget(1) // room for the new one
 		m.mu.Unlock()
+		if m.Settle != nil {
+			if err := m.Settle(ctx); err != nil {
+				return err
+			}
+		}
 		began := m.now()
 		f, err := m.make(ctx)
 		if ctx.Err() != nil {
@@ -374,7 +390,7 @@ func (m *Maker) Purge(page string) (n int) {
 	defer m.mu.Unlock()
 	m.purged++
 	m.kept = slices.DeleteFunc(m.kept, func(f *file) bool {
-		without, err := f.within(nil, func(url string) bool { return url != page })
+		without, err := f.within(nil, func(url string) bool { return url != page }, nil)
 		if err == nil && without {
 			return false
 		}
@@ -448,7 +464,7 @@ func (m *Maker) check(f *file, content io.ReaderAt) bool {
 		return true
 	}
 	began := time.Now()
-	ok, err := f.within(content, m.public)
+	ok, err := f.within(content, m.public, m.Given)
 	if err != nil {
 		m.log().Error("archive could not be read", "file", f.path, "err", err)
 	} else if !ok {
@@ -569,6 +585,9 @@ func (m *Maker) due(f *file) bool {
 	if float64(head.Seq-f.Cursor.Seq) > m.share()*float64(f.Items) {
 		return true
 	}
+	if rested && m.Givable != nil && f.bodies >= 0 && float64(m.Givable()-f.bodies-f.left) > m.share()*float64(f.Items) {
+		return true
+	}
 	return rested && m.goneFor(f) > m.every()
 }
 
@@ -587,7 +606,7 @@ func (m *Maker) Within(may func(url string) bool) bool {
 	list := slices.Clone(m.good())
 	m.mu.Unlock()
 	for _, f := range list {
-		if ok, err := f.within(nil, may); err != nil || !ok {
+		if ok, err := f.within(nil, may, nil); err != nil || !ok {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package archive_test
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/url"
 	"os"
@@ -153,6 +154,49 @@ func TestNoArchive(t *testing.T) {
 	}
 	if len(pages) != a.Items-1 || pages[d.base+"d1/p1.html"] == "" || !bytes.Contains(content, []byte(d.base+"d0/p0.html")) {
 		t.Errorf("%d pages of %d", len(pages), a.Items)
+	}
+}
+
+// An archive with bytes that may not be given any more is given to nobody, and
+// none is made before it is known what may be. One that was made with few bytes is made anew.
+func TestBytesThatMayBeGiven(t *testing.T) {
+	known, givable := make(chan struct{}), atomic.Int64{}
+	var shut atomic.Bool
+	d := newDepot(t, func(m *archive.Maker) {
+		m.Given = func(url string) bool { return !shut.Load() }
+		m.Givable = func() int { return int(givable.Load()) }
+		m.Settle = func(ctx context.Context) error {
+			select {
+			case <-known:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	d.run()
+	if _, ok := d.maker.Latest(); ok {
+		t.Fatal("there is one already")
+	}
+	close(known)
+	a := d.next(server.Archived{})
+	d.pass(time.Hour)
+	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.Coming() {
+		t.Errorf("an hour later: %+v", now)
+	}
+	givable.Store(int64(2 * a.Items))
+	d.maker.Latest()
+	for d.maker.Stats().Made < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	givable.Store(0)
+	shut.Store(true)
+	d.pass(time.Minute)
+	if now, ok := d.maker.Latest(); ok {
+		t.Errorf("it is still there: %+v", now)
+	}
+	if resp, _ := d.get("parley/site.wacz"); resp.StatusCode != 503 {
+		t.Errorf("%s", resp.Status)
 	}
 }
 

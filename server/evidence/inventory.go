@@ -40,7 +40,9 @@ func (w watching) Public(page string) bool { return w.Inventory.Public(page) && 
 func (w watching) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
 	o, err := w.Inventory.Read(ctx, o)
 	if k := w.k; err == nil && o.LeftOut == "" && !o.Unsettled && k.Rate > 0 && k.Journal.Whole() {
-		if r := k.record(o.URL); o.Digest.IsZero() || !r.has(o.Digest, k.now().Add(-k.good())) {
+		if r := k.record(o.URL); k.Meta && r.State == Public {
+			// It was edited, and is given to anybody.
+		} else if o.Digest.IsZero() || !r.has(o.Digest, k.now().Add(-k.good())) {
 			k.todo.urge(job{page: o.URL, want: o.Digest, length: o.Length})
 		}
 	}

@@ -69,16 +69,18 @@ type Keeper struct {
 	// 200 shows nothing of what others are given. Nil: what is not of the public Internet.
 	Inside func(netip.Addr) bool
 
-	// Progress, if not nil, is called now and then during a round that asks for
-	// all pages, and at its end.
-	Progress func(done, all int)
+	// Meta says that no bytes are told, whatever is shown: then what was edited
+	// is not asked for, if it was public before, and rounds take their time.
+	Meta bool
 
 	Logger *slog.Logger
 	Now    func() time.Time
 
-	http *http.Client
-	news chan server.Scope // what is to be looked at again; see Watching
-	todo work
+	http       *http.Client
+	settled    chan struct{} // closed after the first round
+	settleOnce sync.Once
+	news       chan server.Scope // what is to be looked at again; see Watching
+	todo       work
 
 	settling sync.Mutex // held by whoever replaces a record
 
@@ -97,6 +99,7 @@ type Keeper struct {
 	count   time.Time
 	inside  string // a page whose 200 shows nothing, since it came from here
 	last    Round
+	silent  int // questions without an answer, one after the other
 }
 
 // noted begins the keys of notes.
@@ -141,6 +144,7 @@ func (k *Keeper) hurry(d time.Duration) time.Duration {
 // Open takes over what an earlier process has left in the journal.
 func (k *Keeper) Open() error {
 	k.http, k.news = k.client(), make(chan server.Scope, 1000)
+	k.settled = make(chan struct{})
 	k.todo.init()
 	k.unsaved, k.refused, k.suspect, k.dirs = make(map[string]record), make(map[string]struct{}), make(map[string]struct{}), make(map[string]struct{})
 	err := k.Journal.EachNote(noted, func(key string, value []byte) error {
@@ -299,6 +303,42 @@ func (k *Keeper) Shown(page string, d protocol.Digest) bool {
 		return false
 	}
 	return k.Trusted || r.State == Public && r.has(d, k.now().Add(-k.good()))
+}
+
+// Given reports whether bytes of a page that were shown once may still be given
+// to anybody, whatever they are by now: those that stand in an archive.
+func (k *Keeper) Given(page string) bool {
+	k.mu.Lock()
+	mass := k.mass
+	k.mu.Unlock()
+	if mass {
+		return false
+	}
+	r := k.record(page)
+	switch r.State {
+	case Refused, Suspect, Altered:
+		return false
+	}
+	return k.Trusted || r.State == Public && r.ShownAt.After(k.now().Add(-k.good()))
+}
+
+// Settle blocks until a first round is over and no person is asked, so that
+// bytes leave as far as they do, or until ctx ends.
+func (k *Keeper) Settle(ctx context.Context) error {
+	if k.Rate <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-k.settled:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for k.Standing().Mass {
+		if !pause(ctx, k.hurry(time.Second)) {
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // NoArchive reports whether the web server asks that no copy of a page be kept.

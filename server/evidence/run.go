@@ -109,7 +109,23 @@ func (k *Keeper) Once(ctx context.Context) (changed bool, err error) {
 	return len(k.news) > 0, errors.Join(err, k.save())
 }
 
-func (k *Keeper) pace() time.Duration { return max(1, time.Duration(float64(time.Second)/k.Rate)) }
+// pace is how long it is from one question of a round to the next. Where no
+// bytes are told, nobody waits for what a round shows, unless he has asked for it.
+func (k *Keeper) pace() time.Duration {
+	rate := k.Rate
+	k.mu.Lock()
+	hurry := !k.since.IsZero() || k.Hurry > 0
+	k.mu.Unlock()
+	if k.Meta && !hurry {
+		rate = min(rate, max(metaRate, float64(k.Journal.Len())/metaRound.Seconds()))
+	}
+	return max(1, time.Duration(float64(time.Second)/rate))
+}
+
+const (
+	metaRate  = 5 // a second, at least, unless Rate is less
+	metaRound = 30 * time.Minute
+)
 
 // work asks for one page after the other, the urgent ones first.
 func (k *Keeper) work(ctx context.Context, slow <-chan job) {
@@ -152,6 +168,11 @@ func (k *Keeper) do(ctx context.Context, j job) answer {
 	if ctx.Err() != nil {
 		return answer{}
 	}
+	k.mu.Lock()
+	if k.silent++; a.says != nothing {
+		k.silent = 0
+	}
+	k.mu.Unlock()
 	k.settle(j, a, true)
 	k.todo.answered(j.page)
 	return a
@@ -169,7 +190,10 @@ func (k *Keeper) settle(j job, a answer, tell bool) {
 	switch a.says {
 	case nothing: // what was shown goes on to count for its time
 	case away:
-		is = record{Asked: now}
+		// What hides behind 404 now is given to nobody either.
+		if was.State == Unknown || was.State == Public {
+			is = record{Asked: now}
+		}
 	case shown:
 		k.wasShown(j, a, &is, now)
 	case elsewhere:
@@ -291,6 +315,7 @@ func (k *Keeper) rounds(ctx context.Context, slow chan<- job) error {
 		return true
 	}
 	for {
+		pace.Reset(k.pace())
 		k.mu.Lock()
 		meant := k.meant // by those who said so before it began
 		k.mu.Unlock()
@@ -336,8 +361,15 @@ func (k *Keeper) askWanted(ask func(job) bool) error {
 	return nil
 }
 
-// roundPages is how many pages are looked up at once.
-const roundPages = 256
+const (
+	roundPages = 256 // that are looked up at once
+
+	// mostUnanswered is after how many questions without an answer a round ends.
+	mostUnanswered = 20
+
+	// progressEvery is how often it is said how far a first round has got.
+	progressEvery = 10 * time.Second
+)
 
 // round walks over all pages once.
 func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
@@ -348,7 +380,8 @@ func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
 		return err
 	}
 	k.mu.Lock()
-	k.last = Round{Began: k.now()}
+	first := k.public == 0
+	k.silent, k.last = 0, Round{Began: k.now()}
 	withdrawn := slices.Sorted(maps.Keys(k.refused))
 	withdrawn = append(withdrawn, slices.Sorted(maps.Keys(k.suspect))...)
 	k.mu.Unlock()
@@ -357,10 +390,22 @@ func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
 			return false
 		}
 		k.mu.Lock()
+		defer k.mu.Unlock()
 		k.last.Asked++
-		k.mu.Unlock()
-		return true
+		return k.silent < mostUnanswered
 	}
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if !k.last.Done && k.silent >= mostUnanswered {
+			k.log().Info("the web server gives no answer: it is asked again later what it gives to anybody", "asked", k.last.Asked)
+			k.last.Done = true
+		}
+		if k.last.Done {
+			k.settleOnce.Do(func() { close(k.settled) })
+		}
+	}()
+	said := k.now()
 	for _, page := range withdrawn {
 		if r := k.record(page); k.isDue(&r, protocol.Digest{}) && !ask(job{page: page, length: -1}) {
 			return nil
@@ -382,8 +427,9 @@ func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
 			}
 			done++
 		}
-		if k.Progress != nil {
-			k.Progress(done, k.Journal.Len())
+		if first && (!more || k.now().Sub(said) > progressEvery) {
+			said = k.now()
+			k.log().Info("the web server is asked what it gives to anybody", "asked", done, "of", k.Journal.Len())
 		}
 	}
 	k.mu.Lock()
@@ -423,7 +469,7 @@ func (k *Keeper) isDue(r *record, d protocol.Digest) bool {
 	age, good := k.now().Sub(r.Asked), k.good()
 	switch r.State {
 	case Public:
-		if d.IsZero() || r.has(d, k.now().Add(-good/renewPart)) {
+		if d.IsZero() || k.Meta || r.has(d, k.now().Add(-good/renewPart)) {
 			return age > good/renewPart
 		}
 		return age > k.hurry(good/unknownPart)
