@@ -113,6 +113,9 @@ func deadline(w *world, p record.Program) time.Duration {
 	}
 	// All of them may be one host: then each waits for all others.
 	pause = max(pause, least(p, urls))
+	if rate, _ := perAddress(p); rate > 0 && least(p, urls) > 0 {
+		pause = max(pause, time.Duration(float64(time.Second)/rate))
+	}
 	d += time.Duration(urls) * pause
 	switch {
 	case p.Kind == "follow" && option(p, "via", "stream") == "manifest", p.Kind == "follow" && !slices.ContainsFunc(p.Sites, func(s string) bool {

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -166,14 +167,14 @@ func (m *mannered) request(q record.Request) {
 }
 
 // bucket holds that an address is not asked more often than its names would be
-// together, nor twice a second for longer than a burst, nor over more than four connections.
+// together, nor oftener than --per-address says for longer than a burst, nor over more connections.
 func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, say func(string, ...any)) {
-	rate, most := 2.0, 4
-	if at.Addr().IsLoopback() && option(m.program, "per-address", "false") == "false" {
-		rate = 1e6 // one's own machine: as its names together
-	}
+	rate, most := perAddress(m.program)
 	if gap > 0 {
-		rate = max(min(float64(len(m.names[at]))/gap.Seconds(), rate), 0.001)
+		if rate == 0 {
+			rate = max(2, 1/gap.Seconds()) // less than half a second is for machines of one's own
+		}
+		rate = min(float64(len(m.names[at]))/gap.Seconds(), rate)
 	}
 	if w, ok := m.welcome[originOf(q.URL)].pace(m.program, at, q.Began); ok {
 		rate += 1 / max(w.Seconds(), 0.1)
@@ -200,9 +201,22 @@ func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, 
 		}
 	}
 	if len(conns) > most {
-		say("is under way with %d others at %s: four connections are the most", len(conns)-1, at.Addr())
+		say("is under way with %d others at %s, over more than %d connections", len(conns)-1, at.Addr(), most)
 	}
 	m.open = append(m.open, q)
+}
+
+// perAddress reads --per-address RATE/s,CONNECTIONS; a rate of 0 is the default's.
+func perAddress(p record.Program) (rate float64, connections int) {
+	r, c, _ := strings.Cut(option(p, "per-address", ""), ",")
+	rate, err := strconv.ParseFloat(strings.TrimSuffix(r, "/s"), 64)
+	if err != nil {
+		rate = 0
+	}
+	if connections, err = strconv.Atoi(c); err != nil || connections <= 0 {
+		connections = 4
+	}
+	return rate, connections
 }
 
 // obeys holds that a page is asked for only when robots.txt of its origin was, and allows it.
