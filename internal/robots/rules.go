@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -38,7 +39,7 @@ func (v version) has(text []byte) bool {
 
 // Read returns the rules after robots.txt was read once more, r itself if
 // nothing has changed. Text is nil if there is none, and is kept. A candidate
-// is accepted when it is read again, unchanged, at least wait after it was
+// is accepted when it is read again, its rules unchanged, at least wait after it was
 // read first; at once if wait is zero or less, or if what was accepted forbids
 // nothing. A text without any rule is lost where something is forbidden: it is
 // neither accepted nor a candidate.
@@ -54,19 +55,25 @@ func (r *Rules) Read(text []byte, now time.Time, wait time.Duration) *Rules {
 	switch v := newVersion(text); {
 	case !v.file.ruled && r.forbids():
 		next.lost = &v
-	case r.accepted.has(text):
-		next.candidate = nil
+	case v.file.same(r.accepted.file): // a Sitemap line is no rule
+		next.accepted, next.candidate = v, nil
 	case wait <= 0, !r.accepted.file.forbids:
 		next.accepted, next.candidate = v, nil
-	case r.candidate == nil, !r.candidate.has(text), r.lost != nil, now.Before(r.since): // or the clock was put back
+	case r.candidate == nil, !v.file.same(r.candidate.file), r.lost != nil, now.Before(r.since): // or the clock was put back
 		next.candidate, next.since = &v, now
 	case now.Sub(r.since) < wait:
-		return r
+		if r.candidate.has(text) {
+			return r
+		}
+		next.candidate = &v
 	default:
 		next.accepted, next.candidate = v, nil
 	}
 	return &next
 }
+
+// same reports whether two files have the same rules for everybody.
+func (f *File) same(g *File) bool { return f.deny == g.deny && reflect.DeepEqual(f.agents, g.agents) }
 
 // forbids reports whether anything is forbidden to anybody.
 func (r *Rules) forbids() bool {

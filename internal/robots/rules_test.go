@@ -22,6 +22,7 @@ var ruleTexts = []struct {
 	{nil, false}, {[]byte{}, false}, {[]byte("User-agent: *\n"), false}, {[]byte("<html>"), false}, {[]byte("Disallow: /a\n"), false},
 	{[]byte("User-agent: *\nDisallow:\n"), true}, {[]byte("User-agent: *\nDisallow: /a\n"), true},
 	{[]byte("User-agent: *\nDisallow: /a\nDisallow: /b\n"), true}, {[]byte("User-agent: *\nDisallow: /\n"), true},
+	{[]byte("User-agent: *\nDisallow: /a\nSitemap: https://site.example/sitemap.xml\n"), true},
 	{[]byte("User-agent: bot\nDisallow: /b\n"), true}, {[]byte("User-agent: *\nDisallow: /b\nUser-agent: bot\nAllow: /\n"), true},
 }
 

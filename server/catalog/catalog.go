@@ -57,6 +57,10 @@ type Catalog struct {
 	// Every is how often Watch reads the sources again, and robots.txt. Zero means a minute.
 	Every time.Duration
 
+	// Hurry, above zero, bounds that, and how long Public waits until it tries again to read
+	// robots.txt. For tests.
+	Hurry time.Duration
+
 	Log *slog.Logger
 	Now func() time.Time
 
@@ -109,7 +113,7 @@ func (c *Catalog) prepare() error {
 	}
 	name := cmp.Or(c.Robots, protocol.Origin(base)+"/robots.txt")
 	c.rules = robots.Keeper{Name: redacted(name), Fetch: func(ctx context.Context) ([]byte, error) { return server.ReadRobots(ctx, name) },
-		Wait: c.RobotsWait, Remind: c.RobotsRemind, Log: c.Log, Now: c.Now}
+		Wait: c.RobotsWait, Remind: c.RobotsRemind, Hurry: c.Hurry, Log: c.Log, Now: c.Now}
 	if c.Journal != nil {
 		c.rules.Notes = c.Journal
 	}
@@ -396,9 +400,9 @@ func (c *Catalog) Watch(ctx context.Context, dirty func([]server.Scope)) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	every := c.Every
-	if every <= 0 {
-		every = time.Minute
+	every := orDefault(c.Every, time.Minute)
+	if c.Hurry > 0 {
+		every = min(every, c.Hurry)
 	}
 	var owned sync.WaitGroup
 	defer owned.Wait()

@@ -100,7 +100,7 @@ func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *s
 		}
 		return site, nil
 	}
-	c := &catalog.Catalog{Base: f.Base, Exclude: f.Exclude, Robots: f.Robots, RobotsWait: time.Duration(f.RobotsWait), RobotsRemind: time.Duration(f.RobotsRemind), Journal: j, Log: log}
+	c := &catalog.Catalog{Base: f.Base, Exclude: f.Exclude, Robots: f.Robots, RobotsWait: time.Duration(f.RobotsWait), RobotsRemind: time.Duration(f.RobotsRemind), Hurry: time.Duration(f.Hurry), Journal: j, Log: log}
 	for _, s := range p.urls {
 		c.Sources = append(c.Sources, catalog.List(s))
 	}
