@@ -59,7 +59,7 @@ var ours = map[string][]string{
 	"client/crawl":         {"protocol", "client", "client/collection", "client/crawl/gather", "client/crawl/harvest", "client/crawl/seed", "client/fresh", "client/frontier", "client/indexnow", "client/poll", "client/rank", "client/trust"},
 	"client/crawl/harvest": {"protocol", "client/frontier", "internal/coding", "internal/inet"},
 	"client/crawl/gather":  {"protocol", "internal/html", "internal/urlref"},
-	"client/crawl/seed":    {"protocol", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap", "internal/urlref"},
+	"client/crawl/seed":    {"protocol", "internal/coding", "internal/feed", "internal/inet", "internal/robots", "internal/sitemap", "internal/urlref"},
 	"internal/warc":        {"internal/atomicfile", "internal/coding"},
 	"internal/urlref":      {"protocol"},
 	"internal/filename":    {},

@@ -115,14 +115,15 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	if len(start) == 0 && col.Len() == 0 {
 		return command.Misusef("%s is empty: give a URL to begin with, or --sites FILE", s.into)
 	}
-	hosts := hostsOf(start)
+	begun := slices.Clone(start)
 	for site := range col.Sites() {
 		if site.Requests > 0 || site.Ready > 0 { // others are known by links that were not followed
-			hosts = append(hosts, hostsOf([]string{site.Origin})...)
+			begun = append(begun, site.Origin)
 		}
 	}
+	hosts := hostsOf(begun)
 	if len(s.domains) == 0 {
-		if s.hosts = hosts; len(hosts) == 0 {
+		if s.hosts = portsOf(begun); len(hosts) == 0 {
 			return command.Misusef("no host to crawl: give a URL to begin with, or --domain SUFFIX")
 		}
 	}
@@ -203,6 +204,19 @@ func (s *settings) strangers(hosts []string) error {
 func hostsOf(urls []string) (list []string) {
 	for _, u := range urls {
 		if p, err := url.Parse(u); err == nil {
+			list = append(list, p.Hostname())
+		}
+	}
+	return list
+}
+
+// portsOf are the hosts of URLs, with the port where one is named: a crawl that begins on
+// another than the default port stays there.
+func portsOf(urls []string) (list []string) {
+	for _, u := range urls {
+		if p, err := url.Parse(u); err == nil && p.Port() != "" {
+			list = append(list, p.Host)
+		} else if err == nil {
 			list = append(list, p.Hostname())
 		}
 	}

@@ -3,6 +3,7 @@ package harvest
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -357,7 +358,11 @@ func (c *cycle) add(sb SiteBatch, o *open) {
 	}
 	s, err := c.h.site(sb.Origin)
 	if err != nil {
-		c.giveBack(sb.Site, sb.Tasks, FaultProtocol, fmt.Errorf("site %d: %w", sb.Site, err))
+		fault := FaultProtocol
+		if errors.As(err, new(*portError)) {
+			fault = FaultAddress
+		}
+		c.giveBack(sb.Site, sb.Tasks, fault, fmt.Errorf("site %d: %w", sb.Site, err))
 		return
 	}
 	if len(s.parts) == 0 {

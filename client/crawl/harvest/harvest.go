@@ -81,7 +81,7 @@ type Fault string
 // The faults. The zero Fault means that the answer is whole.
 const (
 	FaultDNS      Fault = "dns"      // the name could not be resolved
-	FaultAddress  Fault = "address"  // a private or blocked address: not asked
+	FaultAddress  Fault = "address"  // a private or blocked address, or a port of another protocol: not asked
 	FaultConnect  Fault = "connect"  // no connection, TLS included
 	FaultTimeout  Fault = "timeout"  // too long without a byte, or as a whole
 	FaultSlow     Fault = "slow"     // under the minimum speed

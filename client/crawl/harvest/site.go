@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/inet"
 )
 
 // A site is one origin, and when it may be asked. The harvester's lock guards it.
@@ -68,7 +69,7 @@ func newSite(origin string) (*site, error) {
 		return nil, fmt.Errorf("%.200q is no origin", origin)
 	}
 	s := &site{origin: origin, tls: u.Scheme == "https", header: u.Host, port: u.Port(),
-		host: &host{name: strings.ToLower(u.Hostname())}, own: &slot{gate: gate{most: 1, alarm: alarm{place: -1}}}}
+		host: &host{name: plainName(u.Hostname())}, own: &slot{gate: gate{most: 1, alarm: alarm{place: -1}}}}
 	s.alarm = alarm{place: -1, site: s}
 	if s.port == "" {
 		s.port = "80"
@@ -77,6 +78,22 @@ func newSite(origin string) (*site, error) {
 		}
 	}
 	return s, nil
+}
+
+// A portError is a port that is not to be asked.
+type portError struct{ port string }
+
+func (e *portError) Error() string {
+	return fmt.Sprintf("port %s is of another protocol: not asked", e.port)
+}
+
+// plainName is a name as it stands for the host: what a dot at its end makes of it is the same.
+func plainName(name string) string {
+	name = strings.ToLower(name)
+	if bare := strings.TrimRight(name, "."); bare != "" {
+		return bare
+	}
+	return name
 }
 
 // soonest is when the site may be asked at the earliest, as it wishes itself.
@@ -90,6 +107,9 @@ func (h *Harvester) site(origin string) (*site, error) {
 	s, err := newSite(origin)
 	if err != nil {
 		return nil, err
+	}
+	if inet.ForeignPort(s.port) {
+		return nil, &portError{s.port}
 	}
 	if n := h.hosts[s.host.name]; n != nil {
 		s.host = n

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -225,6 +226,31 @@ func TestAHostThatMoves(t *testing.T) {
 			t.Error(f)
 		}
 		if n := len(w.Log()); n != 120 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// What listens on the port of another protocol is sent nothing, by nobody.
+func TestPortsOfOtherProtocols(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 4})
+		defer w.Close()
+		for _, port := range []int{22, 25, 6667, 8080} {
+			w.AddAt(fakeweb.Honest, fmt.Sprintf("host.example:%d", port), at(1))
+		}
+		h := newHarvester(w)
+		defer h.Close()
+		for url, a := range harvestAll(t, h, batchOf(w.Sites(), 1, func(int) int { return 1 })) {
+			if want := strings.Contains(url, ":8080/"); want != (a.Fault == "") || !want && a.Fault != harvest.FaultAddress {
+				t.Errorf("%s: %q %v", url, a.Fault, a.Err)
+			}
+		}
+		s := w.Sites()[1]
+		if resp, err := (&http.Client{Transport: h.Transport(s.Origin)}).Get(s.Origin + "/"); err == nil || !strings.Contains(err.Error(), "port 25 is of another protocol") {
+			t.Errorf("%v, %v", resp, err)
+		}
+		if n := len(w.Log()); n != 1 {
 			t.Errorf("%d requests", n)
 		}
 	})

@@ -87,9 +87,9 @@ func (h *Harvester) dialHost(ctx context.Context, network, address string) (net.
 	if err != nil {
 		return nil, err
 	}
-	nc, ip, err := h.connect(ctx, h.first(host, ips), port)
+	nc, ip, err := h.connect(ctx, h.first(plainName(host), ips), port)
 	if err == nil {
-		h.found(host, ip)
+		h.found(plainName(host), ip)
 	}
 	return nc, err
 }
@@ -103,7 +103,8 @@ type visitor struct {
 
 // dial is for WebSockets only: all else goes by RoundTrip.
 func (v *visitor) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if s, err := newSite(v.origin); err != nil || address != net.JoinHostPort(s.host.name, s.port) {
+	host, port, _ := net.SplitHostPort(address)
+	if s, err := newSite(v.origin); err != nil || plainName(host) != s.host.name || port != s.port {
 		return nil, fmt.Errorf("dial %.100q: it is not of %s", address, v.origin)
 	}
 	s, err := v.h.acquire(ctx, v.origin)

@@ -16,6 +16,12 @@ func FuzzAdmit(f *testing.F) {
 	f.Add("https://a.example", "//www.b.example/?login", uint8(1))
 	f.Add("https://a.example/x?", "/forbidden/%66?", uint8(2))
 	f.Add("", "http://a.example./x/.;jsessionid=1", uint8(0))
+	f.Add("", "http://./", uint8(0))
+	f.Add("", "http://www..", uint8(0))
+	f.Add("", "http://www./", uint8(0))
+	f.Add("", "http://www.www..", uint8(3))
+	f.Add("", "http://example/", uint8(0))
+	f.Add("", "http://www.example/", uint8(0))
 	s := &seed.Seeder{}
 	for _, o := range []string{"https://a.example", "http://a.example", "https://www.b.example"} {
 		s.SetRobots(o, seed.RobotsAnswer{Status: 200, Body: []byte("User-agent: *\nDisallow: /forbidden/\nDisallow: /*?secret")}, noon)

@@ -2,8 +2,10 @@ package seed
 
 import (
 	"fmt"
+	"net"
 	"strings"
 
+	"github.com/parleyweb/parley/internal/inet"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -14,7 +16,8 @@ import (
 type Rules struct {
 	// DomainSuffixes are what hosts must end in (G05), at a dot: "example.org"
 	// takes www.example.org too, ".cl" all of Chile. Hosts are taken as they
-	// are, each with its www twin. None of either means every host.
+	// are, each with its www twin: on all ports, or with "example.org:8080" on that
+	// one. None of either means every host.
 	DomainSuffixes, Hosts []string
 
 	// Accept are patterns of which a URL must match one; none means that all do.
@@ -160,8 +163,12 @@ func (r *Rules) compile() *compiled {
 		}
 	}
 	for _, s := range r.Hosts {
+		port := ""
+		if host, p, err := net.SplitHostPort(s); err == nil {
+			s, port = host, ":"+p
+		}
 		if s = strings.Trim(strings.ToLower(s), "[]."); s != "" {
-			c.hosts[strings.TrimPrefix(s, "www.")] = true
+			c.hosts[strings.TrimPrefix(s, "www.")+port] = true
 		}
 	}
 	for _, s := range r.Accept {
@@ -263,6 +270,9 @@ func (c *compiled) refuses(url string, origin int) (rule string) {
 	if len(c.suffixes)+len(c.hosts) > 0 && !c.inDomain(url[:origin]) {
 		return "domain is not accepted"
 	}
+	if port := portOf(url[:origin]); port != "" && inet.ForeignPort(port[1:]) {
+		return "port is of another protocol"
+	}
 	if len(c.accept)+len(c.reject) > 0 {
 		lower := strings.ToLower(path)
 		for i := range c.reject {
@@ -291,17 +301,33 @@ func (c *compiled) refuses(url string, origin int) (rule string) {
 }
 
 func (c *compiled) inDomain(origin string) bool {
-	host := origin[strings.Index(origin, "://")+3:]
-	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
-		host = host[:i]
-	}
-	host = strings.Trim(host, "[].")
+	port := portOf(origin)
+	host := strings.Trim(origin[strings.Index(origin, "://")+3:len(origin)-len(port)], "[].")
 	for _, s := range c.suffixes {
 		if strings.HasSuffix(host, s) || host == s[1:] {
 			return true
 		}
 	}
-	return c.hosts[strings.TrimPrefix(host, "www.")]
+	host = strings.TrimPrefix(host, "www.")
+	if c.hosts[host] || port != "" && c.hosts[host+port] {
+		return true
+	}
+	return port == "" && c.hosts[host+defaultPort(origin)]
+}
+
+// portOf returns the port of an origin with its colon, empty if that is the default.
+func portOf(origin string) string {
+	if i := strings.LastIndexByte(origin, ':'); i > len("https") && i > strings.LastIndexByte(origin, ']') {
+		return origin[i:]
+	}
+	return ""
+}
+
+func defaultPort(origin string) string {
+	if strings.HasPrefix(origin, "https:") {
+		return ":443"
+	}
+	return ":80"
 }
 
 // word returns the reject word that is what a URL is for.

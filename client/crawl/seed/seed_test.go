@@ -74,7 +74,7 @@ func TestNames(t *testing.T) {
 
 func TestRules(t *testing.T) {
 	chile := seed.Rules{DomainSuffixes: []string{".cl", "example.org"}}
-	hosts := seed.Rules{Hosts: []string{"Example.org", "www.example.net", "::1"}, DomainSuffixes: []string{"cl"}}
+	hosts := seed.Rules{Hosts: []string{"Example.org", "www.example.net", "::1", "port.example:8080", "[::2]:81", "other.example:443"}, DomainSuffixes: []string{"cl"}}
 	words := seed.Rules{}
 	patterns := seed.Rules{Accept: []string{"/docs/", "https://b.example/*.html$"}, Reject: []string{"PRINT", "*/old/", "http://plain.example/"}}
 	for _, c := range []struct {
@@ -93,6 +93,16 @@ func TestRules(t *testing.T) {
 		{hosts, "https://example.net/", ""},
 		{hosts, "http://[::1]:8080/", ""},
 		{hosts, "http://nic.cl/", ""},
+		{hosts, "http://port.example:8080/", ""},
+		{hosts, "https://www.port.example:8080/", ""},
+		{hosts, "http://port.example/", "domain is not accepted"}, // whoever names a port stays there
+		{hosts, "http://port.example:8081/", "domain is not accepted"},
+		{hosts, "http://[::2]:81/", ""},
+		{hosts, "http://[::2]/", "domain is not accepted"},
+		{hosts, "https://other.example/", ""},
+		{hosts, "http://other.example/", "domain is not accepted"},
+		{hosts, "http://example.org:25/", "port is of another protocol"},
+		{words, "http://a.example:6667/", "port is of another protocol"},
 		{hosts, "https://blog.example.org/", "domain is not accepted"},
 		{hosts, "https://www.blog.example.org/", "domain is not accepted"},
 

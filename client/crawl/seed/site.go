@@ -65,18 +65,19 @@ func (s *Seeder) ours(origin string) *site {
 	return st
 }
 
-// twin returns the origin with "www." if it has none, and without if it has;
-// empty for what has no such twin.
+// twin returns the origin with "www." if it has none, and without if it has; empty
+// for what has no such twin: a name without a dot is not given one.
 func twin(origin string) string {
 	i := strings.Index(origin, "://") + 3
 	host := origin[i:]
-	if rest, ok := strings.CutPrefix(host, "www."); ok {
-		return origin[:i] + rest
-	}
-	if host == "" || host[0] == '[' || strings.IndexByte(host, '.') < 0 {
+	bare, www := strings.CutPrefix(host, "www.")
+	switch {
+	case bare == "", bare[0] == '[', bare[0] == '.', strings.IndexByte(bare, '.') < 0:
 		return ""
+	case www:
+		return origin[:i] + bare
 	}
-	return origin[:i] + "www." + host
+	return origin[:i] + "www." + bare
 }
 
 // SetShape tells of a site that was known before: how many of its pages are

@@ -50,7 +50,7 @@ func authority(scheme, s string) string {
 	if !strings.HasSuffix(host, ".") && !strings.HasPrefix(port, "0") {
 		return s
 	}
-	if h := strings.TrimSuffix(host, "."); h != "" {
+	if h := strings.TrimRight(host, "."); h != "" {
 		host = h
 	}
 	if p := strings.TrimLeft(port, "0"); p != "" {
