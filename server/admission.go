@@ -76,6 +76,10 @@ func (a *admission) now() int {
 	return a.total
 }
 
+// ClientAddress is whom a request counts for where that goes by addresses: its peer, or of a peer on this
+// machine, which is taken for a proxy, the last hop that its X-Forwarded-For names. It is empty where nobody can tell.
+func ClientAddress(r *http.Request) string { return clientAddress(r) }
+
 // clientAddress is whom a request counts for. A peer on the loopback, or on a
 // Unix socket, is taken for a proxy of this machine: the last hop that its
 // X-Forwarded-For names counts, and where it names none nobody does, which is

@@ -17,13 +17,16 @@ import (
 )
 
 const (
-	maxURLs     = 10_000  // in a notice, by the protocol
-	maxBody     = 8 << 20 // bytes of a notice
-	maxAtOnce   = 8       // notices that are read at once
-	bodyTime    = 30 * time.Second
-	maxHosts    = 10_000 // hosts and keys that are remembered
-	urlBurst    = 20_000 // URLs of a host at once
-	urlsPerHour = 10_000 // and after that
+	maxURLs     = 10_000          // in a notice, by the protocol
+	maxBody     = 8 << 20         // bytes of a notice
+	maxAtOnce   = 256             // notices that are read at once,
+	maxOfOne    = 4               // from one address,
+	maxReading  = 64 << 20        // and bytes of them
+	bodyTime    = 5 * time.Second // until a notice has come, and
+	bodyRate    = 64 << 10        // bytes that it may have another second for
+	maxHosts    = 10_000          // hosts and keys that are remembered
+	urlBurst    = 20_000          // URLs of a host at once
+	urlsPerHour = 10_000          // and after that
 )
 
 // A Receiver takes notices. Accept and Transport are needed. Its methods may
@@ -49,11 +52,13 @@ type Receiver struct {
 	Now func() time.Time // nil means time.Now
 
 	once  sync.Once
-	slots chan struct{} // one for each notice that is read
 	queue chan *check
 
 	mu      sync.Mutex
 	running bool
+	reading int              // notices that are read
+	of      map[string]int   // of them, by address
+	bytes   int              // of them that have come
 	checks  map[proof]*check // that are being looked at
 	waiting int              // URLs in their left
 	good    cache[proof, time.Time]
@@ -94,9 +99,8 @@ type account struct {
 
 func (r *Receiver) init() {
 	r.once.Do(func() {
-		r.slots = make(chan struct{}, maxAtOnce)
 		r.queue = make(chan *check, maxChecks)
-		r.checks = make(map[proof]*check)
+		r.checks, r.of = make(map[proof]*check), make(map[string]int)
 	})
 }
 
@@ -243,15 +247,12 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (notice, error
 			said.URLList = []string{u}
 		}
 	case http.MethodPost:
-		select {
-		case r.slots <- struct{}{}:
-			defer func() { <-r.slots }()
-		default:
-			return notice{}, &refusal{http.StatusTooManyRequests, "busy", 5 * time.Second}
+		body, end := r.arriving(w, req)
+		if body == nil {
+			return notice{}, busy
 		}
-		// Where the server cannot set a deadline, its own has to do.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
-		d := json.NewDecoder(http.MaxBytesReader(w, req.Body, maxBody))
+		defer end()
+		d := json.NewDecoder(body)
 		err := d.Decode(&said)
 		if err == nil {
 			if _, more := d.Token(); more != io.EOF {
@@ -260,6 +261,8 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (notice, error
 		}
 		if tooBig := new(http.MaxBytesError); errors.As(err, &tooBig) {
 			return notice{}, refuse(http.StatusRequestEntityTooLarge, "more than %d bytes", maxBody)
+		} else if errors.Is(err, busy) {
+			return notice{}, busy
 		} else if err != nil {
 			return notice{}, refuse(http.StatusBadRequest, "not a notice in JSON: %.200s", err)
 		}

@@ -1,11 +1,13 @@
 package indexnow_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -450,4 +452,59 @@ func FuzzServeHTTP(f *testing.F) {
 			}
 		}
 	})
+}
+
+// slow opens connections over which notices come that never end, and returns when they are being read.
+func slow(t *testing.T, url string, n int, from string) {
+	t.Helper()
+	for range n {
+		nc, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nc.Close() })
+		// "Expect" is answered when the body is asked for.
+		fmt.Fprintf(nc, "POST /indexnow HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: %s\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n", from)
+		line, err := bufio.NewReader(nc).ReadString('\n')
+		if err != nil || !strings.Contains(line, "100 Continue") {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+}
+
+// Whoever sends notices slowly is not heard himself, and keeps nobody else from being heard.
+func TestSlowSendersSilenceNobody(t *testing.T) {
+	var r indexnow.Receiver
+	server := httptest.NewServer(&r)
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+	say := func(from string) int {
+		req, err := http.NewRequest("POST", server.URL+"/indexnow", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Forwarded-For", from)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for i := range 10 {
+		slow(t, server.URL, 4, fmt.Sprintf("203.0.113.%d", i))
+	}
+	if got := say("203.0.113.0"); got != http.StatusTooManyRequests {
+		t.Errorf("one notice more of a slow sender: %d", got)
+	}
+	if got := say("198.51.100.1"); got != http.StatusBadRequest { // it says nothing, but it was read
+		t.Errorf("a notice of somebody else: %d", got)
+	}
+	began := time.Now()
+	for say("203.0.113.0") != http.StatusBadRequest {
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("what is slow is read without end")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }

@@ -70,6 +70,10 @@ type Hub struct {
 	// on one host. Zero means 1,000 and 20.
 	MaxSubscriptions, PerHost int
 
+	// Client says whom a request counts for, such as by its address; empty is nobody
+	// known, who is bounded with all others only. Nil knows nobody.
+	Client func(*http.Request) string
+
 	// AllowPrivate says that callbacks may lie at loopback, private and
 	// link-local addresses.
 	AllowPrivate bool
@@ -119,6 +123,10 @@ const (
 	mostWaiting, hostWaiting = 100, 4
 	mostCalls, hostCalls     = 600, 30
 
+	// So many may one client, by its address, have waiting, and ask for in a minute; and a quarter
+	// of all subscriptions. Whoever names many hosts takes no place from others.
+	clientWaiting, clientCalls = 12, 60
+
 	callTime = 10 * time.Second // bounds one request to a callback
 )
 
@@ -141,7 +149,8 @@ type subscription struct {
 	RetryAt     time.Time `json:"retry_at,omitzero"`
 	Trouble     string    `json:"trouble,omitempty"`
 
-	Want *want `json:"want,omitempty"` // what is to be verified
+	Client string `json:"client,omitempty"` // who asked for it last, see Hub.Client; empty: nobody knows
+	Want   *want  `json:"want,omitempty"`   // what is to be verified
 }
 
 // A want is a request that its callback has not confirmed yet.
@@ -335,6 +344,9 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request) *refusal {
 	if no != nil {
 		return no
 	}
+	if h.Client != nil {
+		s.Client = h.Client(r)
+	}
 	return h.store(s)
 }
 
@@ -402,7 +414,7 @@ func (h *Hub) store(asked subscription) *refusal {
 	id := asked.id()
 	s, ok := h.subs[id]
 	if ok {
-		s.Want = asked.Want // what is being delivered goes on until this is verified
+		s.Want, s.Client = asked.Want, asked.Client // what is being delivered goes on until this is verified
 	} else {
 		s = asked
 	}
@@ -424,17 +436,21 @@ func (h *Hub) admit(asked subscription) *refusal {
 		h.callsAt = now
 		clear(h.calls)
 	}
-	if h.calls[""] >= mostCalls || h.calls[host] >= hostCalls {
+	client := "from " + asked.Client // no host has that name
+	if h.calls[""] >= mostCalls || h.calls[host] >= hostCalls || asked.Client != "" && h.calls[client] >= clientCalls {
 		return refuse(http.StatusTooManyRequests, "too many requests: come again in a minute")
 	}
-	total, ofHost, waiting, hostWaits := 0, 0, 0, 0
+	total, ofHost, ofClient, waiting, hostWaits, clientWaits := 0, 0, 0, 0, 0, 0
 	for other, s := range h.subs {
 		if other == id {
 			continue
 		}
-		same := s.host() == host
+		same, own := s.host() == host, asked.Client != "" && s.Client == asked.Client
 		if total++; same {
 			ofHost++
+		}
+		if own {
+			ofClient++
 		}
 		if s.Want == nil {
 			continue
@@ -442,18 +458,26 @@ func (h *Hub) admit(asked subscription) *refusal {
 		if waiting++; same {
 			hostWaits++
 		}
+		if own {
+			clientWaits++
+		}
 	}
 	switch {
-	case waiting >= mostWaiting || hostWaits >= hostWaiting:
+	case waiting >= mostWaiting || hostWaits >= hostWaiting || clientWaits >= clientWaiting:
 		return refuse(http.StatusTooManyRequests, "too many requests wait to be verified")
 	case asked.Want.Mode != "subscribe":
 	case total >= orDefault(h.MaxSubscriptions, 1000):
 		return refuse(http.StatusServiceUnavailable, "this hub has as many subscriptions as it can serve")
 	case ofHost >= orDefault(h.PerHost, 20):
 		return refuse(http.StatusTooManyRequests, "this hub serves no more callbacks on %s", host)
+	case ofClient >= max(1, orDefault(h.MaxSubscriptions, 1000)/4):
+		return refuse(http.StatusTooManyRequests, "this hub serves no more callbacks that one client asks for")
 	}
 	h.calls[""]++
 	h.calls[host]++
+	if asked.Client != "" {
+		h.calls[client]++
+	}
 	return nil
 }
 

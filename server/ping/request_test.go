@@ -108,6 +108,53 @@ func TestTheHubIsBounded(t *testing.T) {
 	})
 }
 
+// Whoever names callbacks on many hosts takes no place from others.
+func TestTheHubIsBoundedByClient(t *testing.T) {
+	hubStory(t, func(w *hubWorld) {
+		w.stop()
+		who := "one"
+		w.hub = &ping.Hub{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: w.feeds.topic, HTTP: w.client(), MaxSubscriptions: 40,
+			Client: func(*http.Request) string { return who }}
+		count := func(n int) string {
+			answers := make(map[int]int)
+			for i := range n {
+				answers[w.ask("hub.callback", fmt.Sprintf("https://%s%d.example/", who, i))]++
+			}
+			return fmt.Sprint(answers)
+		}
+		check(t, "one client names 200 hosts", count(200), "map[202:10 429:190]")
+		who = "two"
+		check(t, "another client", count(3), "map[202:3]")
+		w.stop = run(t, w.hub)
+		for i := range 10 {
+			newSubscriber(w.world, w.feeds, fmt.Sprintf("one%d.example", i))
+		}
+		who = "one"
+		pass(20 * time.Minute)
+		got := 0
+		for range 10 { // verified now, and renewed for ever
+			w.ask("hub.callback", "https://one0.example/")
+			if w.ask("hub.callback", fmt.Sprintf("https://one%d.example/more", got)) == 202 {
+				got++
+			}
+			pass(2 * time.Minute)
+		}
+		st, err := w.hub.Status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, s := range st.Subscriptions {
+			if strings.HasPrefix(s.Callback, "https://one") {
+				n++
+			}
+		}
+		if n > 10 {
+			t.Errorf("one client has %d of 40 subscriptions", n)
+		}
+	})
+}
+
 // Over real connections: callbacks on this machine are not called, whatever
 // their name is, unless that is allowed.
 func TestPrivateAddressesAreNotCalled(t *testing.T) {

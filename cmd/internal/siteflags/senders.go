@@ -137,7 +137,7 @@ func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *sl
 	}
 	topics := f.topics()
 	types := map[string]string{f.outputs.rss: "application/rss+xml", f.outputs.atom: "application/atom+xml", f.outputs.jsonFeed: "application/feed+json"}
-	return &ping.Hub{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log,
+	return &ping.Hub{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log, Client: server.ClientAddress,
 		Topic: func(_ context.Context, url string) (string, []byte, error) {
 			file, ok := topics[url]
 			if !ok {

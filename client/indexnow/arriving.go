@@ -1,0 +1,86 @@
+package indexnow
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// busy is the answer while too much is being read.
+var busy = &refusal{http.StatusTooManyRequests, "busy", 5 * time.Second}
+
+// An arrival is the body of a notice that is being read. Whoever sends it slowly, or many at
+// once, must not keep others from being heard: it comes at bodyRate, or is given up.
+type arrival struct {
+	r     *Receiver
+	from  io.Reader
+	w     *http.ResponseController
+	began time.Time
+	n     int
+}
+
+// arriving begins to read a notice, and returns what ends that; nil if too many are being read, in all or
+// from this address.
+func (r *Receiver) arriving(w http.ResponseWriter, req *http.Request) (body io.Reader, end func()) {
+	address := client(req)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reading >= maxAtOnce || address != "" && r.of[address] >= maxOfOne {
+		return nil, nil
+	}
+	r.reading++
+	r.of[address]++
+	a := &arrival{r: r, from: http.MaxBytesReader(w, req.Body, maxBody), w: http.NewResponseController(w), began: time.Now()}
+	return a, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.reading--
+		r.bytes -= a.n
+		if r.of[address]--; r.of[address] == 0 {
+			delete(r.of, address)
+		}
+	}
+}
+
+func (a *arrival) Read(p []byte) (int, error) {
+	// Where the server cannot set a deadline, its own has to do.
+	_ = a.w.SetReadDeadline(a.began.Add(bodyTime + time.Duration(a.n)*time.Second/bodyRate))
+	n, err := a.from.Read(p)
+	a.n += n
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	if a.r.bytes += n; a.r.bytes > maxReading {
+		return 0, busy
+	}
+	return n, err
+}
+
+// client is the address that a request counts for: of a peer on this machine, which is taken
+// for a proxy, the last that its X-Forwarded-For names. It is empty if that names none.
+func client(req *http.Request) string {
+	of := func(s string) (netip.Addr, error) {
+		if host, _, err := net.SplitHostPort(s); err == nil {
+			s = host
+		}
+		a, err := netip.ParseAddr(strings.Trim(s, "[]"))
+		return a.Unmap().WithZone(""), err
+	}
+	a, err := of(req.RemoteAddr)
+	if err != nil || a.IsLoopback() {
+		hops := req.Header.Values("X-Forwarded-For")
+		if len(hops) == 0 {
+			return ""
+		}
+		last := hops[len(hops)-1]
+		if a, err = of(strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])); err != nil {
+			return ""
+		}
+	}
+	if p, err := a.Prefix(64); err == nil && a.Is6() { // one subscriber has as many as that
+		return p.Masked().String()
+	}
+	return a.String()
+}
