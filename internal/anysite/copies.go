@@ -86,9 +86,9 @@ func (w *world) copyOf(ctx context.Context, p *process) record.Copy {
 	}
 	filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			if d != nil && d.Name() == ".parley" {
-				return fs.SkipDir
-			}
+			return nil
+		}
+		if below, _ := filepath.Rel(root, name); strings.HasPrefix(below, ".parley") && !strings.HasPrefix(below, filepath.Join(".parley", "other")+"/") {
 			return nil
 		}
 		if b, err := os.ReadFile(name); err == nil {

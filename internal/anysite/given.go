@@ -65,7 +65,7 @@ func (g *giver) manifest(text []byte) {
 type change struct {
 	Op, URL string
 	Body    *struct {
-		Enc, Text, B64, Base string
+		Enc, Text, B64, Base, Href string
 	}
 }
 
@@ -91,7 +91,7 @@ func (g *giver) message(text []byte) {
 	for _, c := range m.Ev {
 		switch {
 		case c.Op == "delete":
-		case c.Body == nil:
+		case c.Body == nil, c.Body.Href != "":
 			g.give("changes", c.URL, nil)
 		case c.Body.Enc == "dcz":
 			b, _ := base64.StdEncoding.DecodeString(c.Body.B64)

@@ -70,6 +70,7 @@ var dimensions = append([]dimension{
 	{"robots", []string{"none", "forbids", "delay", "named"}},
 	{"crawler", []string{"crawl", "crawl-again", "run", "run", "follow"}},
 	{"begins", []string{"first", "later"}}, // the crawler, before the steps or among them
+	{"settled", []string{"no", "yes"}},     // the copy is right before anything happens
 	{"store", []string{"warc", "mirror", "both", "warc", "both", "mirror", "none"}},
 	{"as", []string{"auto", "auto", "meta", "delta", "page", "batch", "site"}},
 	{"wait", []string{"10ms", "20ms", "0"}},
@@ -153,6 +154,7 @@ var exclusions = []exclusion{
 	{func(c map[string]string) bool {
 		return c["clean-urls"] == "yes" && strings.HasPrefix(c["front"], "nginx")
 	}, "clean-urls", "no", "the shipped lines for nginx serve files by their names"},
+	{func(c map[string]string) bool { return c["settled"] == "yes" && c["begins"] == "later" }, "begins", "first", "what has not begun has no copy"},
 	{func(c map[string]string) bool { return c["front"] == "bad-cert" && c["crawler"] == "follow" }, "front", "go-tls", "nothing of it can be followed"},
 }
 

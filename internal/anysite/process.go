@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,6 +36,7 @@ type process struct {
 	asked  bool
 	what   string // what is counted until it is killed: request, byte or line
 	left   int
+	rss    atomic.Int64 // the most memory that it has had
 }
 
 // start starts it, with more arguments than it has.
@@ -61,6 +63,7 @@ func (p *process) start(more ...string) error {
 	p.w.mu.Lock()
 	p.w.rec.Settings = append(p.w.rec.Settings, record.Program{Name: p.name, Kind: p.kind, Args: args, Options: p.w.options(p.kind, args), Sites: p.uses, Started: time.Now()})
 	p.w.mu.Unlock()
+	go p.weigh(cmd.Process.Pid, p.done)
 	go func() {
 		defer close(p.done)
 		in := bufio.NewScanner(stderr)
@@ -72,6 +75,25 @@ func (p *process) start(more ...string) error {
 		p.ended(err, stdout.String())
 	}()
 	return nil
+}
+
+// weigh looks at the most memory that it has had, until it has ended. What the system counts
+// for a program that has ended begins with what the runner itself had when it started it.
+func (p *process) weigh(pid int, done <-chan struct{}) {
+	p.rss.Store(0)
+	for {
+		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil {
+			if _, after, ok := strings.Cut(string(b), "VmHWM:"); ok {
+				kb, _ := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
+				p.rss.Store(max(p.rss.Load(), kb<<10))
+			}
+		}
+		select {
+		case <-done:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // line takes in a line of its log.
@@ -102,9 +124,9 @@ func (p *process) ended(err error, stdout string) {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	p.w.rec.Exits = append(p.w.rec.Exits, x)
-	u := record.Usage{Program: p.name, CPU: cpu}
+	u := record.Usage{Program: p.name, CPU: cpu, PeakRSS: p.rss.Load()}
 	if usage != nil {
-		u.PeakRSS, u.Written = usage.Maxrss<<10, usage.Oublock*512
+		u.Written = usage.Oublock * 512
 	}
 	p.w.rec.Usage = append(p.w.rec.Usage, u)
 }

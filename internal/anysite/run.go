@@ -110,6 +110,9 @@ func (w *world) history(ctx context.Context) error {
 	if again && !later {
 		c.wait(5 * time.Second)
 	}
+	if w.plan.Has("settled") && c.done != nil {
+		w.settle(ctx, c, 4*time.Second)
+	}
 	for i, s := range w.plan.Steps {
 		if later && (i == len(w.plan.Steps)/2 && !once || once && strings.HasSuffix(s.Kind, "-crawler")) && c.done == nil {
 			if err := c.start(); err != nil {
@@ -135,13 +138,8 @@ func (w *world) history(ctx context.Context) error {
 			return err
 		}
 	}
-	w.settle(ctx, c)
-	for _, name := range []string{crawlerName} {
-		w.procs[name].stop()
-	}
-	w.mu.Lock()
-	w.rec.Copies = nil
-	w.mu.Unlock()
+	w.settle(ctx, c, time.Hour)
+	c.stop()
 	last := w.copyOf(ctx, c)
 	w.accounts(ctx, c)
 	w.mu.Lock()
@@ -158,10 +156,10 @@ func (w *world) history(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until the copy is right twice in a row, or D is over.
-func (w *world) settle(ctx context.Context, c *process) {
+// settle waits until the copy is right twice in a row, or D is over, or for so long.
+func (w *world) settle(ctx context.Context, c *process, most time.Duration) {
 	w.mu.Lock()
-	deadline := judge.Deadline(&w.rec)
+	deadline := min(most, judge.Deadline(&w.rec))
 	w.mu.Unlock()
 	begin, right := time.Now(), 0
 	for pause := 150 * time.Millisecond; time.Since(begin) < deadline && right < 2 && ctx.Err() == nil; pause = min(2*pause, time.Second) {
@@ -169,6 +167,9 @@ func (w *world) settle(ctx context.Context, c *process) {
 			continue
 		}
 		time.Sleep(pause)
+		for _, s := range w.sites { // a timer goes on
+			w.cron(ctx, s)
+		}
 		w.visitor.look()
 		copied := w.copyOf(ctx, c)
 		w.mu.Lock()
@@ -242,7 +243,7 @@ func (w *world) declare() {
 		p.args = append([]string{"follow", bases[0], "--delay", c["wait"], "--poll", "200ms"}, common...)
 	default:
 		p.args = append(append([]string{p.kind}, bases...), common...)
-		p.args = append(p.args, "--wait", c["wait"], "--wait-big", c["wait"], "--store", c["store"], "--allow-private", "--patience", "300ms", "--retry", "100ms", "--dns-retry", "2s",
+		p.args = append(p.args, "--wait", c["wait"], "--wait-big", c["wait"], "--store", c["store"], "--allow-private", "--patience", "40ms", "--retry", "100ms", "--dns-retry", "2s",
 			"--refused-again", "1s", "--source-again", "500ms", "--robots-every", again, "--manifest-every", "100ms", "--sitemap-every", "300ms", "--feed-every", "300ms",
 			"--replan", "100ms", "--resolver", w.names.conn.LocalAddr().String())
 		if c["budget"] == "plenty" && p.kind == "run" {
