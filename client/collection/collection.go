@@ -219,6 +219,7 @@ type Visited struct {
 	Demoted             bool          // of a copy: the digests of its site are not waited for from now on, since all were wrong
 	Duplicate           bool          // its links were ignored
 	Matched, Mismatched bool          // with the digest that was told
+	Asked               int           // how often it was asked for before for the same claim, and was not what was told
 	Wavered             bool          // it was not what was told, and asked for again it was another body: nobody changed the page
 	Unstable            Unstable      // as the page is by now, or its site in general; a Mismatched page that is says nothing by its digest
 	Gone                bool

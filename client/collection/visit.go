@@ -40,7 +40,7 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 	before := w.Page
 	w.dirty, w.planned = true, false
 	w.Status, w.Latency, w.Took = v.Status, v.Latency, v.Took
-	out.Before, out.Stated = before.History, before.LastModified
+	out.Before, out.Stated, out.Asked = before.History, before.LastModified, before.Missed
 	place := Place{}
 	if v.Status != 0 && (u.copied == nil || v.serves(w)) {
 		if place, err = u.keep(v, &before); err != nil {

@@ -372,7 +372,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 // spotCheck is of how many pages that are due by their age one is asked for all
 // the same, though its site would have told of a change: signals get lost, and
 // sites lie by silence, too.
-const spotCheck = 20
+const spotCheck = 10
 
 // tells reports whether a site tells of its changes by itself now, and is believed.
 func (r *run) tells(st *site) bool {

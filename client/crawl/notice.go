@@ -176,9 +176,22 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		r.count.Duplicates.Add(1)
 	}
 	r.seen(v, d, st.Belief)
-	if r.Revisit != nil && d.Before.Visits > 0 && v.Status != 0 && !v.Delivered &&
-		(st.listens() || !r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief})) { // a manifest's claims are planned
-		r.spend(r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body)))))
+	if r.Revisit != nil && d.Before.Visits > 0 && v.Status != 0 && !v.Delivered {
+		cost := r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body))))
+		if st.listens() || !r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // a manifest's claims are planned
+			r.spend(cost)
+		} else {
+			was := d.Page
+			was.History = d.Before
+			r.spendTold(cost, st, was, v.Asked)
+		}
+	}
+	switch {
+	case v.Delivered || v.Status == 0 || d.Before.Visits == 0:
+	case d.Asked > 0:
+		r.count.Again.Add(1)
+	case !d.Before.Told && st.tells != nil:
+		r.count.Audits.Add(1)
 	}
 	c, claimed, outcome := r.judged(st, v, d)
 	heard, unsure := st.believed(), false

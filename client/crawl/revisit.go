@@ -23,6 +23,10 @@ type Revisit struct {
 	PerDay  float64 // of all pages; 0 means PerPage
 	PerPage float64 // a day for each page that is held; 0 means 0.1
 
+	// Beside is what visits to pages that sites tell of may cost beside the budget, as a multiple of it, where the Policy is
+	// Eager. 0 means 1; less means any amount. Of what is more, the pages go first that are worth most.
+	Beside float64
+
 	// Every is how often the price is found anew at most. Zero means an hour.
 	// It is found sooner while a crawl is young, and more seldom where that would take
 	// more than a twentieth of the time.
@@ -33,6 +37,8 @@ const (
 	planEvery  = time.Hour
 	firstPlan  = time.Minute // after the first plan; twice as long each time, up to planEvery
 	planShare  = 20          // of the time that may go into plans
+	auditShare = 0.1         // of the visits that pages would get of which their sites say nothing: the least that they get
+	leastTold  = 100         // visits that may be made at once beside the budget, however small it is
 	trimEvery  = time.Minute // how often the price is trimmed by what is in the bucket
 	perPage    = 0.1
 	burstDays  = 1  // of the budget that are saved up: with less, the price swings
@@ -45,7 +51,8 @@ type revisiting struct {
 	at     time.Time // when it was made
 	took   time.Duration
 	bucket fresh.Bucket
-	filled time.Time // the bucket, last
+	beside fresh.Bucket
+	filled time.Time // the buckets, last
 
 	looks     map[frontier.SiteID]*fresh.SitePlanning // of the sites whose manifest is asked for
 	manifests fresh.Manifests                         // of all sites that are listened to by theirs
@@ -92,10 +99,45 @@ func (r *run) startPrice() float64 {
 
 // setPrice has all decisions go by a price from now on. The run's lock is held.
 func (r *run) setPrice(price float64) {
-	p := r.Revisit.Policy
+	p := r.policy()
 	p.Price, p.Longest = price, max(p.Longest, r.revisiting.plan.Longest)
+	p.Beside = r.besidePrice()
 	r.price = price
 	r.Collection.SetPolicy(p)
+}
+
+// policy is that of visits, without a price.
+func (r *run) policy() fresh.Priced {
+	p := r.Revisit.Policy
+	if p.Audit == 0 {
+		p.Audit = auditShare
+	}
+	return p
+}
+
+// besides is what may be spent beside the budget, as a multiple of it; 0: any amount.
+func (r *run) besides() float64 {
+	switch b := r.Revisit.Beside; {
+	case b < 0:
+		return 0
+	case b == 0:
+		return 1
+	default:
+		return b
+	}
+}
+
+// besidePrice is what a visit beside the budget must gain: nothing as long as there is plenty for such visits. The run's
+// lock is held.
+func (r *run) besidePrice() float64 {
+	switch v, b := &r.revisiting, &r.revisiting.beside; {
+	case r.besides() == 0 || b.Rate == 0 || b.Balance >= b.Burst/2:
+		return 0
+	case b.Balance <= 0 || v.plan.Beside == 0:
+		return math.MaxFloat32
+	default:
+		return v.plan.Beside * b.Factor()
+	}
 }
 
 // revisits finds the price of a visit now and then, until ctx ends.
@@ -130,6 +172,7 @@ func (r *run) planned() bool { return r.Revisit == nil || !r.revisiting.at.IsZer
 func (r *run) trim(now time.Time) {
 	v := &r.revisiting
 	v.bucket.Earn(now.Sub(v.filled).Hours() / 24)
+	v.beside.Earn(now.Sub(v.filled).Hours() / 24)
 	v.filled = now
 	if v.plan.Pages > 0 {
 		r.setPrice(v.plan.Price * v.bucket.Factor())
@@ -141,6 +184,28 @@ func (r *run) trim(now time.Time) {
 func (v *revisiting) fill(budget, visit float64) {
 	burst := max(budget*burstDays, leastBurst*visit)
 	v.bucket = fresh.Bucket{Rate: budget, Burst: burst, Balance: v.bucket.Balance + (burst-v.bucket.Burst)/2}
+}
+
+// fillBeside does the same for visits beside the budget. It is full at first, so that a site that begins to tell is asked.
+func (v *revisiting) fillBeside(budget, visit float64) {
+	burst := max(budget*burstDays, leastTold*visit)
+	v.beside = fresh.Bucket{Rate: budget, Burst: burst, Balance: v.beside.Balance + burst - v.beside.Burst}
+}
+
+// spendTold takes out what a visit has cost to a page that was as was, and that its site asked for by telling of it: beside
+// the budget, or out of it where it was worth the price of that one alone, or nothing is left beside it. The run's lock is held.
+func (r *run) spendTold(cost float64, st *site, was collection.Page, at time.Time) {
+	v, price := &r.revisiting, r.besidePrice()
+	if price > 0 {
+		p := r.Collection.Believed(&was, &st.Site)
+		if profit := r.policy().Profit(&p, at); v.beside.Balance <= 0 || profit < price && profit >= r.price {
+			r.spend(cost)
+			return
+		}
+	}
+	if v.beside.Spend(cost); price != r.besidePrice() && v.plan.Pages > 0 {
+		r.setPrice(r.price)
+	}
 }
 
 // spend takes out of the budget what something has cost. The run's lock is held.
@@ -156,7 +221,7 @@ const mostDemands = 500
 func (r *run) replan(ctx context.Context) error {
 	began := time.Now()
 	budget := r.budget()
-	pass := &fresh.Planning{Priced: r.Revisit.Policy, Budget: budget, Pages: r.held()}
+	pass := &fresh.Planning{Priced: r.policy(), Budget: budget, Pages: r.held(), Beside: r.besides()}
 	sites := r.demands(pass)
 	var right, sum float64
 	for p, err := range r.Collection.Pages(ctx) {
@@ -212,6 +277,7 @@ func (r *run) replan(ctx context.Context) error {
 		v.filled = began
 	}
 	v.fill(budget, r.Revisit.Policy.Costs.Visit(0))
+	v.fillBeside(r.besides()*budget, r.Revisit.Policy.Costs.Visit(0))
 	v.plan, v.at, v.fresh = plan, began, 1
 	if sum > 0 {
 		v.fresh = right / sum

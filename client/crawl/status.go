@@ -13,7 +13,7 @@ import (
 type counters struct {
 	Fetched, Unchanged, Missing, Refused, Faults, Cut             atomic.Int64
 	Bytes, Wire, Told, Ignored, Changed, Duplicates, New, Batches atomic.Int64
-	Delivered, DeliveredBytes                                     atomic.Int64
+	Delivered, DeliveredBytes, Audits, Again                      atomic.Int64
 }
 
 // delivered counts a page that came without a request of its own.
@@ -82,6 +82,9 @@ type Status struct {
 	Delivered      int64 `json:"delivered"`       // pages that came without a request of their own
 	DeliveredBytes int64 `json:"delivered_bytes"` // of those, decoded
 
+	Audits int64 `json:"audits"`      // visits to pages of sites that tell of their changes, and had said nothing of these
+	Again  int64 `json:"asked_again"` // visits to pages that had not been what was told
+
 	// Received says what became of what was told, by how (C30).
 	Received map[collection.Signal]collection.Reception `json:"received"`
 	Bytes    int64                                      `json:"bytes"` // of pages, decoded
@@ -101,6 +104,8 @@ type Revisits struct {
 	Price     float64   `json:"price"`  // now
 	Budget    float64   `json:"budget"` // in a day, and so are the next two
 	Spend     float64   `json:"spend"`  // expected
+	Beside    float64   `json:"beside"` // what may be spent beside it on what sites tell, 0: any amount
+	Left      float64   `json:"left"`   // of that, saved up
 	Requests  float64   `json:"requests"`
 	Fresh     float64   `json:"fresh"`     // share of the copies that were thought to be right then, by importance
 	Freshness float64   `json:"freshness"` // that is expected for good
@@ -119,7 +124,7 @@ func (c *Crawler) Status() Status {
 	n := &r.count
 	asked := r.Harvester.Stats() // followers' requests are among them
 	s := Status{Running: true, Began: r.began,
-		Requests: asked.Requests, Fetched: n.Fetched.Load(), Truncated: n.Cut.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
+		Requests: asked.Requests, Fetched: n.Fetched.Load(), Truncated: n.Cut.Load(), Audits: n.Audits.Load(), Again: n.Again.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
 		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Told: n.Told.Load(), Ignored: n.Ignored.Load(),
 		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(),
 		Delivered: n.Delivered.Load(), DeliveredBytes: n.DeliveredBytes.Load(),
@@ -133,7 +138,7 @@ func (c *Crawler) Status() Status {
 		s.Received[by] = *n
 	}
 	if v := &r.revisiting; !v.at.IsZero() {
-		s.Revisits = &Revisits{Planned: v.at, Took: v.took.Seconds(), Price: r.price, Budget: v.bucket.Rate, Spend: v.plan.Spend,
+		s.Revisits = &Revisits{Planned: v.at, Took: v.took.Seconds(), Price: r.price, Budget: v.bucket.Rate, Spend: v.plan.Spend, Beside: v.beside.Rate, Left: v.beside.Balance,
 			Requests: v.plan.Requests, Fresh: v.fresh, Freshness: v.plan.Freshness, Age: v.plan.Age}
 	}
 	s.Truth, s.Owed = r.truths.table(), r.debts

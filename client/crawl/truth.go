@@ -103,6 +103,7 @@ func (r *run) leftOut(st *site, until time.Time) {
 	for id, f := range st.unsure {
 		if f.at.Before(until) {
 			delete(st.unsure, id)
+			st.trust.Date(string(collection.ByManifest)).LeftOut()
 			missed++
 		}
 	}

@@ -117,6 +117,9 @@ func beliefs(p *collection.Page, site *collection.Site, col *collection.Collecti
 	if b.Listed && !p.Told && b.Site != nil && b.Site.Manifest.Planned {
 		say("which is for what the manifest of its site leaves out: it was read %s", day(b.Site.Manifest.Read))
 	}
+	if at, ok := priced.Audited(&b); ok {
+		say("visited at %s at the latest, whatever its site says", day(at))
+	}
 	if next := priced.Next(&b, now); next.After(now) {
 		say("worth it from %s on", day(next))
 	} else {

@@ -97,6 +97,7 @@ type bid struct {
 	header, body float64
 	pages        float64 // that it stands for: what each visit of it takes
 	loss         bool    // it is asked what it costs not to visit it
+	audits       float64 // only this share of the visits is meant, and nothing of what they leave; 0: all
 }
 
 func newBid(p *Posterior, importance, header, body float64) bid {
@@ -127,6 +128,9 @@ func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
 		changed, bodies := sums(b.belief, l.changed.at(n, b.first, b.last), l.bodies.at(n, b.first, b.last))
 		cost += b.body * changed
 		spend += b.body * bodies
+	}
+	if b.audits > 0 {
+		return b.importance * age * gain / cost, amount{spend: b.audits * spend / age, requests: b.audits * b.pages * visits / age}
 	}
 	a = amount{spend: spend / age, requests: b.pages * visits / age, stale: b.importance * stale, age: b.importance * min(mean*age, aYear*b.whole)}
 	if b.loss {

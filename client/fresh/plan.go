@@ -27,6 +27,9 @@ type Planner struct {
 	// Shortest and Longest are those of [Priced].
 	Shortest, Longest time.Duration
 
+	// Audit is that of [Priced].
+	Audit float64
+
 	// Backlog is within how many days pages are visited that never were. 0 means 30.
 	Backlog float64
 
@@ -52,6 +55,7 @@ type Plan struct {
 
 	Freshness float64       // expected share of copies that are right, weighed by importance: 0..1
 	Age       float64       // expected days for which a copy has been outdated, weighed likewise; 0 for one that is right, and no page counts for more than a year
+	Beside    float64       // price of visits beside the budget, as in [Priced]: of a Planning that bounds them
 	Longest   time.Duration // between two visits, at which they are made at any price: as in [Priced]
 	Pages     int           // that were added
 	Unseen    int           // those of them that were never visited; they are not in Freshness and Age
@@ -64,6 +68,7 @@ type terms struct {
 	shortest  float64 // in days
 	longest   float64
 	backlog   float64
+	audit     float64
 	polls     *ladder
 	tellers   map[teaching]*ladder
 }
@@ -76,7 +81,7 @@ func (p *Planner) start() *terms {
 		return p.terms
 	}
 	times := Priced{Shortest: p.Shortest, Longest: p.Longest}
-	t := &terms{objective: p.Objective.weights(), costs: p.Costs.paid(), backlog: bounded(p.Backlog, oldest),
+	t := &terms{objective: p.Objective.weights(), costs: p.Costs.paid(), backlog: bounded(p.Backlog, oldest), audit: bounded(p.Audit, 1),
 		shortest: max(days(times.shortest()), youngest), tellers: map[teaching]*ladder{}}
 	t.longest = max(days(times.longest()), t.shortest)
 	if t.backlog == 0 {
@@ -108,6 +113,22 @@ func (p *Planner) count(page *Page) {
 	} else {
 		p.importance += bounded(page.Importance, math.MaxFloat32)
 	}
+	p.raise()
+}
+
+// addAudits adds the visits that a page gets whatever its site says, and no more of it.
+func (p *Planner) addAudits(page *Page, post *Posterior) {
+	t := p.start()
+	if t.audit == 0 {
+		return
+	}
+	p.pages++
+	p.raise()
+	t.addAudits(page, post, p.floor, p.all)
+}
+
+// raise finds the floor anew, now and then.
+func (p *Planner) raise() {
 	// The more pages, the higher the price: it is not below the one of those so far. Half as much
 	// again is looked at, since a site may ask for less than its pages.
 	if p.soon--; p.soon <= 0 && p.Budget > 0 {
@@ -126,9 +147,19 @@ func (t *terms) add(page *Page, post *Posterior, floor float64, d *demand, loss 
 		d.rise(at, at, amount{spend: (b.header + b.body) / t.backlog, requests: 1 / t.backlog})
 	case s != nil && s.Tells && s.Signal.voice(0).useful > 0.01:
 		t.teller(s.Signal).hear(t.polls, &b, floor, d)
+		t.addAudits(page, post, floor, d)
 	default:
 		t.polls.climb(&b, floor, d)
 	}
+}
+
+func (t *terms) addAudits(page *Page, post *Posterior, floor float64, d *demand) {
+	if t.audit == 0 {
+		return
+	}
+	b := newBid(post, bounded(page.Importance, math.MaxFloat32), t.costs.Header, t.costs.body(page))
+	b.audits = t.audit
+	t.polls.climb(&b, floor, d)
 }
 
 // teller returns the ladder of a site that tells of its changes. Those of sites

@@ -23,6 +23,10 @@ type Planning struct {
 	// Budget is what may be spent in a day, in the unit of the costs. 0 or less means whatever is worth anything.
 	Budget float64
 
+	// Beside bounds what visits cost that an Eager crawler makes at any price, as a multiple of the Budget. 0 means
+	// that nothing does. Plan.Beside is the price at which they come to that.
+	Beside float64
+
 	// Pages is how many are held, about: from them follows for how long one may be left alone.
 	Pages int
 
@@ -31,6 +35,8 @@ type Planning struct {
 	sites      []*SitePlanning
 	importance float64 // of all that were visited
 	told       float64 // of those that are fetched beside the budget as soon as they change
+	beside     Planner // of those
+	due        float64 // what it costs in a day to fetch them as soon as they change
 }
 
 const (
@@ -49,7 +55,8 @@ func (p *Planning) begin() {
 		return
 	}
 	p.begun = true
-	p.planner = Planner{Objective: p.Objective, Costs: p.Costs, Budget: p.Budget, Shortest: p.Shortest, Longest: p.rest()}
+	p.planner = Planner{Objective: p.Objective, Costs: p.Costs, Budget: p.Budget, Shortest: p.Shortest, Longest: p.rest(), Audit: p.Audit}
+	p.beside = Planner{Objective: p.Objective, Costs: p.Costs, Budget: p.Beside * p.Budget, Shortest: p.Shortest, Longest: p.rest()}
 }
 
 // rest is how long a page is left alone at most.
@@ -94,7 +101,13 @@ func (s *SitePlanning) Add(page *Page) {
 	case s.demand != nil:
 		s.demand.add(page, &post)
 	case p.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.obliges():
-		p.told += bounded(page.Importance, math.MaxFloat32) // and little else is due
+		p.told += bounded(page.Importance, math.MaxFloat32)
+		p.planner.addAudits(page, &post) // and little else is due
+		if p.Beside > 0 {
+			costs := p.Costs.paid()
+			p.due += post.Mean() * (costs.Header + costs.body(page)) * page.Site.Signal.Recall() / page.Site.Signal.Precision()
+			p.beside.addBelieved(page, &post)
+		}
 	default:
 		p.planner.addBelieved(page, &post)
 	}
@@ -126,6 +139,13 @@ func (p *Planning) Plan() Plan {
 		rest := 1 - p.told/p.importance
 		plan.Freshness = 1 - rest*(1-plan.Freshness)
 		plan.Age *= rest
+		if p.beside.pages > 0 {
+			beside := p.beside.Plan()
+			if plan.Beside = beside.Price; p.due > p.beside.Budget { // not all of it is
+				plan.Freshness -= (1 - rest) * (1 - beside.Freshness)
+				plan.Age += (1 - rest) * beside.Age
+			}
+		}
 	}
 	return plan
 }

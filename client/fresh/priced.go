@@ -76,6 +76,14 @@ type Priced struct {
 	// Ends makes an Eager crawler ask whatever is told, however often its site has been wrong: the
 	// crawl is to end, and there is no later visit that a price could put it off to.
 	Ends bool
+
+	// Beside is the price of an Eager crawler's visits to what is told, where those together may cost no more than a
+	// budget of their own. 0 means any price. A page that is not worth it waits until it is, or is worth Price.
+	Beside float64
+
+	// Audit is the share of the visits that a page would get if its site said nothing, from 0 to 1, which it
+	// gets whatever its site says, or stops saying. It goes by what visits alone have shown of the page.
+	Audit float64
 }
 
 // Name implements Policy.
@@ -108,9 +116,29 @@ func (pr Priced) Profit(p *Page, now time.Time) float64 {
 // after the last one; at once for a page that was never visited, whose Profit ranks it. Where a manifest tells most changes,
 // Shortest is as much longer: however much there is to spend, nobody is asked what he has said.
 func (pr Priced) Next(p *Page, now time.Time) time.Time {
-	if p.Visits <= 0 || pr.Owes(p) {
+	owes := pr.Owes(p)
+	if p.Visits <= 0 || owes && (pr.Beside == 0 || pr.Ends || p.Listed && p.Site != nil && p.Site.Manifest.Recall > 0) { // what a manifest claims is planned
 		return time.Time{}
 	}
+	next := pr.worthAt(p, now)
+	if owes {
+		beside := pr
+		beside.Price = pr.Beside
+		next = sooner(next, beside.worthAt(p, now))
+	}
+	return next
+}
+
+func sooner(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// worthAt is when a visit to a page that was visited is worth Price.
+func (pr Priced) worthAt(p *Page, now time.Time) time.Time {
+	audit := pr.audit(p)
 	own, untold := p.beside()
 	p = &own
 	wait := pr.longest()
@@ -119,7 +147,53 @@ func (pr Priced) Next(p *Page, now time.Time) time.Time {
 	if age := d.due(p.Hearing(now)); age < days(wait) {
 		wait = min(wait, span(p.Last, p.confirmed().Add(duration(age))))
 	}
+	wait = min(wait, audit)
 	return p.Last.Add(max(wait, least))
+}
+
+// audit is how long after the last visit a page is visited whatever its site says, and farthest if never.
+func (pr Priced) audit(p *Page) time.Duration {
+	share := bounded(pr.Audit, 1)
+	if share == 0 || !p.spokenFor() {
+		return farthest
+	}
+	quiet := Page{History: p.seenAlone(), Importance: p.Importance, Length: p.Length, Site: &Site{Prior: p.Site.Prior, Extra: p.Site.Extra}}
+	d := pr.deal(&quiet)
+	return duration(d.due(Hearing{}) / share)
+}
+
+// Audited is when a page of which its site tells is visited whatever that says, and false if its site does not tell, or the
+// policy makes no audits.
+func (pr Priced) Audited(p *Page) (at time.Time, ok bool) {
+	if !(pr.Audit > 0) || !p.spokenFor() {
+		return time.Time{}, false
+	}
+	return p.Last.Add(max(min(pr.audit(p), pr.longest()), pr.shortest())), true
+}
+
+// spokenFor reports whether the site of a page tells of it, so that its silence keeps visits off.
+func (p *Page) spokenFor() bool {
+	s := p.Site
+	return s != nil && p.Visits > 0 && (s.Tells || p.Listed && s.Manifest.Recall > 0)
+}
+
+// seenAlone is the history as if nobody had said anything of the page: what visits have shown, taken to be as far
+// apart as they were on average.
+func (h History) seenAlone() History {
+	q := History{First: h.First, Last: h.Last, Visits: h.Visits, Changes: h.Changes}
+	n := h.Visits - 1
+	if n <= 0 {
+		return q
+	}
+	each := days(span(h.First, h.Last)) / float64(n)
+	changes := min(max(0, h.Changes), n)
+	q.Belief.Unchanged(each * float64(n-changes))
+	if changes > 0 {
+		var b Belief
+		b.Changed(each)
+		q.Belief.add(float32(changes), &b)
+	}
+	return q
 }
 
 // Owes reports whether a page is to be visited whatever it costs: its site says that it has

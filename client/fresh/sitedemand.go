@@ -91,6 +91,9 @@ func (s *SiteDemand) add(page *Page, post *Posterior) {
 		return
 	}
 	p.terms.add(page, post, p.floor, s.polls, s.terms.Manifest)
+	if s.terms.Manifest {
+		p.terms.addAudits(page, post, p.floor, s.others)
+	}
 	if s.terms.Manifest && page.Importance > 0 {
 		s.list(page, post)
 	}

@@ -104,6 +104,12 @@ func (d *Dates) Visit(s Sight) {
 	d.age()
 }
 
+// LeftOut takes in that a visit found a change, and that the source, read again since then, does not tell of it.
+func (d *Dates) LeftOut() {
+	d.Missed++
+	d.age()
+}
+
 // age lets old visits weigh less.
 func (d *Dates) age() {
 	if d.Right+d.Wrong+d.Missed+d.Quiet+d.Absurd <= memory {

@@ -275,6 +275,9 @@ func sayAside(w io.Writer, col *collection.Collection) error {
 func summarize(env *command.Env, s crawl.Status) {
 	fmt.Fprintf(env.Stderr, "%d pages fetched, %d unchanged, %d missing, %d refused, %d faults; %d requests, %.1f MB\n",
 		s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, s.Requests, float64(s.Wire)/1e6)
+	if s.Audits+s.Again > 0 {
+		fmt.Fprintf(env.Stderr, "%d audits of sites that tell, %d pages asked for again since they were not what was told\n", s.Audits, s.Again)
+	}
 	if s.Truncated > 0 {
 		fmt.Fprintf(env.Stderr, "%d pages are longer than --max-file, and stored in part: \"crawler pages\" marks them with a +\n", s.Truncated)
 	}

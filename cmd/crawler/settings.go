@@ -44,6 +44,7 @@ type settings struct {
 	budget, objective       string
 	costs, changed, polls   string
 	frugal                  bool
+	toldBudget              float64
 	replan                  command.Duration
 	batches                 string
 	batch, sameSite         int
@@ -125,6 +126,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.StringVar(&s.policy, "policy", "priced", "`POLICY` of revisits: priced, or thesis, or thesis:PURPOSE for research, focused, archive, news or mirror")
 	fs.StringVar(&s.budget, "budget", "0.1/page", "priced: visit pages again for `N` requests a day (with --costs bytes, units of 20 kB), or N/page for each that is held")
 	fs.BoolVar(&s.frugal, "frugal", false, "priced: count visits of pages that a site tells of against the budget, too: those that are not worth their price wait (without it they are made at once, beside the budget)")
+	fs.Float64Var(&s.toldBudget, "told-budget", 1, "priced, without --frugal: visits of pages that a site tells of cost at most `X` times the --budget, beside it; of more, those are made that are worth most (-1: any number)")
 	fs.StringVar(&s.objective, "objective", "", "priced: what an outdated copy costs, by `WEIGHTS` of fresh, harmonic and age, such as fresh=1 (none: harmonic=1)")
 	fs.StringVar(&s.costs, "costs", "requests", "priced: what the budget counts, `UNIT`: requests, or bytes in units of 20 kB")
 	fs.StringVar(&s.changed, "changed", "bytes", "a page has changed when its `PART` has: bytes, or text, which needs --text-digest")

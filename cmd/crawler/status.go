@@ -91,6 +91,9 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	}
 	print("asked", "%d requests in %d batches: %d pages, %d unchanged, %d missing, %d refused, %d faults; %.1f MB",
 		s.Requests, s.Batches, s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, float64(s.Wire)/1e6)
+	if s.Audits+s.Again > 0 {
+		print("", "of the pages %d audits of sites that tell, %d asked for again since they were not what was told", s.Audits, s.Again)
+	}
 	print("found", "%d URLs; %d pages new or changed, %d duplicates", s.New, s.Changed, s.Duplicates)
 	print("told", "%d changes, %d of them not believed", s.Told, s.Ignored)
 	for _, by := range slices.Sorted(maps.Keys(s.Received)) {
@@ -103,6 +106,9 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	if v := s.Revisits; v != nil {
 		print("revisits", "%.0f a day, for a budget of %.0f, at a price of %.3g; planned %s ago",
 			v.Requests, v.Budget, v.Price, time.Since(v.Planned).Round(time.Second))
+		if v.Beside > 0 {
+			print("", "and %.0f a day beside it for what sites tell, of which %.0f are left", v.Beside, max(0, v.Left))
+		}
 		print("", "right: %.1f %% of what is held, as it was thought then; %.1f %% is expected, outdated by %.2g days", 100*v.Fresh, 100*v.Freshness, v.Age)
 	}
 	for i, d := range s.Truth {

@@ -1,0 +1,139 @@
+package crawl_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// replaced has all pages of a site be others from a moment on of which it says nothing, as if its notifier
+// watched another directory.
+func replaced(s *fakeweb.Site) (from *atomic.Bool) {
+	from = new(atomic.Bool)
+	s.Handler = func(rw http.ResponseWriter, req *http.Request) bool {
+		body, ok := s.Body(req.URL.Path)
+		if !ok || !from.Load() {
+			return false
+		}
+		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprintf(rw, "<title>another site</title><p>All of it is new.</p>%s", body)
+		return true
+	}
+	return from
+}
+
+// A site that has pushed 60 true changes, and then says nothing of the many that follow, is found out: its pages get at least a
+// tenth of the visits that they would get if it had never said anything, and what is thought to be right falls with it.
+func TestASiteThatFallsSilentIsAudited(t *testing.T) {
+	noRace(t)
+	const pages, before, after = 150, 6 * aDay, 10 * aDay
+	type outcome struct {
+		visits, found int
+		right         float64
+	}
+	crawled := func(t *testing.T, speaks bool) (o outcome) {
+		dir := scratch(t)
+		synctest.Test(t, func(t *testing.T) {
+			w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
+			defer w.Close()
+			s := w.Add(fakeweb.Honest)
+			s.Sitemap, s.Robots = false, "User-agent: *\nDisallow: /cgi-bin/\n"
+			path := func(i int) string { return fmt.Sprintf("/m%03d.html", i) }
+			for i := range pages {
+				s.Edit(path(i))
+			}
+			s.Speaks = speaks
+			others := replaced(s)
+			c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}})
+			defer col.Close()
+			var since time.Time
+			runFor(t, c, before+after, func(ctx context.Context) {
+				for i := range 60 {
+					pause(ctx, before/60)
+					s.Edit(path(i * 7 % pages))
+				}
+				since = time.Now()
+				others.Store(true)
+				pause(ctx, after-time.Minute)
+				o.right = c.Status().Revisits.Fresh
+			})
+			_, o.visits = visits(w, s, since)
+			for i := range pages {
+				if p, _, err := col.Page(s.Origin + path(i)); err != nil {
+					t.Fatal(err)
+				} else if p.Title == "another site" {
+					o.found++
+				}
+			}
+		})
+		return o
+	}
+	silent, told := crawled(t, false), crawled(t, true)
+	t.Logf("after the change: silent %+v, telling %+v", silent, told)
+	if told.visits < silent.visits/10 || told.visits < pages/10 {
+		t.Errorf("%d visits to a site that fell silent, %d to one that never said anything", told.visits, silent.visits)
+	}
+	if told.right > .75 {
+		t.Errorf("%.3f of the copies are thought to be right, and %d of %d are", told.right, told.found, pages)
+	}
+}
+
+// A site that pushes a byte of every page every hour cannot buy visits with it: what is fetched because sites tell
+// of it costs no more than the budget once more, and goes to those first where a visit is worth most.
+func TestTriflesBuyNoVisits(t *testing.T) {
+	noRace(t)
+	const days, pages, perPage = 6, 60, .5
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
+		defer w.Close()
+		pusher, honest := numbered(w, pages), numbered(w, pages)
+		pusher.Speaks, honest.Speaks = true, true
+		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerPage: perPage})
+		defer col.Close()
+		began := time.Now()
+		var list []push
+		runFor(t, c, days*aDay, func(ctx context.Context) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			for hour := 0; pause(ctx, time.Hour); hour++ {
+				for i := range pages {
+					pusher.Edit(nth(i))
+				}
+				if hour%8 == 0 {
+					path := nth(rng.IntN(pages))
+					honest.Edit(path)
+					list = append(list, push{path, time.Now()})
+				}
+			}
+		})
+		since := began.Add(days / 2 * aDay)
+		_, trifles := visits(w, pusher, since)
+		_, rest := visits(w, honest, since)
+		budget := perPage * float64(col.Len()) * (days - days/2)
+		right := 0
+		for i := range pages {
+			body, _ := honest.Body(nth(i))
+			if p, _, err := col.Page(honest.Origin + nth(i)); err == nil && p.Digest == protocol.Sum([]byte(body)) {
+				right++
+			}
+		}
+		t.Logf("%d visits to who pushes trifles, %d to the other, for a budget of %.0f; of %d edits of the other %d at once, and %d of %d copies right in the end: %+v",
+			trifles, rest, budget, len(list), prompt(w, honest, list), right, pages, c.Status().Revisits)
+		if all := float64(trifles + rest); all > 2.2*budget {
+			t.Errorf("%.0f visits for a budget of %.0f and once as much", all, budget)
+		}
+		if n := prompt(w, honest, list); n < len(list)*3/4 || right < pages*9/10 {
+			t.Errorf("of %d edits of the site that does not flood %d were fetched at once, %d of %d copies are right", len(list), n, right, pages)
+		}
+	})
+}
