@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-const gitDoc = "/usr/share/doc/git-doc"
+var gitDoc = os.Getenv("PARLEY_GIT_DOC")
 
 // TestGitDocBehindNginx is the whole of it: a real site behind a real nginx,
 // with the server block that the examples ship, followed through every kind
@@ -21,7 +21,7 @@ const gitDoc = "/usr/share/doc/git-doc"
 func TestGitDocBehindNginx(t *testing.T) {
 	nginx := require(t, "nginx")
 	if !isFile(filepath.Join(gitDoc, "git.html")) {
-		lacking(t, "no git-doc on this machine")
+		lacking(t, "PARLEY_GIT_DOC names no git-doc")
 	}
 	r := newRig(t)
 	r.must(os.RemoveAll(r.root))
@@ -31,12 +31,14 @@ func TestGitDocBehindNginx(t *testing.T) {
 	r.startNotifier()
 	r.startCrawler()
 	r.identical()
-	if n := len(tree(t, r.mirror)); n != 242 {
-		t.Errorf("the mirror has %d pages, want 242", n)
+	pages, err := filepath.Glob(filepath.Join(gitDoc, "*.html"))
+	r.must(err)
+	if n := len(tree(t, r.mirror)); n < len(pages) {
+		t.Errorf("the mirror has %d pages, want %d and those below", n, len(pages))
 	}
 	asked := access.pages()
-	if len(asked) != 242 {
-		t.Errorf("the first copy asked for %d pages, want 242", len(asked))
+	if n := len(tree(t, r.mirror)); len(asked) != n {
+		t.Errorf("the first copy asked for %d pages, want %d", len(asked), n)
 	}
 	exactlyOnce(t, "first copy", asked, keys(asked))
 

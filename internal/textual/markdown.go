@@ -32,7 +32,8 @@ func (r *Reader) markdown(pageURL string, page []byte) (string, bool) {
 		return "", false
 	}
 	r.once.Do(func() {
-		r.converter = converter.NewConverter(converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(),
+		r.converter = converter.NewConverter(converter.WithPlugins(base.NewBasePlugin(),
+			commonmark.NewCommonmarkPlugin(commonmark.WithListEndComment(false)), // which says THE END between lists: words that the page has not
 			table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal), table.WithHeaderPromotion(true))))
 	})
 	out, err := r.converter.ConvertNode(root)

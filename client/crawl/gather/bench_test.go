@@ -13,7 +13,7 @@ import (
 func BenchmarkRead(b *testing.B) {
 	var pages [][]byte
 	size := 0
-	_ = filepath.WalkDir("/usr/share/cppreference", func(name string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(os.Getenv("PARLEY_GIT_DOC"), func(name string, d fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(name) == ".html" && len(pages) < 300 {
 			page, err := os.ReadFile(name)
 			if err != nil {
