@@ -156,6 +156,9 @@ func (u *update) takeSite(in *Site) error {
 		u.out.Refused++
 		return nil
 	}
+	if in.IP.IsValid() && in.Resolved.After(s.Resolved) {
+		s.IP, s.Resolved = in.IP, in.Resolved
+	}
 	s.Delay, s.Soft404, s.Fault, s.FaultAt, s.Quiet = in.Delay, in.Soft404, clip(in.Fault, maxFault), in.FaultAt, in.Quiet
 	s.Trust, s.Shape, s.Belief = clone(in.Trust), clone(in.Shape), in.Belief
 	return nil

@@ -52,6 +52,10 @@ type Copy struct {
 	// robots.txt is kept to always.
 	Delay time.Duration
 
+	// Private has the site asked at addresses that are not of the public Internet though it
+	// was at a public one before. One that never was is asked wherever it is.
+	Private bool
+
 	// MaxPage bounds one page, in bytes; larger ones are left. Zero means 100 MB.
 	MaxPage int64
 
@@ -167,7 +171,7 @@ func (c *Copy) ask(h *harvest.Harvester, base string) {
 	}
 	h.Hurry = cmp.Or(h.Hurry, c.Hurry)
 	h.MaxBytes = cmp.Or(h.MaxBytes, c.MaxPage, DefaultMaxPage)
-	h.Private = true // whoever names a site knows where it is, and it leads nowhere else
+	h.Own, h.Private = true, h.Private || c.Private // whoever names a site knows where it is, and it leads nowhere else
 	h.Log = cmp.Or(h.Log, c.Log)
 }
 

@@ -111,6 +111,7 @@ func (r *run) know(s collection.Site) *site {
 		r.resting[st] = struct{}{}
 	}
 	r.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
+	r.Harvester.Seen(s.Origin, s.IP)
 	if rec, err := trust.Parse(s.Trust); err == nil { // else it begins anew
 		st.trust = rec
 	}

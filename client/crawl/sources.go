@@ -159,7 +159,7 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 		s.ETag, s.LastModified = a.Header.Get("ETag"), a.Header.Get("Last-Modified")
 	}
 	if s.Kind == collection.Robots && a.Fault != harvest.FaultStopped {
-		out.sources = r.inForce(st, src, s, now)
+		out.sources = r.inForce(st, src, s, a, now)
 	}
 	out.state = s
 	r.in.put(out)
@@ -177,11 +177,15 @@ func answered(a *harvest.Answer, status int) string {
 
 // inForce puts a robots.txt into force, and returns what it names and where
 // else a site may tell of itself.
-func (r *run) inForce(st *site, src *source, s collection.Source, now time.Time) (list []collection.Source) {
+func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Answer, now time.Time) (list []collection.Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first := src.Polled.IsZero()
 	src.Source = s
+	if a.IP.IsValid() && a.Status > 0 && st.IP != a.IP {
+		st.IP, st.Resolved = a.IP, now
+		r.touch(st)
+	}
 	if r.obey(st, now) && !first {
 		r.readmit(st)
 	}

@@ -100,6 +100,7 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 			fs.StringVar(&c.Dir, "into", "", "keep the copy in `DIR`")
 			fs.StringVar(&c.State, "state", "", "`DIRECTORY` that remembers the copy (default DIR/.parley)")
 			fs.StringVar(&c.Contact, "contact", "", "`MAIL or URL` that reaches you, sent with every request")
+			fs.BoolVar(&c.Private, "allow-private", false, "ask a site that was at a public address at one that is not, too: it has moved into a network of yours")
 			fs.Var(&delay, "delay", "wait `TIME` between requests for pages (default 1s, none on loopback)")
 			fs.Var(&maxPage, "max-page", "leave pages over `SIZE`")
 			fs.IntVar(&c.MaxPages, "max-pages", crawl.DefaultMaxPages, "do not follow a site beyond `N` pages")

@@ -28,7 +28,7 @@ func (h *Harvester) allowed(ip netip.Addr) error {
 			return &addressError{ip, "blocked"}
 		}
 	}
-	if h.Private {
+	if h.Private || h.Own {
 		return nil
 	}
 	if why := inet.Special(ip); why != "" {
@@ -44,6 +44,9 @@ func (h *Harvester) locate(ctx context.Context, host string) ([]netip.Addr, erro
 	if err != nil {
 		return nil, err
 	}
+	if ips, err = h.stays(host, ips); err != nil {
+		return nil, err
+	}
 	if bad := slices.IndexFunc(ips, func(ip netip.Addr) bool { return h.allowed(ip) != nil }); bad >= 0 {
 		err = h.allowed(ips[bad])
 		ips = slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool { return h.allowed(ip) != nil })
@@ -52,4 +55,41 @@ func (h *Harvester) locate(ctx context.Context, host string) ([]netip.Addr, erro
 		}
 	}
 	return ips, nil
+}
+
+// Seen tells at which address a site was found before: one that was public stays so, see Own.
+func (h *Harvester) Seen(origin string, ip netip.Addr) {
+	if !h.Own || h.Private || inet.Special(ip) != "" {
+		return
+	}
+	h.start()
+	if s, err := newSite(origin); err == nil {
+		h.names.mu.Lock()
+		defer h.names.mu.Unlock()
+		h.names.public[s.host.name] = true
+	}
+}
+
+// stays leaves those of the addresses of a host that are public, if one is or was: a name that led
+// to the Internet is not to lead into a network of ours.
+func (h *Harvester) stays(host string, ips []netip.Addr) ([]netip.Addr, error) {
+	if !h.Own || h.Private {
+		return ips, nil
+	}
+	host = plainName(host)
+	special := func(ip netip.Addr) bool { return inet.Special(ip) != "" }
+	h.names.mu.Lock()
+	defer h.names.mu.Unlock()
+	switch {
+	case !slices.ContainsFunc(ips, special):
+		h.names.public[host] = true
+		return ips, nil
+	case slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !special(ip) }):
+		h.names.public[host] = true
+	case h.names.public[host]:
+		return nil, &addressError{ips[0], inet.Special(ips[0]) + ", and " + host + " was at a public address before (--allow-private asks it all the same)"}
+	default:
+		return ips, nil
+	}
+	return slices.DeleteFunc(slices.Clone(ips), special), nil
 }

@@ -106,8 +106,10 @@ type Harvester struct {
 	AddressRate  float64
 	AddressConns int
 
-	Private bool           // allow addresses that are not of the public Internet
-	Blocked []netip.Prefix // never asked, even then (G17)
+	// Private allows addresses that are not of the public Internet, and Own does for
+	// hosts that were never found at one that is. Blocked are never asked, even then (G17).
+	Private, Own bool
+	Blocked      []netip.Prefix
 
 	// Resolver finds addresses; nil means the system's. Lookups is how many
 	// names are looked up at once (P04), and AddressAge how long what was
@@ -203,7 +205,7 @@ func (h *Harvester) start() {
 		h.names = names{
 			resolver: resolver, age: positive(h.AddressAge, time.Hour), bad: min(badName, positive(h.Hurry, badName)),
 			turn: make(chan struct{}, positive(h.Lookups, DefaultLookups)), count: &h.count,
-			known: map[string]*name{},
+			known: map[string]*name{}, public: map[string]bool{},
 		}
 		h.decoders = make(chan *coding.Body, runtime.GOMAXPROCS(0))
 		for range cap(h.decoders) {

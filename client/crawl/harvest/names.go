@@ -27,10 +27,11 @@ type names struct {
 	turn     chan struct{} // holds a token for everybody who looks up
 	count    *counters
 
-	mu    sync.Mutex // guards the rest
-	known map[string]*name
-	last  [window]bool // outcomes; true is a failure
-	seen  int
+	mu     sync.Mutex // guards the rest
+	known  map[string]*name
+	public map[string]bool // that were at a public address, where others are asked too
+	last   [window]bool    // outcomes; true is a failure
+	seen   int
 }
 
 // A name is what was found, once done is closed; until then the lock guards it.

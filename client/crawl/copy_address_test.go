@@ -1,0 +1,110 @@
+package crawl_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl"
+)
+
+// A moving name leads where it was told to last.
+type moving struct {
+	mu sync.Mutex
+	to []netip.Addr
+}
+
+func (m *moving) move(to ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.to = nil
+	for _, s := range to {
+		m.to = append(m.to, netip.MustParseAddr(s))
+	}
+}
+
+func (m *moving) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.to, nil
+}
+
+// A site that was followed at a public address, and whose name leads into a network of ours one
+// day, is not asked there: neither by who has followed it all the time nor after a restart.
+func TestANameThatIsPointedInside(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		first, second []string
+		allow, asked  bool // at the second
+	}{
+		{"to metadata", []string{"20.1.1.1"}, []string{"169.254.169.254"}, false, false},
+		{"to ourselves", []string{"20.1.1.1"}, []string{"::1", "127.0.0.1"}, false, false},
+		{"by both", []string{"20.1.1.1"}, []string{"10.0.0.1", "20.1.1.2"}, false, true},
+		{"as is allowed", []string{"20.1.1.1"}, []string{"10.0.0.1"}, true, true},
+		{"to another public one", []string{"20.1.1.1"}, []string{"20.1.1.2"}, false, true},
+		{"of a network of ours", []string{"10.0.0.1"}, []string{"10.0.0.2"}, false, true},
+		{"out of one", []string{"10.0.0.1"}, []string{"20.1.1.1"}, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, web := pipe(t, map[string]string{"a": "A"})
+				names := &moving{}
+				names.move(c.first...)
+				var mu sync.Mutex
+				var dialled []string
+				dial := web.Dial
+				web.Resolver = names
+				web.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+					mu.Lock()
+					dialled = append(dialled, address)
+					mu.Unlock()
+					return dial(ctx, network, address)
+				}
+				inside := func() (at string) {
+					mu.Lock()
+					defer mu.Unlock()
+					for _, a := range dialled {
+						if ip := netip.MustParseAddrPort(a).Addr(); ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
+							at = a
+						}
+					}
+					dialled = nil
+					return at
+				}
+				k := newCopy(t, s, func(m *crawl.Copy) { m.Harvester, m.Private = web, c.allow })
+				k.start()
+				time.Sleep(time.Minute)
+				k.want(s.live())
+				inside()
+				names.move(c.second...)
+				wrong := strings.HasPrefix(c.first[0], "20.") && !c.allow
+				for _, again := range []bool{false, true} {
+					s.edit("a", "again "+time.Now().String())
+					time.Sleep(3 * time.Hour)
+					if at := inside(); at != "" && wrong {
+						t.Errorf("dialled %s, restarted: %v", at, again)
+					}
+					// Who is connected still may go on with that for a while.
+					if same := list(k.files()) == list(s.live()); same != c.asked && (c.asked || again) {
+						t.Errorf("holds what the site has: %v, restarted: %v", same, again)
+					}
+					if again {
+						break
+					}
+					if err := k.stop(); err != nil {
+						t.Fatal(err)
+					}
+					k.start()
+				}
+				if err := k.stop(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
