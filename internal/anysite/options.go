@@ -79,7 +79,7 @@ var values = map[string][]string{
 	"archive-share": {"0.1", "1"}, "max-file": {"50KB", "2MB"}, "max-page": {"50KB", "2MB"}, "max-pages": {"5", "1000"}, "per-site": {"5", "1000"}, "max-sites": {"1", "100"},
 	"costs": {"requests", "bytes"}, "max-depth": {"1", "30"}, "max-warc": {"1KB", "1MB"}, "max-subscribers": {"1", "50"}, "per-address": {"1", "50"}, "in-flight": {"1", "100"}, "retention": {"10ms", "1h"},
 	"min-in-flight": {"1"}, "stop-after": {"300ms", "1h"}, "heartbeat": {"1s", "50ms"}, "max-period": {"100ms", "1h"}, "min-period": {"10ms", "1s"},
-	"polls": {"fixed", "ahead", "index"}, "strategy": {"breadth-first", "larger-sites-first", "manifest-first", "profit", "random"}, "answers": {"usual", "all", "none"},
+	"ask-rate": {"20", "200"}, "max-state": {"1MB", "1GB"}, "polls": {"fixed", "ahead", "index"}, "strategy": {"breadth-first", "larger-sites-first", "manifest-first", "profit", "random"}, "answers": {"usual", "all", "none"},
 }
 
 // byKind are for all others.
@@ -94,6 +94,9 @@ var listed = regexp.MustCompile(`: ((?:[a-z0-9-]+, )+[a-z0-9-]+ or [a-z0-9-]+)`)
 func (o Option) Drawn() []string {
 	if _, ok := exceptions[o.Name]; ok {
 		return nil
+	}
+	if o.Name == "per-address" && o.Kind == "string" {
+		return []string{"20/s", "100/s,2"}
 	}
 	if v, ok := values[o.Name]; ok && o.Kind != "bool" {
 		return v

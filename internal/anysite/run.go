@@ -246,6 +246,9 @@ func (w *world) declare() {
 		p.args = append(p.args, "--wait", c["wait"], "--wait-big", c["wait"], "--store", c["store"], "--allow-private", "--patience", "40ms", "--retry", "100ms", "--dns-retry", "2s",
 			"--refused-again", "1s", "--source-again", "500ms", "--robots-every", again, "--manifest-every", "100ms", "--sitemap-every", "300ms", "--feed-every", "300ms",
 			"--replan", "100ms", "--resolver", w.names.conn.LocalAddr().String())
+		if slices.ContainsFunc(w.tables[p.kind], func(o Option) bool { return o.Name == "per-address" && o.Kind == "string" }) {
+			p.args = append(p.args, "--per-address", "200/s,8") // two a second would take minutes
+		}
 		if c["budget"] == "plenty" && p.kind == "run" {
 			p.args = append(p.args, "--budget", "100000000", "--min-period", "50ms", "--max-period", "500ms")
 		}
