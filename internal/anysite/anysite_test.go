@@ -112,8 +112,11 @@ func report(t *testing.T, r *anysite.Runner, x anysite.Result, network int) {
 	if x.Err == nil && len(x.Verdict.Findings) == 0 {
 		return
 	}
-	if x.Err != nil {
-		t.Errorf("seed %d: %v", x.Plan.Seed, x.Err)
+	if unmet := new(anysite.Unmet); errors.As(x.Err, &unmet) && os.Getenv("PARLEY_REQUIRE") != "all" {
+		t.Logf("seed %d is passed over: %v", x.Plan.Seed, x.Err)
+		return
+	} else if x.Err != nil {
+		t.Errorf("seed %d: %.2000v", x.Plan.Seed, x.Err)
 	}
 	for _, f := range x.Verdict.Findings {
 		t.Errorf("seed %d: %s", x.Plan.Seed, f)

@@ -46,6 +46,16 @@ func (n *names) set(host, ip string) {
 	n.hosts[host] = netip.MustParseAddr(ip)
 }
 
+// address is what a host means here: its address, or itself.
+func (n *names) address(host string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if a, ok := n.hosts[host]; ok {
+		return a.String()
+	}
+	return host
+}
+
 func (n *names) answer(question []byte) []byte {
 	var p dnsmessage.Parser
 	h, err := p.Start(question)

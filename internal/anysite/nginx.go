@@ -2,7 +2,6 @@ package anysite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -20,13 +19,10 @@ type nginx struct {
 	shipped              string
 }
 
-// errNoNginx is why a site is served otherwise.
-var errNoNginx = errors.New("nginx is not installed")
-
 func (w *world) startNginx(ctx context.Context, s *site) (*nginx, error) {
 	path, err := exec.LookPath("nginx")
 	if err != nil {
-		return nil, errNoNginx
+		return nil, &Unmet{"nginx"}
 	}
 	shipped, err := os.ReadFile(filepath.Join("..", "..", "examples", "nginx", "parley.conf"))
 	if err != nil {

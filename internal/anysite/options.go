@@ -64,7 +64,7 @@ var exceptions = map[string]string{
 	"start": "goes with --reachable", "where": "an expression: a copy of a part", "only": "a copy of a part", "every": "goes with --as batch",
 	"count": "goes with --as batch", "ask-every": "goes with --via changes", "max-archive": "of sites that are larger",
 	"write-robots": "writes what the steps take away", "threshold": "goes with --policy thesis", "min-period-refused": "goes with --policy thesis", "stop-value": "goes with --policy thesis",
-	"changed": "goes with --text-digest", "ask-via": "there is no proxy here", "include": "drawn with the types of pages",
+	"changed": "goes with --text-digest", "ask-via": "a feature of its own", "trust-docroot": "a feature of its own", "include": "drawn with the types of pages",
 	"reachable": "leaves out pages by links, which the oracle of the site does not follow",
 }
 

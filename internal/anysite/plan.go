@@ -75,6 +75,7 @@ var dimensions = append([]dimension{
 	{"as", []string{"auto", "auto", "meta", "delta", "page", "batch", "site"}},
 	{"wait", []string{"10ms", "20ms", "0"}},
 	{"budget", []string{"default", "plenty"}},
+	{"evidence", []string{"via", "via", "via", "trust", "inside"}}, // how a notifier learns what anybody is given
 	{"preset", []string{"as-is", "versions", "archive-only"}},
 }, quirks()...)
 

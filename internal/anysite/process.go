@@ -46,8 +46,7 @@ func (p *process) start(more ...string) error {
 		program, _, _ = strings.Cut(p.name, "-")
 	}
 	args := append(append([]string{}, p.args...), more...)
-	cmd := exec.Command(filepath.Join(p.w.programs, program), args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.w.dir, "TMPDIR=" + p.w.dir, "SSL_CERT_FILE=" + p.w.certs.file, "NO_PROXY=*"}
+	cmd := p.w.command(program, args...)
 	var stdout bytes.Buffer
 	cmd.Stdout = &stdout
 	stderr, err := cmd.StderrPipe()
@@ -235,6 +234,17 @@ func (p *process) says(words string, d time.Duration) bool {
 	}
 }
 
+// command is a program of the world, to which its names mean what they do there.
+func (w *world) command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(w.programs, program), args...)
+	if w.hosts != "" { // a file system of its own, in which the table of names is another
+		cmd = exec.Command("sh", append([]string{"-c", `mount --bind "$0" /etc/hosts && exec "$@"`, w.hosts, filepath.Join(w.programs, program)}, args...)...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "TMPDIR=" + w.dir, "SSL_CERT_FILE=" + w.certs.file, "NO_PROXY=*"}
+	return cmd
+}
+
 // asker is the program that asks, by its name in User-Agent.
 func (w *world) asker(r *http.Request) *process {
 	agent := r.UserAgent()
@@ -250,11 +260,15 @@ func (w *world) asker(r *http.Request) *process {
 func (w *world) output(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(w.programs, program), args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "TMPDIR=" + w.dir, "SSL_CERT_FILE=" + w.certs.file}
+	cmd := w.command(program, args...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
-	if err := cmd.Run(); err != nil {
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	late := context.AfterFunc(ctx, func() { cmd.Process.Kill() })
+	defer late()
+	if err := cmd.Wait(); err != nil {
 		return out.String(), fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, said.String())
 	}
 	return out.String(), nil

@@ -37,12 +37,7 @@ func (w *world) newVisitor() *visitor {
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: w.certs.pool}, MaxIdleConnsPerHost: 2, DisableCompression: true,
 			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 				host, port, _ := net.SplitHostPort(address)
-				w.names.mu.Lock()
-				if a, ok := w.names.hosts[host]; ok {
-					host = a.String()
-				}
-				w.names.mu.Unlock()
-				return d.DialContext(ctx, network, net.JoinHostPort(host, port))
+				return d.DialContext(ctx, network, net.JoinHostPort(w.names.address(host), port))
 			}}}}
 }
 

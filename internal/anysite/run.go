@@ -128,6 +128,12 @@ func (w *world) history(ctx context.Context) error {
 		if c.done != nil {
 			c.wait(20 * time.Second)
 		}
+		time.Sleep(time.Second) // in which a notifier has looked and written, and a timer has come round
+		for range 2 {
+			for _, s := range w.sites {
+				w.cron(ctx, s)
+			}
+		}
 		if c.running() {
 			w.logf("the crawl before does not end")
 		} else if err := c.start(); err != nil {
@@ -217,6 +223,14 @@ func (w *world) declare() {
 					flags = append(flags, "--archive=false")
 				} else if s.Name == "a" && c["preset"] == "archive-only" {
 					flags = append(flags, "--pages=false")
+				}
+			}
+			if w.tables.has("notifier", "ask-via") {
+				switch c["evidence"] {
+				case "via":
+					flags = append(flags, "--ask-via", w.proxy.url())
+				case "trust":
+					flags = append(flags, "--trust-docroot")
 				}
 			}
 			if s.front.kind == "notifier" {

@@ -20,6 +20,7 @@ func (w *world) step(ctx context.Context, s Step) error {
 	r := drawing(w.plan.Seed, fmt.Sprintf("does step%d", s.Number))
 	x := record.Step{At: time.Now(), Kind: s.Kind, Target: at.base, Detail: s.Trigger}
 	var err error
+	x.Failure = s.Kind == "robots-lost" || s.Kind == "robots-empty" // which is said, with the cure
 	switch s.Kind {
 	case "restart-crawler", "kill-crawler", "disk-full":
 		x.Target, x.Failure = crawlerName, s.Kind == "disk-full"
@@ -77,6 +78,7 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 			home.Links = append(home.Links, to)
 		}
 		home.Version++
+		urls = append(urls, s.base)
 		return w.write(s, home)
 	}
 	remove := func(path string) error {
@@ -87,7 +89,7 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 	}
 	switch robots := filepath.Join(s.root, "robots.txt"); kind {
 	case "edit":
-		return urls, edit(pick(r, paths))
+		err = edit(pick(r, paths))
 	case "edit-many":
 		for range 2 + r.IntN(6) {
 			err = first(err, edit(pick(r, paths)))
@@ -99,7 +101,8 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 	case "create":
 		path := pick(r, []string{"new.html", "news/new.html", "fresh/one.html"})
 		q := Page{Path: path, Name: path, Age: 0, Version: 1}
-		return []string{s.url(path)}, first(w.write(s, q), link("", path))
+		urls = append(urls, s.url(path))
+		err = first(w.write(s, q), link("", path))
 	case "move", "copy":
 		from := pick(r, plain)
 		to := strings.TrimSuffix(from, ".html") + "-too.html"
@@ -109,7 +112,9 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 		old := filepath.Join(s.docroot, filepath.FromSlash(from))
 		if kind == "copy" {
 			q.Path = to
-			return []string{s.url(from), s.url(to)}, first(w.write(s, q), link("", to))
+			urls = append(urls, s.url(from), s.url(to))
+			err = first(w.write(s, q), link("", to))
+			return urls, err
 		}
 		if err := os.Rename(old, filepath.Join(s.docroot, filepath.FromSlash(to))); err != nil {
 			return nil, err
@@ -120,10 +125,12 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 		s.files[to] = q
 		s.mu.Unlock()
 		w.know(s.url(to))
-		return []string{s.url(from), s.url(to)}, link(from, to)
+		urls = append(urls, s.url(from), s.url(to))
+		err = link(from, to)
 	case "delete":
 		path := pick(r, plain)
-		return []string{s.url(path)}, first(remove(path), link(path, ""))
+		urls = append(urls, s.url(path))
+		err = first(remove(path), link(path, ""))
 	case "rebuild":
 		for i, p := range paths {
 			if i%2 == 0 {

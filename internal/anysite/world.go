@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,9 +27,11 @@ type world struct {
 	visitor  *visitor
 	store    string // where the crawler keeps its copy
 	disk     string // the same, if it is a file system of its own
+	hosts    string // a table of names for its programs; empty if all sites have addresses
 	network  int    // 127.N.0.0/16, so that several worlds do not meet
 	certs    *certificates
 	names    *names
+	proxy    *proxy
 	log      func(format string, args ...any)
 
 	sites  []*site
@@ -89,6 +92,9 @@ func (w *world) build(ctx context.Context) (err error) {
 	if w.names, err = serveNames(); err != nil {
 		return err
 	}
+	if w.proxy, err = serveProxy(w.names); err != nil {
+		return err
+	}
 	for i := range w.plan.Sites {
 		s := &site{Site: &w.plan.Sites[i], files: map[string]Page{}, guard: map[string]string{}}
 		w.sites = append(w.sites, s)
@@ -136,7 +142,30 @@ func (w *world) build(ctx context.Context) (err error) {
 	for _, f := range w.fronts {
 		f.begin()
 	}
-	return nil
+	return w.writeHosts()
+}
+
+// An Unmet is what a plan needs and this machine has not, such as nginx.
+type Unmet struct{ What string }
+
+func (e *Unmet) Error() string { return "not on this machine: " + e.What }
+
+// writeHosts makes the names of the sites known to the programs, of which only some can be told of a name server.
+func (w *world) writeHosts() error {
+	if !slices.ContainsFunc(w.sites, func(s *site) bool { return s.Host != "" }) {
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		return &Unmet{"names for the programs alone, which want root"}
+	}
+	w.hosts = filepath.Join(w.dir, "hosts")
+	text := "127.0.0.1 localhost\n"
+	for _, s := range w.sites {
+		if s.Host != "" {
+			text += s.front.ip + " " + s.Host + "\n"
+		}
+	}
+	return os.WriteFile(w.hosts, []byte(text), 0o644)
 }
 
 // fill writes the docroot for the first time.
@@ -239,6 +268,9 @@ func (w *world) end() {
 	}
 	if w.disk != "" {
 		syscall.Unmount(w.disk, 0)
+	}
+	if w.proxy != nil {
+		w.proxy.close()
 	}
 	if w.names != nil {
 		w.names.close()
