@@ -148,7 +148,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 	}
 	if resp == nil {
 		f.tookManifest("", "")
-		return nil
+		return f.mended(Manifest, protocol.AsMeta)
 	}
 	l := &listing{f: f, resp: resp, r: r}
 	defer func() { l.resp.Body.Close() }()
@@ -178,6 +178,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 			if news, err := f.isNews(l.head(), part); err != nil || !news {
 				if err == nil {
 					f.tookManifest(etag, lastModified)
+					err = f.mended(Manifest, protocol.AsMeta)
 				}
 				return err
 			}

@@ -74,7 +74,7 @@ func (f *follower) readArchive(ctx context.Context, at Door, u, known string, ha
 	}
 	if file == nil {
 		f.tookManifest("", "")
-		return nil
+		return f.mended(at, protocol.AsSite)
 	}
 	defer file.Close()
 	a, err := openArchive(file, file.size, f.maxPage)
@@ -86,7 +86,7 @@ func (f *follower) readArchive(ctx context.Context, at Door, u, known string, ha
 	case !f.resync && a.cursor == f.cursor:
 		f.archiveTag = file.etag
 		f.tookManifest("", "")
-		return nil
+		return f.mended(at, protocol.AsSite)
 	case !f.cursor.IsZero() && behind(a.cursor, f.cursor), f.resync && a.cursor == f.cursor:
 		return fmt.Errorf("archive stands at %v, which brings nobody on from %v", a.cursor, f.cursor)
 	}

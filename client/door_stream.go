@@ -61,6 +61,10 @@ func (f *follower) takeStream(ctx context.Context) error {
 		return fmt.Errorf("stream begins with %.20q at %v, not with hello at %v", m.Kind, m.From, at)
 	}
 	f.heads(&m)
+	f.standsOn(Stream) // a site that is quiet says nothing more for long
+	if err := f.mended(Stream, as); err != nil {
+		return err
+	}
 	beat := m.Heartbeat
 	if beat <= 0 {
 		beat = defaultBeat

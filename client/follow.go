@@ -46,7 +46,8 @@ const (
 //
 // An error is a report, with a zero Step: Follow has lost its door or been
 // refused, backs off by half a second to a minute (up to an hour if the site
-// asks for that), and goes on from its cursor. Only a Base that is no URL and an
+// asks for that), and goes on from its cursor; the next Step, without Changes where nothing
+// is new, says that it is heard again. Only a Base that is no URL and an
 // *OfferError end it. Errors wrap *StatusError where the site has answered so, and
 // protocol.ErrEpoch, protocol.ErrTooOld or protocol.ErrTruncated where that is the matter.
 //
@@ -109,6 +110,7 @@ type follower struct {
 	broken   int       // looks at the manifest in a row that did not come to its end
 	spared   time.Time // until when the manifest is not read again because of a failure
 
+	lost            bool // something was wrong since the last step, and nothing was heard of it since
 	found           bool // the site has said which doors it has
 	stream, changes doorState
 	stands          Door // the last that gave something
@@ -312,6 +314,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 		}
 	case isBye && bye.code < 4500:
 		asked = min(bye.retry, maxHint)
+		f.lost = true
 		f.log.Info("the site says goodbye", "site", f.base, "reason", bye.reason)
 	case isBye:
 		leave = forever
@@ -408,7 +411,12 @@ func (f *follower) went(door Door) {
 	if d := f.state(door); d != nil {
 		d.fails, d.down, d.until = 0, false, time.Time{}
 	}
-	if f.stands != door {
+	f.standsOn(door)
+}
+
+// standsOn says by which door the site is heard, where that is news.
+func (f *follower) standsOn(door Door) {
+	if f.stands != door || f.lost {
 		f.stands = door
 		f.log.Info("standing on", "site", f.base, "door", string(door), "cursor", f.cursor.String())
 	}
@@ -424,7 +432,16 @@ func (f *follower) state(door Door) *doorState {
 	return nil
 }
 
+// mended says by a step without changes that a door works again which has nothing new to tell.
+func (f *follower) mended(door Door, as protocol.Form) error {
+	if !f.lost {
+		return nil
+	}
+	return f.emit(Step{Cursor: f.cursor, Door: door, As: as})
+}
+
 func (f *follower) emit(s Step) error {
+	f.lost = false
 	if !f.yield(s, nil) {
 		return errStop
 	}
@@ -432,6 +449,7 @@ func (f *follower) emit(s Step) error {
 }
 
 func (f *follower) report(err error) error {
+	f.lost = true
 	if !f.yield(Step{}, err) {
 		return errStop
 	}
@@ -491,7 +509,7 @@ func (f *follower) advance(door Door, as protocol.Form, m *protocol.Message) err
 	}
 	f.went(door)
 	if m.To == f.cursor {
-		return nil
+		return f.mended(door, as)
 	}
 	kept, with, skipped := local(f.base, m.Changes, m.Bodies)
 	s := Step{Changes: kept, Cursor: m.To, Door: door, As: as, Skipped: skipped, Behind: behind(m.To, f.head)}

@@ -191,7 +191,10 @@ type run struct {
 	readmitting  bool                     // somebody does
 	enough       string                   // why the crawl is to end; empty: it is not
 
-	debts []Debt // of a crawl that has ended
+	debts   []Debt    // of a crawl that has ended
+	trouble string    // the first that a site gave; guarded by mu, and so are the next two
+	words   float64   // how much trouble may be said now
+	wordsAt time.Time // when that was reckoned
 
 	count  counters
 	truths truths

@@ -155,11 +155,17 @@ func (r *run) followed(src *source) collection.Source {
 			if errors.As(err, &status) {
 				s.Status = status.Status
 			}
+			var network *url.Error // else something came, and it is no manifest
+			passes := s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network)
+			if r.Only == "" && (passes || !s.Changed.IsZero()) {
+				r.mu.Lock()
+				r.ails(st, err.Error())
+				r.mu.Unlock()
+			}
 			if r.Only != "" {
 				r.log.Warn("follow site", "err", err)
 			} else if r.Once || s.Changed.IsZero() { // it has never told anything
-				var network *url.Error // else something came, and it is no manifest
-				if s.At = now.Add(orElse(r.SourceAgain, sourceAgain)); s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network) {
+				if s.At = now.Add(orElse(r.SourceAgain, sourceAgain)); passes {
 					s.At = now.Add(r.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 				}
 				return s
@@ -193,6 +199,9 @@ func (r *run) followed(src *source) collection.Source {
 		if step.ETag != "" || step.LastModified != "" {
 			s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, under
 		}
+		r.mu.Lock()
+		r.answers(st)
+		r.mu.Unlock()
 		note() // first: by whom a site tells is asked as soon as nobody waits for it
 		if !r.Once {
 			r.heard(src)
@@ -200,6 +209,10 @@ func (r *run) followed(src *source) collection.Source {
 	}
 	if now := time.Now(); r.Once && r.ctx.Err() == nil { // it was read, or stands as it was
 		s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now
+		r.count.Heard.Add(1)
+		r.mu.Lock()
+		r.answers(st)
+		r.mu.Unlock()
 	}
 	return s
 }

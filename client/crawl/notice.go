@@ -160,8 +160,12 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	if st == nil {
 		return
 	}
-	if v.Status != 0 {
+	switch {
+	case v.Status != 0:
 		st.silences = 0
+		r.answers(st)
+	case v.Silent:
+		r.ails(st, v.Fault)
 	}
 	if r.Only != "" {
 		r.sayOnly(v, d)

@@ -96,6 +96,9 @@ func (r *run) leave(a *harvest.Answer) {
 		st.Quiet = now.Add(r.hurried(min(firstQuiet<<(st.silences-1), orElse(r.Quiet, lastQuiet))))
 		r.resting[st] = struct{}{}
 		r.touch(st)
+		if a.Err != nil {
+			r.ails(st, a.Err.Error())
+		}
 	}
 }
 

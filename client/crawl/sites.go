@@ -32,6 +32,7 @@ type site struct {
 	soft       softProbe
 	dirty      bool      // Trust, Shape, Delay or Quiet are other than stored
 	silences   int       // in a row, see leave
+	ailing     bool      // it gives no answer, and that was said
 	asking     int       // sources of it that are asked and not taken in
 	many       bool      // there are more of them, and pages have their turn between
 	silent     string    // why nothing of it may be asked for at present, robots.txt apart

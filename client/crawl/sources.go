@@ -161,6 +161,18 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 	if s.Kind == collection.Robots && a.Fault != harvest.FaultStopped {
 		out.sources = r.inForce(st, src, s, a, now)
 	}
+	r.mu.Lock()
+	switch {
+	case a.Fault == harvest.FaultStopped:
+	case s.Kind == collection.Robots && s.Fault != "":
+		r.ails(st, "robots.txt: "+s.Fault)
+	case status != 0:
+		r.answers(st)
+	}
+	r.mu.Unlock()
+	if s.Fault == "" && s.Kind != collection.Robots && a.Fault != harvest.FaultStopped {
+		r.count.Heard.Add(1)
+	}
 	out.state = s
 	r.in.put(out)
 }

@@ -11,7 +11,7 @@ import (
 
 // counters count since Run began.
 type counters struct {
-	Fetched, Unchanged, Missing, Refused, Faults, Cut             atomic.Int64
+	Fetched, Unchanged, Missing, Refused, Faults, Cut, Heard      atomic.Int64
 	Bytes, Wire, Told, Ignored, Changed, Duplicates, New, Batches atomic.Int64
 	Delivered, DeliveredBytes, Audits, Again                      atomic.Int64
 }
@@ -90,12 +90,18 @@ type Status struct {
 	Bytes    int64                                      `json:"bytes"` // of pages, decoded
 	Wire     int64                                      `json:"wire"`  // of all bodies, as they came
 
+	Heard   int64  `json:"heard"`             // manifests and other sources that were read, or stand as they were
+	Trouble string `json:"trouble,omitempty"` // the first that a site gave since the start
+
 	// Owed is what a crawl that has ended did not fetch of what sites have told of.
 	Owed []Debt `json:"owed,omitempty"`
 
 	Revisits *Revisits `json:"revisits,omitempty"` // nil where no price is paid, or none is known yet
 	Truth    []Decile  `json:"truth,omitempty"`
 }
+
+// Nothing reports whether no page came, and nothing that tells of pages.
+func (s *Status) Nothing() bool { return s.Fetched+s.Unchanged+s.Delivered+s.Heard == 0 }
 
 // Revisits is what visiting pages again comes to, as it was planned last.
 type Revisits struct {
@@ -141,6 +147,7 @@ func (c *Crawler) Status() Status {
 		s.Revisits = &Revisits{Planned: v.at, Took: v.took.Seconds(), Price: r.price, Budget: v.bucket.Rate, Spend: v.plan.Spend, Beside: v.beside.Rate, Left: v.beside.Balance,
 			Requests: v.plan.Requests, Fresh: v.fresh, Freshness: v.plan.Freshness, Age: v.plan.Age}
 	}
+	s.Heard, s.Trouble = n.Heard.Load(), r.trouble
 	s.Truth, s.Owed = r.truths.table(), r.debts
 	return s
 }

@@ -137,6 +137,7 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	c.Start, c.Once, c.Again = start, once, again
 	d := &desk{col: col, crawler: c, log: env.Log}
 
+	asked := ctx // ends when somebody tells the crawl to end
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	defer func() { // before the collection is closed
@@ -189,10 +190,26 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	cancel(nil)
 	wg.Wait()
 	if err == nil && once {
-		summarize(env, c.Status())
-		err = sayAside(env.Stderr, col)
+		s := c.Status()
+		summarize(env, s)
+		if err = sayAside(env.Stderr, col); err == nil && asked.Err() == nil && s.Ends == "" && s.Nothing() {
+			err = nothing(col, s)
+		}
 	}
 	return err
+}
+
+// nothing is the error of a crawl that has obtained nothing, nil if there was nothing to be obtained.
+func nothing(col *collection.Collection, s crawl.Status) error {
+	if s.Trouble != "" {
+		return fmt.Errorf("nothing was obtained: %s", s.Trouble)
+	}
+	for site := range col.Sites() {
+		if site.Held > 0 {
+			return nil // and nothing of it was due
+		}
+	}
+	return errors.New("nothing was obtained: \"crawler why URL\" says of a page why it is not held")
 }
 
 // strangers refuses to ask hosts in a way that is not for strangers.

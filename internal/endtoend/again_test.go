@@ -82,3 +82,11 @@ func TestCrawlSaysWhatItOwes(t *testing.T) {
 		t.Errorf("it ends with %d: %s", code, out)
 	}
 }
+
+// A crawl that obtains nothing fails, and says why.
+func TestCrawlThatObtainsNothing(t *testing.T) {
+	out, code := run(t, "crawler", "crawl", "http://"+freeAddress(t)+"/", "--into", t.TempDir(), "--allow-private", "--wait", "0", "--patience", "1ms")
+	if code != 1 || !strings.Contains(out, "connection refused") || !strings.Contains(out, "nothing was obtained") {
+		t.Errorf("it ends with %d: %s", code, out)
+	}
+}

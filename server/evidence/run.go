@@ -83,6 +83,7 @@ func (k *Keeper) Once(ctx context.Context) (changed bool, err error) {
 	defer k.http.CloseIdleConnections()
 	pace := time.NewTicker(k.pace())
 	defer pace.Stop()
+	var all sync.WaitGroup
 	turn := make(chan struct{}, atOnce)
 	err = k.round(ctx, func(j job) bool {
 		select {
@@ -91,10 +92,10 @@ func (k *Keeper) Once(ctx context.Context) (changed bool, err error) {
 			return false
 		}
 		turn <- struct{}{}
-		k.flying.Go(func() { k.do(ctx, j); <-turn })
+		all.Go(func() { k.do(ctx, j); <-turn })
 		return true
 	})
-	k.flying.Wait()
+	all.Wait()
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return false, err
 	}
@@ -137,7 +138,6 @@ func (k *Keeper) work(ctx context.Context, slow <-chan job) {
 		case <-k.todo.wake:
 		case j := <-slow:
 			k.do(ctx, j)
-			k.flying.Done()
 		case <-ctx.Done():
 		}
 	}
@@ -307,11 +307,9 @@ func (k *Keeper) rounds(ctx context.Context, slow chan<- job) error {
 		case <-ctx.Done():
 			return false
 		}
-		k.flying.Add(1)
 		select {
 		case slow <- j:
 		case <-ctx.Done():
-			k.flying.Done()
 			return false
 		}
 		return true
@@ -326,7 +324,7 @@ func (k *Keeper) rounds(ctx context.Context, slow chan<- job) error {
 		}
 		if meant {
 			k.mu.Lock()
-			k.meant, k.lately = false, 0
+			k.meant = false
 			k.mu.Unlock()
 		}
 		t := time.NewTimer(k.hurry(k.good() / unknownPart))
@@ -434,7 +432,6 @@ func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
 			k.log().Info("the web server is asked what it gives to anybody", "asked", done, "of", k.Journal.Len())
 		}
 	}
-	k.flying.Wait()
 	k.mu.Lock()
 	k.last.Done = true
 	k.mu.Unlock()

@@ -70,7 +70,7 @@ func (w *world) wrongBytes(u, sum string, t time.Time, lag Lags) string {
 		switch {
 		case l.Status == 404 || l.Status == 410:
 			allow = lag.Gone
-		case lag.Trusted && (l.Status != 200 || w.astray(u, t) || w.changing(u, t)):
+		case lag.Trusted && (l.Status != 200 || w.astray(u, t)):
 			return ""
 		case l.Status != 200:
 			allow = lag.Refused
@@ -94,14 +94,6 @@ func (w *world) astray(u string, t time.Time) bool {
 	})
 }
 
-// changing reports whether a URL is being changed at a time, or was just before: a page may
-// be written more than once in a step, and who needs no evidence tells of each.
-func (w *world) changing(u string, t time.Time) bool {
-	return slices.ContainsFunc(w.r.Steps, func(s record.Step) bool {
-		return concerns(s, u) && !t.Before(s.At) && t.Before(s.Done.Add(slack))
-	})
-}
-
 // wrongStored is wrongBytes for what a crawler says to have stored at a time, by
 // the second. A time that it does not say may be any.
 func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time.Time) string {
@@ -113,14 +105,12 @@ func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time
 		}
 		for _, p := range w.publishers(u) { // what they gave out was judged when it left
 			l := Lag(p, door)
+			if last, ok := w.last(u, later(t, p.Started)); l.Trusted && ok && (last.Status != 200 || w.astray(u, t)) {
+				return ""
+			}
 			allow = max(allow, l.Edited, l.Gone, l.Refused)
 		}
 		from, to = t.Add(-allow-time.Second), t.Add(time.Second)
-	}
-	for _, g := range w.r.Given {
-		if g.URL == u && g.Sum == sum && !g.At.After(to) {
-			return "" // it stores what it was given, and that was judged
-		}
 	}
 	if w.shown(u, sum, from, to) {
 		return ""

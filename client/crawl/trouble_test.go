@@ -1,0 +1,153 @@
+package crawl_test
+
+import (
+	"bytes"
+	"context"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/sitetest"
+)
+
+// A said is what a crawler has logged.
+type said struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(p)
+}
+
+// has counts the lines that hold all the words.
+func (s *said) has(words ...string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+lines:
+	for line := range strings.Lines(s.buf.String()) {
+		for _, w := range words {
+			if !strings.Contains(line, w) {
+				continue lines
+			}
+		}
+		n++
+	}
+	return n
+}
+
+func (s *said) log() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }
+
+// A site whose certificate is not to be trusted is said to be so at once, with the
+// cause, by whoever follows it, keeps it fresh, or crawls it; and a crawl that obtains nothing knows that.
+func TestBadCertificateIsSaid(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
+	srv.Config.ErrorLog = log.New(new(said), "", 0)
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	wait := func(s *said, done <-chan error) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); s.has("level=WARN", srv.URL, "certificate") == 0; time.Sleep(5 * time.Millisecond) {
+			select {
+			case err := <-done:
+				t.Fatalf("it has ended with %v and said %s", err, s.buf.String())
+			default:
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("nothing is said of the certificate: %s", s.buf.String())
+			}
+		}
+	}
+	run := func(name string, c *crawl.Crawler) {
+		t.Run(name, func(t *testing.T) {
+			defer c.Collection.Close()
+			s := new(said)
+			c.Log = s.log()
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- c.Run(ctx) }()
+			wait(s, done)
+			cancel()
+			<-done
+			for site := range c.Collection.Sites() { // what is stored when it has ended
+				if !strings.Contains(site.Fault, "certificate") {
+					t.Errorf("the trouble of %s is %q", site.Origin, site.Fault)
+				}
+			}
+		})
+	}
+	run("run", running(open(t, filepath.Join(t.TempDir(), "crawl")), srv.URL+"/"))
+	copy := crawl.Copy{Base: srv.URL, Dir: t.TempDir()}
+	c, err := copy.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run("follow", c)
+
+	col := open(t, filepath.Join(t.TempDir(), "once"))
+	defer col.Close()
+	once := crawler(col, srv.URL+"/")
+	once.Patience = time.Nanosecond
+	if err := once.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := once.Status(); !s.Nothing() || !strings.Contains(s.Trouble, "certificate") {
+		t.Errorf("a crawl that could ask nobody has obtained %+v", s)
+	}
+}
+
+// A site that told of itself and is away is in trouble, which is said, and shown; when its
+// stream is back that is said, too, though the site has nothing new to tell.
+func TestStreamThatIsBack(t *testing.T) {
+	site := sitetest.NewSite(t, map[string]string{"index.html": page("home"), "a.html": page("a")})
+	site.Watch()
+	for _, name := range []string{"run", "follow"} {
+		t.Run(name, func(t *testing.T) {
+			site.Heal()
+			s := new(said)
+			var c *crawl.Crawler
+			if name == "run" {
+				c = running(open(t, filepath.Join(t.TempDir(), "crawl")), site.Base)
+			} else {
+				copy := crawl.Copy{Base: site.Base, Dir: t.TempDir()}
+				var err error
+				if c, err = copy.Open(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			defer c.Collection.Close()
+			c.Log, c.Hurry = s.log(), 50*time.Millisecond
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- c.Run(ctx) }()
+			defer func() { cancel(); <-done }()
+			until := func(what string, cond func() bool) {
+				t.Helper()
+				for deadline := time.Now().Add(60 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatalf("waited in vain until %s; it said\n%s", what, s.buf.String())
+					}
+				}
+			}
+			until("the site is told of by stream", func() bool {
+				return heldIn(c.Collection) == 2 && s.has("standing on", "door=stream") == 1
+			})
+			site.Break("/parley/stream", sitetest.Times(1, sitetest.Status(http.StatusBadGateway, 0)))
+			site.Cut()
+			until("it is said that the site is away", func() bool { return s.has("level=WARN") > 0 })
+			until("it is said that the stream is back", func() bool {
+				return s.has("standing on", "door=stream") == 2 && (name == "follow" || s.has("site answers again") == 1)
+			})
+			until("nothing is the matter with it", func() bool { return c.Status().Followed == 1 })
+		})
+	}
+}
