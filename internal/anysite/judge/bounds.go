@@ -11,13 +11,15 @@ const (
 	urlRSS     = 16 << 10
 	baseState  = 24 << 20
 	urlState   = 16 << 10
-	bodyCopies = 4 // in memory at a time of what is largest: as it comes, decoded, parsed, and one more for the next
+	fileState  = 16 << 20 // by which a file of state grows at a time
+	bodyCopies = 4        // in memory at a time of what is largest: as it comes, decoded, parsed, and one more for the next
 )
 
 // bounds holds that memory and disk follow the site, and the settings, and nothing else.
 func bounds(r *record.Recording, w *world) []Finding {
 	c := &collector{oracle: "bounds"}
-	var largest, sum int64
+	var largest, sum, bodies int64
+	known := map[string]bool{}
 	for _, q := range r.Requests {
 		largest = max(largest, q.Size)
 		sum += q.Size
@@ -25,6 +27,10 @@ func bounds(r *record.Recording, w *world) []Finding {
 	for _, f := range r.Fetches {
 		largest = max(largest, f.Size)
 		sum += f.Size
+		if k := f.URL + " " + f.Sum; !known[k] {
+			known[k] = true
+			bodies += f.Size
+		}
 	}
 	urls := int64(len(w.seen))
 	for _, u := range r.Usage {
@@ -36,9 +42,10 @@ func bounds(r *record.Recording, w *world) []Finding {
 		if u.PeakRSS > memory {
 			c.add(u.Program, "", r.Ended, "took %d MiB of memory, and %d are enough for %d URLs", u.PeakRSS>>20, memory>>20, urls)
 		}
-		state := max(baseState+urls*urlState+size(p, "versions", 0), 0)
+		// Bodies are kept twice by --store both, and versions beside the state.
+		state := baseState + urls*urlState + 2*bodies + size(p, "versions", 0)
 		if limit := size(p, "max-state", 0); limit > 0 {
-			state = min(state, limit+limit/8)
+			state = min(state, limit+fileState+2*bodies)
 		}
 		if u.StateSize > state {
 			c.add(u.Program, "", r.Ended, "keeps %d KiB of state, and %d are enough for %d URLs", u.StateSize>>10, state>>10, urls)

@@ -14,6 +14,10 @@ import (
 // to be woken, to read a directory, to answer.
 const slack = 2 * time.Second
 
+// busy is what it may take in all for a program to get a processor, on a machine
+// that has ten times as much to do as it can.
+const busy = 10 * time.Second
+
 // A Lags says how old what a publisher gives out of a page may be, by what an
 // anonymous GET of the page shows now.
 type Lags struct {
@@ -79,7 +83,7 @@ func Deadline(r *record.Recording) time.Duration {
 }
 
 func deadline(w *world, p record.Program) time.Duration {
-	d := 2 * slack
+	d := busy
 	urls := 0
 	var pause time.Duration
 	for _, site := range p.Sites {

@@ -103,7 +103,7 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 		// What is one.
 		case l.NoIndex && (told || state == "told"):
 			except(u, "noindex") // the site leaves it out if it can see that, and whoever finds it by a link keeps it
-		case p.Kind == "follow" && told && l.Size > size(p, "max-page", 100<<20):
+		case p.Kind == "follow" && (told && l.Size > size(p, "max-page", 100<<20) || quota(p, len(w.urls))):
 			except(u, "limit")
 		case p.Kind == "follow" && told:
 			wants[u] = Want{Sums: sums}

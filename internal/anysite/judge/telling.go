@@ -193,6 +193,12 @@ func stopped(p record.Program, urls int) bool {
 	return float64(len(p.Sites)) > number(p, "max-sites", 1e5) || float64(urls) > number(p, "max-pages", 1e7) || float64(urls) > number(p, "per-site", 25_000)
 }
 
+// quota reports whether a copy may be more than it is allowed to be: of how much of
+// the state a page takes only this is said, that it is little.
+func quota(p record.Program, urls int) bool {
+	return float64(urls) > number(p, "max-pages", 1e7) || size(p, "max-state", 1<<40) < 4<<20
+}
+
 // thrift reports whether a told change may wait: for the budget with --frugal, and beside it
 // for the cap of what is asked for beside it, or for the price of a manifest where nothing is pushed.
 func (w *world) thrift(p record.Program, runs []record.Program, u string) bool {

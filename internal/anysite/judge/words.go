@@ -26,6 +26,9 @@ func words(r *record.Recording, w *world) []Finding {
 		if !ok {
 			continue
 		}
+		failing := failing || !crawls(p) && slices.ContainsFunc(r.Steps, func(s record.Step) bool {
+			return s.Kind == "robots-lost" || s.Kind == "robots-empty" // a person is needed, and is told so
+		}) || p.Kind == "follow" && quota(p, len(w.urls))
 		switch dead := w.dead(p, x); {
 		case x.Code != 0 && strings.TrimSpace(x.Stderr) == "":
 			say("ended with %d and says nothing", x.Code)
