@@ -9,13 +9,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
+	"time"
 
 	"github.com/parleyweb/parley/protocol"
 )
 
 // SendAgent sends a program to a site that runs such for its crawlers (C14), and
-// returns the digest by which Filter.Agent names it. The site may know it already.
+// returns the digest by which Filter.Agent names it. The site may know it already. To one that is busy (429,
+// 503) it is sent again, as late as the site asks, five times.
 // The error is an *OfferError where the site has no door for programs.
 func SendAgent(ctx context.Context, src *Source, program []byte) (protocol.Digest, error) {
 	digest := protocol.Sum(program)
@@ -91,10 +94,38 @@ func askAgents(ctx context.Context, src *Source, below string, program []byte, r
 	if program != nil {
 		h.Set("Content-Type", "application/wasm")
 	}
-	resp, err := f.ask(ctx, http.MethodPost, d.Agents+below, h, program, bundlePatience)
-	if err != nil {
-		return err
+	for try := 0; ; try++ {
+		resp, err := f.ask(ctx, http.MethodPost, d.Agents+below, h, program, bundlePatience)
+		if err == nil {
+			defer resp.Body.Close()
+			return read(resp.Body)
+		}
+		wait, ok := later(err, try)
+		if !ok {
+			return err
+		}
+		if src.Log != nil {
+			src.Log.Info("the site has no time for a program now", "site", f.base, "err", err, "again", wait)
+		}
+		if err := sleep(ctx, f.hurried(wait)); err != nil {
+			return err
+		}
 	}
-	defer resp.Body.Close()
-	return read(resp.Body)
+}
+
+// A site that is busy is asked so often, and for so long at a time.
+const (
+	agentTries   = 6
+	agentPatient = 10 * time.Minute
+)
+
+// later returns when a site is to be asked again that has refused since it is busy, and false if it is not.
+func later(err error, try int) (time.Duration, bool) {
+	var status *StatusError
+	if try+1 >= agentTries || !errors.As(err, &status) ||
+		status.Status != http.StatusTooManyRequests && status.Status != http.StatusServiceUnavailable || status.RetryAfter > agentPatient {
+		return 0, false
+	}
+	wait := max(firstWait<<try, status.RetryAfter)
+	return wait + rand.N(wait/5+1), true
 }

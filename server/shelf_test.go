@@ -213,11 +213,11 @@ func newWorldAt(t *testing.T, now time.Time) *world {
 
 // clock may be read by any goroutine; only the test moves it.
 func (w *world) clock() time.Time {
+	w.clockMu.Lock()
+	defer w.clockMu.Unlock()
 	if w.now.IsZero() {
 		return time.Now() // in a bubble
 	}
-	w.clockMu.Lock()
-	defer w.clockMu.Unlock()
 	return w.now
 }
 
