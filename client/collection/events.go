@@ -57,9 +57,12 @@ type Event struct {
 type Marks struct {
 	Truncated bool `json:"truncated,omitempty"` // the body is longer than what was read of it, which is Length
 	NoIndex   bool `json:"noindex,omitempty"`   // the page asks not to be indexed
+	NoFollow  bool `json:"nofollow,omitempty"`  // and that its links are not followed
 }
 
-func (p *Page) marks() Marks { return Marks{Truncated: p.Cut, NoIndex: p.NoIndex} }
+func (p *Page) marks() Marks {
+	return Marks{Truncated: p.Cut, NoIndex: p.NoIndex, NoFollow: p.NoFollow}
+}
 
 // Log returns the collection's journal: a Notifier serves it as it serves a
 // site's, and so a crawler can be a publisher. It is nil for a collection that

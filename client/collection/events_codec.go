@@ -37,7 +37,7 @@ func parsePosted(key, raw []byte) (p posted, ok bool) {
 }
 
 func appendAside(b []byte, a *aside) []byte {
-	bits := byte(flag(a.same, 1) | flag(a.marks.Truncated, 2) | flag(a.marks.NoIndex, 4))
+	bits := byte(flag(a.same, 1) | flag(a.marks.Truncated, 2) | flag(a.marks.NoIndex, 4) | flag(a.marks.NoFollow, 8))
 	b = append(b, a.signal.code(), bits)
 	b = appendString(b, a.stored.File)
 	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.stored.Offset)), uint64(a.stored.Length))
@@ -46,7 +46,7 @@ func appendAside(b []byte, a *aside) []byte {
 func (d *decoder) aside() (a aside) {
 	a.signal = signalOf(d.byte())
 	bits := d.byte()
-	a.same, a.marks = bits&1 != 0, Marks{Truncated: bits&2 != 0, NoIndex: bits&4 != 0}
+	a.same, a.marks = bits&1 != 0, Marks{Truncated: bits&2 != 0, NoIndex: bits&4 != 0, NoFollow: bits&8 != 0}
 	a.stored = Place{d.string(), int64(d.uint()), int64(d.uint())}
 	return a
 }

@@ -48,6 +48,7 @@ const (
 	pageUnstable // Unstable
 	pageDebtText // DebtText
 	pageDebtSize // DebtLength
+	pageNoFollow
 )
 
 // What is kept of strings that a site chooses, in bytes.
@@ -82,7 +83,7 @@ func appendPage(b []byte, p *Page) []byte {
 		flag(p.Value != 0, pageValue) | flag(!h.Confirmed.IsZero(), pageSure) |
 		flag(!h.Belief.None(), pageBelief) | flag(h.Notices > 0 || !h.Heard.IsZero(), pageNotices) |
 		flag(p.Ask != "", pageAsk) | flag(p.Listed, pageListed) | flag(p.Cut, pageCut) | flag(p.Unstable != Stable, pageUnstable) |
-		flag(!p.DebtText.IsZero(), pageDebtText) | flag(p.DebtLength > 0, pageDebtSize)
+		flag(!p.DebtText.IsZero(), pageDebtText) | flag(p.DebtLength > 0, pageDebtSize) | flag(p.NoFollow, pageNoFollow)
 	b = append(b, byte(p.State), p.Signal.code())
 	b = binary.AppendUvarint(b, f)
 	b = binary.AppendUvarint(b, uint64(max(0, p.Depth)))
@@ -211,7 +212,7 @@ func parsePage(raw []byte, p *Page) bool {
 	f := d.uint()
 	p.Depth = d.count()
 	p.At, p.rank = d.time(), d.float()
-	p.Told, p.NoIndex, p.Listed, p.Cut = f&pageTold != 0, f&pageNoIndex != 0, f&pageListed != 0, f&pageCut != 0
+	p.Told, p.NoIndex, p.NoFollow, p.Listed, p.Cut = f&pageTold != 0, f&pageNoIndex != 0, f&pageNoFollow != 0, f&pageListed != 0, f&pageCut != 0
 	h := &p.History
 	h.Told = p.Told
 	p.Value = 0

@@ -63,8 +63,9 @@ type Page struct {
 	// of a page's name (E30); empty: the URL.
 	Ask string
 
-	Dynamic, NoIndex bool
-	Listed           bool // a manifest of its site names it
+	Dynamic           bool
+	NoIndex, NoFollow bool // it asks not to be indexed, and that its links are not followed
+	Listed            bool // a manifest of its site names it
 
 	// Told: somebody says that the page has changed, or is new. Debt is the
 	// digest that it owes, zero if that was not said; Signal by what.
@@ -252,7 +253,7 @@ type Visit struct {
 	Type, ETag, LastModified   string
 	Modified                   time.Time // Last-Modified, if it is credible
 	Title, Language, Canonical string
-	NoIndex                    bool
+	NoIndex, NoFollow          bool
 	Digest, Parsed, Text       protocol.Digest
 	Soft404                    bool // it looks like what the site answers for what does not exist
 

@@ -148,7 +148,8 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *V
 	w.State = Held
 	w.Digest, w.Parsed, w.Text, w.Length, w.Stored = v.Digest, v.Parsed, v.Text, max(v.Length, int64(len(v.Body))), place
 	w.Type, w.ETag, w.LastModified, w.Cut = v.Type, v.ETag, v.LastModified, v.Cut
-	w.Title, w.Language, w.Canonical, w.NoIndex = clip(v.Title, maxTitle), v.Language, v.Canonical, v.NoIndex
+	w.Title, w.Language, w.Canonical = clip(v.Title, maxTitle), v.Language, v.Canonical
+	w.NoIndex, w.NoFollow = v.NoIndex, v.NoFollow
 	w.Original = 0
 	if !v.Parsed.IsZero() {
 		original, err := u.original(v.Parsed, w.ID)

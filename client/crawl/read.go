@@ -143,7 +143,8 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 		if !a.Want.IsZero() && a.Want != page.Body && page.Text.IsZero() { // the main text may be what was told
 			r.gather(g, page, a, true)
 		}
-		v.Title, v.Language, v.Canonical, v.NoIndex = page.Title, page.Language, page.Canonical, page.NoIndex
+		v.Title, v.Language, v.Canonical = page.Title, page.Language, page.Canonical
+		v.NoIndex, v.NoFollow = page.NoIndex, page.NoFollow
 		v.Digest, v.Parsed, v.Text = page.Body, page.Parsed, page.Text
 		if v.Soft404 = r.looksGone(a, page); !v.Soft404 {
 			r.admit(a, page, &v)

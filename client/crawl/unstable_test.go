@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -113,6 +114,76 @@ func TestOnePageOverTheLimitJudgesNobody(t *testing.T) {
 		}
 		if at, _ := visits(w, s, time.Time{}); len(at["/long.html"]) != 1 {
 			t.Errorf("the long page was asked for %d times, want once: its length was told", len(at["/long.html"]))
+		}
+	})
+}
+
+// Events say what a page asks of robots, as the pages themselves do.
+func TestEventsSayWhatPagesAsk(t *testing.T) {
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
+		defer w.Close()
+		s := numbered(w, 1)
+		want := map[string]collection.Marks{"/": {}, nth(0): {},
+			"/a.html": {NoIndex: true}, "/b.html": {NoFollow: true}, "/c.html": {NoIndex: true, NoFollow: true}}
+		s.Put("/a.html", `<meta name="robots" content="noindex"><p>a`)
+		s.Put("/b.html", `<meta name="robots" content="nofollow"><p>b`)
+		s.Put("/c.html", `<meta name="robots" content="none"><p>c`)
+		s.Speaks = true
+		c, col := paid(t, dir, w, crawl.Revisit{})
+		defer col.Close()
+		c.Once = true
+		runFor(t, c, aDay, nil)
+		for e, err := range col.Events(t.Context(), protocol.Cursor{}, false) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := strings.TrimPrefix(e.URL, s.Origin)
+			if marks, ok := want[path]; !ok || e.Marks != marks {
+				t.Errorf("%s: %+v, want %+v", path, e.Marks, marks)
+			}
+			delete(want, path)
+		}
+		if len(want) > 0 {
+			t.Errorf("no events of %v", want)
+		}
+	})
+}
+
+// A site that tells lengths and digests that its pages never had is found out, though the pages are cut: they were told to
+// be shorter than what is read of a page.
+func TestPagesLongerThanWasTold(t *testing.T) {
+	noRace(t)
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
+		defer w.Close()
+		s := numbered(w, 30)
+		s.Speaks = true
+		long := strings.Repeat("<p>many words", 40_000)
+		s.Handler = func(rw http.ResponseWriter, req *http.Request) bool {
+			if _, ok := s.Body(req.URL.Path); !ok {
+				return false
+			}
+			rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+			fmt.Fprintf(rw, "<title>%s</title>%s", req.URL.Path, long)
+			return true
+		}
+		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerPage: 10})
+		defer col.Close()
+		c.Harvester.MaxBytes = 400_000
+		runFor(t, c, 3*aDay, func(ctx context.Context) {
+			pause(ctx, 2*time.Hour)
+			pushing(ctx, s, 60, time.Hour)
+		})
+		site, _ := col.Site(s.Origin)
+		rec, err := trust.Parse(site.Trust)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := rec.Voice("changes"); v.Right > 0 || v.Wrong < 5 || site.Belief.Signal.Precision() > .5 {
+			t.Errorf("%v; what it says is thought to be right in %.0f of 100 cases", v, 100*site.Belief.Signal.Precision())
 		}
 	})
 }

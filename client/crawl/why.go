@@ -63,6 +63,9 @@ func Explain(col *collection.Collection, s *seed.Seeder, url string, now time.Ti
 	if p.NoIndex {
 		w.Rules = append(w.Rules, "the page asks not to be indexed")
 	}
+	if p.NoFollow {
+		w.Rules = append(w.Rules, "the page asks that its links are not followed")
+	}
 	if p.Original != 0 {
 		if o, ok, _ := col.PageByID(p.Original); ok {
 			w.Rules = append(w.Rules, "its content is that of "+o.URL+": on one site, its links are not followed")
