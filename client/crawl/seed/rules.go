@@ -109,12 +109,15 @@ func defaultDynamic() []string {
 	return strings.Fields("php php3 php4 php5 phtml pl cgi fcgi asp aspx jsp jspx jspa do cfm cfml action py rb dll exe lasso nsf shtm pcgi")
 }
 
+// defaultDocuments are what sites publish beside pages without being told to (server.Site).
+func defaultDocuments() []string { return []string{"pdf"} }
+
 func defaultLogged() []string {
 	return strings.Fields("jpg jpeg jpe png gif webp avif svg svgz ico bmp tif tiff psd heic " +
 		"mp3 ogg oga opus wav flac m4a aac mid midi wma ra ram " +
 		"mp4 m4v avi mov mpg mpeg mpe webm mkv wmv flv ogv 3gp " +
 		"zip gz tgz bz2 tbz xz txz zst 7z rar tar jar war iso img dmg msi deb rpm apk cab bin " +
-		"pdf ps eps doc docx xls xlsx ppt pptx odt ods odp odg rtf epub mobi djvu dvi " +
+		"ps eps doc docx xls xlsx ppt pptx odt ods odp odg rtf epub mobi djvu dvi " +
 		"css js mjs map woff woff2 ttf otf eot swf class wasm")
 }
 
@@ -146,6 +149,7 @@ const (
 	static
 	dynamic
 	logged
+	document // logged where a page leads there, and asked for where the site lists it
 )
 
 func (r *Rules) compile() *compiled {
@@ -189,6 +193,7 @@ func (r *Rules) compile() *compiled {
 	}
 	if r.LogExt == nil {
 		c.classify(defaultLogged(), logged)
+		c.classify(defaultDocuments(), document)
 	}
 	c.classify(r.LogExt, logged)
 	c.classify(r.DynamicExt, dynamic)
@@ -387,7 +392,7 @@ func (c *compiled) classOf(path string) class {
 		ext = last[i+1:]
 	}
 	k := c.extension(ext)
-	if query && c.queries && k != logged {
+	if query && c.queries && k != logged && k != document {
 		return dynamic
 	}
 	return k

@@ -41,7 +41,8 @@ const (
 	Embedded             // a page shows it: images and the like are not LogOnly
 
 	// Listed is what a sitemap, a feed, a manifest or a notice names. No limit
-	// of depth holds for it, nor Rules.MaxURL: such a list has an end.
+	// of depth holds for it, nor Rules.MaxURL: such a list has an end. Documents,
+	// such as PDF, are not LogOnly.
 	Listed
 
 	// Person is what somebody asks for. Only robots.txt stands against it.
@@ -81,12 +82,13 @@ const (
 
 // An opinion is what was thought of a URL, but for its depth.
 type opinion struct {
-	url     string // as resolved
-	hash    uint64
-	verdict Verdict
-	site    *site // nil: not a site of ours
-	force   *force
-	gen     uint64
+	url      string // as resolved
+	hash     uint64
+	verdict  Verdict
+	document bool  // see Listed
+	site     *site // nil: not a site of ours
+	force    *force
+	gen      uint64
 }
 
 func (s *Seeder) begin() {
@@ -123,7 +125,7 @@ func (s *Seeder) Admit(r Ref) Verdict {
 		}
 	}
 	v := o.verdict
-	if r.Kind == Embedded || r.Kind == Person {
+	if r.Kind == Embedded || r.Kind == Person || r.Kind == Listed && o.document {
 		v.LogOnly = false
 	}
 	if r.Kind == Person {
@@ -172,6 +174,9 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 	switch s.c.classOf(v.URL[begin:]) {
 	case dynamic:
 		v.Dynamic = true
+	case document:
+		o.document = true
+		v.LogOnly = true
 	case logged:
 		v.LogOnly = true
 	case unlisted:

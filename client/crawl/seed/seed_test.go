@@ -169,6 +169,9 @@ func TestKinds(t *testing.T) {
 		if v := s.Admit(seed.Ref{URL: url, Kind: seed.Embedded}); v.LogOnly {
 			t.Errorf("%s is embedded, asked for, and only noted", url)
 		}
+		if v := s.Admit(seed.Ref{URL: url, Kind: seed.Listed}); v.LogOnly != (want == "noted" && !strings.Contains(url, ".pdf")) {
+			t.Errorf("%s is listed; only noted: %v", url, v.LogOnly)
+		}
 	}
 	s := &seed.Seeder{Rules: seed.Rules{StaticQueries: true, DynamicExt: []string{"html"}, LogExt: []string{}}}
 	for url, dynamic := range map[string]bool{"https://a.example/a?b": false, "https://a.example/a.html": true, "https://a.example/a.jpg": false} {
