@@ -14,7 +14,6 @@ import (
 const (
 	helloWait      = 30 * time.Second // until the first message
 	defaultBeat    = 25 * time.Second // where hello names no heartbeat
-	longestBeat    = 10 * time.Minute // no site is believed to be silent for longer
 	silenceSlack   = 10 * time.Second // beside two heartbeats
 	closeNormal    = 1000             // RFC 6455, 7.4.1
 	streamPatience = 30 * time.Second // for the handshake
@@ -69,7 +68,7 @@ func (f *follower) takeStream(ctx context.Context) error {
 	if beat <= 0 {
 		beat = defaultBeat
 	}
-	silence := 2*min(beat, longestBeat) + f.hurried(silenceSlack)
+	silence := 2*min(beat, protocol.MaxHeartbeat) + f.hurried(silenceSlack)
 	for {
 		m, err := receive(ctx, conn, silence)
 		if err != nil {

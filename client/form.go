@@ -201,18 +201,31 @@ func says(err error) bool {
 // errOther is of a well-known file that speaks of another site, or not of one.
 var errOther = errors.New("it speaks of another site")
 
-// wellKnown reads /.well-known/parley.
+// wellKnown reads how the site describes itself: below its base, or at the root of its host,
+// where a site below a path may be described too.
 func (f *fetcher) wellKnown(ctx context.Context) (*protocol.Discovery, error) {
-	text, err := f.getJSON(ctx, f.origin+"/.well-known/parley", stall, maxSmall)
+	d, err := f.described(ctx, f.base)
+	if root := f.origin + "/"; err != nil && root != f.base && says(err) {
+		if other, rerr := f.described(ctx, root); rerr == nil || !says(rerr) {
+			d, err = other, rerr
+		}
+	}
+	return d, err
+}
+
+// described reads the description of the site that stands below a base.
+func (f *fetcher) described(ctx context.Context, base string) (*protocol.Discovery, error) {
+	place := base + protocol.DiscoveryPath
+	text, err := f.getJSON(ctx, place, stall, protocol.MaxDiscovery)
 	if err != nil {
 		return nil, err
 	}
 	d := &protocol.Discovery{}
 	if err := json.Unmarshal(text, d); err != nil {
-		return nil, fmt.Errorf("read /.well-known/parley: %w: %v", errOther, err)
+		return nil, fmt.Errorf("read %s: %w: %v", place, errOther, err)
 	}
 	if d.Base != f.base && d.Manifest != f.manifestURL {
-		return nil, fmt.Errorf("read /.well-known/parley: %w: %.200q", errOther, d.Base)
+		return nil, fmt.Errorf("read %s: %w: %.200q", place, errOther, d.Base)
 	}
 	for _, ref := range []*string{&d.Batch, &d.Site, &d.Query, &d.Agents} {
 		if u, err := door(f.base, *ref); err != nil {

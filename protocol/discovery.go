@@ -1,7 +1,15 @@
 package protocol
 
+import "time"
+
 // DiscoveryPath is where a site describes itself, below its base URL.
 const DiscoveryPath = ".well-known/parley"
+
+// MaxDiscovery bounds a Discovery as it is read, in bytes.
+const MaxDiscovery = 64 << 10
+
+// MaxHeartbeat is the longest silence of a stream that a reader believes in.
+const MaxHeartbeat = 10 * time.Minute
 
 // A Discovery is what a site says at DiscoveryPath below its base URL: which
 // doors it has, and what may be asked there. What is empty is not to be had.

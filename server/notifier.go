@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -137,8 +138,8 @@ type Notifier struct {
 	// its X-Forwarded-For counts, and without one there is no bound by address.
 	MaxSubscribers, PerAddress int
 
-	// Heartbeat is the longest silence on a stream. Zero means 25 s, which is
-	// below the 60 s after which common proxies hang up.
+	// Heartbeat is the longest silence on a stream, at most protocol.MaxHeartbeat.
+	// Zero means 25 s, which is below the 60 s after which common proxies hang up.
 	Heartbeat time.Duration
 
 	// Hurry, above zero, bounds how soon whoever is sent away is told to come again. For tests.
@@ -226,7 +227,9 @@ func (n *Notifier) init() {
 
 func (n *Notifier) writeWait() time.Duration { return orDefault(n.WriteWait, 20*time.Second) }
 
-func (n *Notifier) heartbeat() time.Duration { return orDefault(n.Heartbeat, 25*time.Second) }
+func (n *Notifier) heartbeat() time.Duration {
+	return min(orDefault(n.Heartbeat, 25*time.Second), protocol.MaxHeartbeat)
+}
 
 // Register puts the doors into a mux that serves the rest of the host: those
 // below the path of Base, so that a host can have several sites.
@@ -391,11 +394,13 @@ func (n *Notifier) serveDiscovery(w http.ResponseWriter, r *http.Request) *probl
 		d.AsyncAPI = n.Base + asyncAPIPath
 	}
 	n.linkDescriptions(w.Header())
-	b, err := json.Marshal(d)
-	if err != nil {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // a URL of many "&" would be longer than a reader takes
+	if err := enc.Encode(d); err != nil {
 		panic("server: encode discovery: " + err.Error()) // plain values always encode
 	}
-	writeJSON(w, append(b, '\n'))
+	writeJSON(w, b.Bytes())
 	return nil
 }
 

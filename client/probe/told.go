@@ -28,7 +28,7 @@ const (
 // manifest looks for a manifest, and at the doors that it names.
 func (a *asker) manifest(ctx context.Context) error {
 	origin := a.report.Origin
-	known, err := a.try(ctx, origin+"/.well-known/parley", request{max: 64 << 10, header: map[string]string{"Accept": "application/json"}})
+	known, err := a.try(ctx, origin+"/.well-known/parley", request{max: protocol.MaxDiscovery, header: map[string]string{"Accept": "application/json"}})
 	if err != nil {
 		return err
 	}

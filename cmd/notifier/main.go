@@ -19,6 +19,7 @@ import (
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
 )
@@ -106,6 +107,9 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	hangups := make(chan os.Signal, 1) // by which many a daemon is asked to read its files again
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
+	if d.heartbeat <= 0 || time.Duration(d.heartbeat) > protocol.MaxHeartbeat {
+		return command.Misusef("--heartbeat %s: want more than 0, and at most %s: crawlers take a longer silence for the end", time.Duration(d.heartbeat), protocol.MaxHeartbeat)
+	}
 	if err := d.site.CheckDocroot(); err != nil {
 		return err
 	}
