@@ -22,7 +22,7 @@ func adminHandler(p *server.Publisher, n *server.Notifier, f *forms) http.Handle
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		s := p.Status()
 		w.Header().Set("Content-Type", "application/json")
-		if !s.Whole || s.MassHeld || s.Error != "" {
+		if !s.Whole || s.MassHeld || s.Error != "" || f.shown != nil && f.shown.Standing().Mass {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		json.NewEncoder(w).Encode(s)
@@ -96,6 +96,15 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 func (m *metrics) collectForms(send func(kind prometheus.ValueType, name, help string, v float64, labels ...string)) {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	s := m.f.status(m.n)
+	if e := s.Evidence; e != nil {
+		mass := 0.0
+		if e.Mass {
+			mass = 1
+		}
+		send(gauge, "evidence_public", "Pages that the web server gives to anybody.", float64(e.Public))
+		send(gauge, "evidence_refused", "Pages that it refuses, and that are not told.", float64(e.Refused))
+		send(gauge, "evidence_mass", "1 while it refuses so many that a person is asked.", mass)
+	}
 	if v := s.Versions; v != nil {
 		send(gauge, "versions", "Old versions of pages that are kept.", float64(v.Versions))
 		send(gauge, "versions_bytes", "Bytes on disk of the versions that are kept.", float64(v.Bytes))

@@ -50,6 +50,12 @@ Know crawlers by name, for rules of their own in robots.txt; and run their progr
     notifier ... --preset high --callers /etc/parley.callers
     sed -i /^NiceBot/d /etc/parley.callers        and it is unknown, without a restart
 
+The web server is asked for the pages as anybody would: what it refuses is not
+told, and no bytes leave but those that it gives. After a change of passwords or
+rights, and for words that should never have been there:
+    notifier recheck --base https://www.example.org/
+    notifier purge --base https://www.example.org/ https://www.example.org/staff/rota.html
+
 Metrics and health, on an address of their own:
     notifier ... --admin 127.0.0.1:8640       then GET /metrics, /healthz
 

@@ -81,8 +81,10 @@ const mostTogether = 256
 // Look is of [server.Inventory].
 func (w watching) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[server.Offer, error] {
 	return func(yield func(server.Offer, error) bool) {
-		p := probe{k: w.k, ctx: ctx}
+		p := probe{k: w.k, ctx: ctx, there: make(map[string]struct{})}
+		whole := len(scopes) == 0
 		for o, err := range w.Inventory.Look(ctx, scopes) {
+			whole = whole && err == nil
 			isNew := err == nil && o.URL != "" && p.enters(dirOf(o.URL))
 			if (!isNew || p.next != p.dir || len(p.offers) == mostTogether) && !p.giveBack(yield) {
 				return
@@ -92,13 +94,15 @@ func (w watching) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[ser
 				continue
 			}
 			if err == nil && o.LeftOut == "" && w.k.Withdrawn(o.URL) {
-				o.LeftOut = leftRefused
+				p.leaveOut(&o)
 			}
 			if !yield(o, err) {
 				return
 			}
 		}
-		p.giveBack(yield)
+		if p.giveBack(yield) && whole && ctx.Err() == nil {
+			w.k.forget(p.there)
+		}
 	}
 }
 
@@ -106,8 +110,11 @@ func (w watching) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[ser
 type probe struct {
 	k      *Keeper
 	ctx    context.Context
-	silent int    // questions with no answer, one after the other
-	known  string // the directory that was found known last
+	silent int                 // questions with no answer, one after the other
+	known  string              // the directory that was found known last
+	there  map[string]struct{} // refused pages that are there
+
+	mu sync.Mutex // guards there
 
 	next   string // the directory that is being entered
 	dir    string // that of offers
@@ -167,7 +174,7 @@ func (p *probe) judge() {
 		switch {
 		case o.LeftOut != "":
 		case p.k.Withdrawn(o.URL):
-			o.LeftOut = leftRefused
+			p.leaveOut(o)
 		default:
 			pages = append(pages, o)
 		}
@@ -215,7 +222,15 @@ func (p *probe) ask(o *server.Offer) says {
 	}
 	p.k.settle(job{page: o.URL, want: o.Digest, length: o.Length, tries: restTries}, a, false)
 	if p.k.Withdrawn(o.URL) {
-		o.LeftOut = leftRefused
+		p.leaveOut(o)
 	}
 	return a.says
+}
+
+// leaveOut leaves out a page that is refused, by several at a time.
+func (p *probe) leaveOut(o *server.Offer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o.LeftOut = leftRefused
+	p.there[o.URL] = struct{}{}
 }

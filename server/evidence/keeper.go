@@ -22,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -147,38 +148,75 @@ func (k *Keeper) Open() error {
 	k.settled = make(chan struct{})
 	k.todo.init()
 	k.unsaved, k.refused, k.suspect, k.dirs = make(map[string]record), make(map[string]struct{}), make(map[string]struct{}), make(map[string]struct{})
-	err := k.Journal.EachNote(noted, func(key string, value []byte) error {
+	present, err := k.present()
+	if err != nil {
+		return fmt.Errorf("evidence: %w", err)
+	}
+	err = k.Journal.EachNote(noted, func(key string, value []byte) error {
+		page := key[len(noted):]
 		r, err := parseRecord(value)
 		if err != nil {
 			return nil // of another version: it is asked for anew
 		}
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.sort(key[len(noted):], record{}, r)
+		if _, is := present[maphash.String(seed, page)]; !is && r.State != Refused {
+			if len(k.unsaved) < mostForgotten {
+				k.unsaved[page] = record{} // there is no such page any more
+			}
+			return nil
+		}
+		k.sort(page, record{}, r)
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("evidence: %w", err)
 	}
 	k.mass = k.isMass(0)
-	if !k.Journal.Whole() {
-		return nil // it has not told anything yet
-	}
+	return nil
+}
+
+var seed = maphash.MakeSeed()
+
+// mostForgotten is how many records of pages that are gone are dropped at once.
+const mostForgotten = 100_000
+
+// present returns the hashes of the URLs that are told of, and remembers their directories.
+func (k *Keeper) present() (map[uint64]struct{}, error) {
+	all := make(map[uint64]struct{})
 	v, err := k.Journal.View()
 	if err != nil {
-		return fmt.Errorf("evidence: %w", err)
+		return nil, err
 	}
 	defer v.Close()
-	last := ""
+	last, whole := "", k.Journal.Whole() // else nothing was told yet
 	for e, err := range v.Entries() {
 		if err != nil {
-			return fmt.Errorf("evidence: %w", err)
+			return nil, err
 		}
-		if dir := dirOf(e.Item.URL); dir != last {
+		all[maphash.String(seed, e.Item.URL)] = struct{}{}
+		if dir := dirOf(e.Item.URL); whole && dir != last {
 			k.dirs[dir], last = struct{}{}, dir
 		}
 	}
-	return nil
+	return all, nil
+}
+
+// forget drops what is kept of refused pages that are not there any more.
+func (k *Keeper) forget(there map[string]struct{}) {
+	k.mu.Lock()
+	var gone []string
+	for page := range k.refused {
+		if _, is := there[page]; !is {
+			gone = append(gone, page)
+		}
+	}
+	k.mu.Unlock()
+	for _, page := range gone {
+		k.settling.Lock()
+		k.put(page, k.record(page), record{})
+		k.settling.Unlock()
+	}
 }
 
 // dirOf is the directory that a URL stands in.

@@ -116,7 +116,7 @@ func (w *world) start(change func(*evidence.Keeper)) {
 	}
 	w.must(w.keeper.Open())
 	inv := w.keeper.Watching(w.site)
-	w.pub = &server.Publisher{Inventory: inv, Journal: w.journal, Grace: time.Hour, Hurry: 20 * time.Millisecond}
+	w.pub = &server.Publisher{Inventory: inv, Journal: w.journal, Grace: time.Hour, LookEvery: 200 * time.Millisecond, Hurry: 20 * time.Millisecond}
 	w.pages = w.keeper.Gate(&versions.Store{Journal: w.journal, Open: w.site.OpenPage, Public: inv.Public})
 	ctx, stop := context.WithCancel(w.Context())
 	var owned sync.WaitGroup
@@ -293,6 +293,29 @@ func TestFewRefused(t *testing.T) {
 	w.start(func(k *evidence.Keeper) { k.Rate = 0 })
 	if w.told("a/p001.html") || w.bytes("a/p003.html") == "" {
 		t.Error("a restart has forgotten what was shown")
+	}
+}
+
+// What is kept of pages goes with them.
+func TestForgotten(t *testing.T) {
+	w := newWorld(t, "index.html", "a.html", "b.html", "c.html")
+	w.answer("/b.html", 403)
+	w.start(nil)
+	w.until("b is withdrawn", func() bool { return !w.told("b.html") && w.keeper.Standing().Public == 3 })
+	notes := func() (n int) {
+		w.must(w.journal.EachNote("evidence/", func(string, []byte) error { n++; return nil }))
+		return n
+	}
+	w.until("all is written down", func() bool { return notes() == 4 })
+	w.end()
+	w.must(os.Remove(filepath.Join(w.root, "a.html")))
+	w.must(os.Remove(filepath.Join(w.root, "b.html")))
+	_, err := (&server.Publisher{Inventory: w.site, Journal: w.journal}).AcceptDeletions(t.Context())
+	w.must(err)
+	w.start(nil)
+	w.until("it is forgotten", func() bool { return notes() == 2 })
+	if s := w.keeper.Standing(); s.Refused != 0 || s.Public != 2 {
+		t.Errorf("%+v", s)
 	}
 }
 
