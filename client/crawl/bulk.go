@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/client"
@@ -37,13 +38,14 @@ func (r *run) bulks(b *harvest.Batch, now time.Time) {
 	kept := b.Sites[:0]
 	for _, sb := range b.Sites {
 		if st := r.siteOf(sb.Site); st != nil && st.bulk(now) {
-			many, others := split(sb.Tasks, client.MaxWants)
-			if len(many) >= least {
+			src := st.manifestOf(sb.Tasks)
+			many, others := split(sb.Tasks, src, client.MaxWants)
+			if src != nil && len(many) >= least {
 				st.bulking = true
 				if sb.Tasks = others; len(others) == 0 {
 					r.log.Debug("batch begun", "batch", b.Number, "site", st.Origin, "pages", len(many), "together", true)
 				}
-				r.group.Go(func() { r.askBulk(st, many) })
+				r.group.Go(func() { r.askBulk(st, src, many) })
 			}
 		}
 		if len(sb.Tasks) > 0 {
@@ -56,26 +58,38 @@ func (r *run) bulks(b *harvest.Batch, now time.Time) {
 // bulk reports whether a site may be asked for many pages at once: it tells of
 // itself, and has not shown that there is no such door.
 func (st *site) bulk(now time.Time) bool {
-	if st.bulking || now.Before(st.bulkFrom) || st.offer != nil && st.offer.d.Batch == "" && now.Sub(st.offer.at) < offerLasts {
-		return false
-	}
-	return st.manifest() != nil
+	return !st.bulking && !now.Before(st.bulkFrom)
 }
 
-// manifest is the source by which a site has told of itself, nil if it has not.
-func (st *site) manifest() *source {
+// manifestOf is the source that has told of the first page among tasks that any has told of, nil if none has:
+// of several, each below a path of its own, the one whose path is the longest.
+func (st *site) manifestOf(tasks []harvest.Task) (of *source) {
+	var told []*source
 	for _, src := range st.sources {
 		if src.Kind == collection.ManifestRDF && src.Status == http.StatusOK && (!src.Changed.IsZero() || !src.Cursor.IsZero()) {
-			return src
+			told = append(told, src)
 		}
 	}
-	return nil
+	for i := 0; i < len(tasks) && len(told) > 0 && of == nil; i++ {
+		for _, src := range told {
+			if tasks[i].Page != 0 && strings.HasPrefix(tasks[i].URL, src.base()) && (of == nil || len(src.base()) > len(of.base())) {
+				of = src
+			}
+		}
+	}
+	if of != nil && of.offer != nil && of.offer.d.Batch == "" && time.Since(of.offer.at) < offerLasts {
+		return nil
+	}
+	return of
 }
 
-// split divides tasks into pages, at most so many, and all else.
-func split(tasks []harvest.Task, most int) (pages, others []harvest.Task) {
+// base is the URL of the directory in which a manifest stands, below which its site is.
+func (s *source) base() string { return s.URL[:strings.LastIndexByte(s.URL, '/')+1] }
+
+// split divides tasks into pages below the base of a source, at most so many, and all else.
+func split(tasks []harvest.Task, src *source, most int) (pages, others []harvest.Task) {
 	for _, t := range tasks {
-		if t.Page != 0 && len(pages) < most {
+		if src != nil && t.Page != 0 && len(pages) < most && strings.HasPrefix(t.URL, src.base()) {
 			pages = append(pages, t)
 		} else {
 			others = append(others, t)
@@ -86,12 +100,12 @@ func split(tasks []harvest.Task, most int) (pages, others []harvest.Task) {
 
 // askBulk asks for pages that were given out, together. What does not come so is
 // asked for by itself.
-func (r *run) askBulk(st *site, tasks []harvest.Task) {
+func (r *run) askBulk(st *site, src *source, tasks []harvest.Task) {
 	open := make(map[string]harvest.Task, len(tasks))
 	for _, t := range tasks {
 		open[t.URL] = t
 	}
-	n, err := r.bulked(st, open)
+	n, err := r.bulked(st, src, open)
 	rest := make([]harvest.Task, 0, len(open))
 	for _, t := range tasks {
 		if _, ok := open[t.URL]; ok {
@@ -132,20 +146,16 @@ func (r *run) askBulk(st *site, tasks []harvest.Task) {
 
 // bulked asks for the open pages, and takes those out that were answered. It
 // returns how many.
-func (r *run) bulked(st *site, open map[string]harvest.Task) (n int, err error) {
+func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int, err error) {
 	r.mu.Lock()
-	src := st.manifest()
-	base := ""
-	if src != nil {
-		base = src.URL
-	}
+	base := src.URL
 	r.mu.Unlock()
 	allow := func(u string) error { return r.allowed(st, u) }
 	from := &client.Source{Base: base, UserAgent: r.Harvester.Agent, Token: r.Token, MaxPage: r.mostBytes(),
 		HTTP: &http.Client{Transport: r.Harvester.Checked(st.Origin, allow)}, Allow: allow}
 	ctx, cancel := context.WithCancel(r.asking)
 	defer cancel()
-	d, err := r.offered(ctx, st, from)
+	d, err := r.offered(ctx, src, from)
 	if err != nil || d.Batch == "" {
 		return 0, err
 	}

@@ -95,7 +95,7 @@ func (r *run) listen(from *client.Source, src *source) {
 	from.Choose = func(d *protocol.Discovery, at protocol.Cursor) protocol.Form {
 		as, why := r.choose(d, at)
 		r.mu.Lock()
-		src.site.offer = &offer{d: d, at: time.Now()}
+		src.offers(d)
 		r.mu.Unlock()
 		r.chose(src, as, why)
 		return as
@@ -112,6 +112,12 @@ func (r *run) chose(src *source, as protocol.Form, why string) {
 	}
 }
 
+// offers takes note of what a source has said that its site offers. The run's lock is held.
+func (s *source) offers(d *protocol.Discovery) {
+	s.offer = &offer{d: d, at: time.Now()}
+	s.site.offer = s.offer
+}
+
 // An offer is what a site has said that it offers.
 type offer struct {
 	d  *protocol.Discovery
@@ -123,9 +129,9 @@ const offerLasts = time.Hour
 
 // offered asks a site what it offers, unless it has said so not long ago. It returns nothing
 // of use where the site does not say.
-func (r *run) offered(ctx context.Context, st *site, from *client.Source) (*protocol.Discovery, error) {
+func (r *run) offered(ctx context.Context, src *source, from *client.Source) (*protocol.Discovery, error) {
 	r.mu.Lock()
-	o := st.offer
+	o := src.offer
 	r.mu.Unlock()
 	if o != nil && time.Since(o.at) < offerLasts {
 		return o.d, nil
@@ -140,7 +146,7 @@ func (r *run) offered(ctx context.Context, st *site, from *client.Source) (*prot
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st.offer = &offer{d: d, at: time.Now()}
+	src.offers(d)
 	return d, nil
 }
 

@@ -49,9 +49,10 @@ type site struct {
 type source struct {
 	collection.Source
 	site  *site
-	index int  // in the heap, -1 if not there
-	busy  bool // asked, or followed
-	heard bool // followed, and not to be waited for
+	index int    // in the heap, -1 if not there
+	busy  bool   // asked, or followed
+	heard bool   // followed, and not to be waited for
+	offer *offer // what its site offers there, nil: not known
 
 	told   collection.Reception // since the run began
 	choice Choice               // in which form it is asked to tell, empty until it is

@@ -3,6 +3,7 @@ package crawl
 import (
 	"bytes"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/client"
@@ -215,6 +216,32 @@ func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Ans
 		}
 		if st.names(sp.URL) {
 			list = append(list, collection.Source{Site: st.ID, Kind: kind, URL: sp.URL})
+		}
+	}
+	for _, u := range r.above(st) {
+		if r.Seeder.Forbids(u) == "" && st.names(u) {
+			list = append(list, collection.Source{Site: st.ID, Kind: collection.ManifestRDF, URL: u})
+		}
+	}
+	return list
+}
+
+// mostAbove is in how many directories above a start page a manifest is looked for.
+const mostAbove = 3
+
+// above returns where the manifest of a site below a path may be: in the directories that lead to
+// the start pages of this origin, deepest first. That of the root is looked for anyhow.
+func (r *run) above(st *site) (list []string) {
+	for _, start := range r.Start {
+		u, _, _ := strings.Cut(r.Seeder.Admit(seed.Ref{URL: start, Kind: seed.Person}).URL, "?")
+		path, ok := strings.CutPrefix(u, st.Origin+"/")
+		for n := 0; ok && n < mostAbove; n++ {
+			i := strings.LastIndexByte(path, '/')
+			if i < 0 {
+				break
+			}
+			list = append(list, st.Origin+"/"+path[:i+1]+"robots.rdf")
+			path = path[:i]
 		}
 	}
 	return list

@@ -1,0 +1,38 @@
+package endtoend
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Two sites below paths of one host, each described below its own path, are found by a crawl that begins at a
+// page of each, and crawled whole: pages to which no link leads are in no other place than in their manifests.
+func TestSitesBelowPathsAreFound(t *testing.T) {
+	r := newRig(t)
+	want := map[string]bool{}
+	for _, site := range []string{"docs/en", "wiki"} {
+		for i := range 25 {
+			name := fmt.Sprintf("%s/part/p%d.html", site, i)
+			r.write(name, fmt.Sprintf("<title>%s %d</title><p>Nobody leads to page %d.", site, i, i))
+			want[r.base+name] = true
+		}
+		base := r.base + site + "/"
+		out, code := run(t, "rdfgen", "--docroot", r.path(site), "--base", base, "--state", r.state+strings.ReplaceAll(site, "/", "-"), "--out", r.path(site+"/robots.rdf"))
+		if code != 0 {
+			t.Fatalf("rdfgen ends with %d: %s", code, out)
+		}
+	}
+	c := &crawling{t: t, dir: t.TempDir(), args: []string{"crawl", r.base + "docs/en/part/p3.html", r.base + "wiki/part/p4.html"}}
+	c.start()
+	c.finished()
+	held := 0
+	for u, is := range c.stands() {
+		if want[u] && strings.HasPrefix(is, "held") {
+			held++
+		}
+	}
+	if held != len(want) {
+		t.Errorf("%d pages of %d are held\n%s", held, len(want), c.p.said())
+	}
+}
