@@ -151,6 +151,7 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *V
 	w.Title, w.Language, w.Canonical = clip(v.Title, maxTitle), v.Language, v.Canonical
 	w.NoIndex, w.NoFollow = v.NoIndex, v.NoFollow
 	w.Original = 0
+	follows := true
 	if !v.Parsed.IsZero() {
 		original, err := u.original(v.Parsed, w.ID)
 		if err != nil {
@@ -161,10 +162,23 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *V
 			// Of the same site: what is alike on two of them, such as the front page of
 			// a fresh installation, leads to pages of its own on each.
 			out.Duplicate = original.Site == w.Site
+			follows = !out.Duplicate || leadsElsewhere(w.URL, original.URL)
 		}
 	}
 	u.pay(w, v, asked, out)
-	return u.follow(w, v, out.Duplicate)
+	return u.follow(w, v, follows)
+}
+
+// leadsElsewhere reports whether a page that is like another one leads to pages of its own: its
+// relative links begin in another directory. It is to be one of the same depth: what answers the same below
+// itself for ever is a trap, and links between directories of one depth come to an end.
+func leadsElsewhere(url, original string) bool {
+	dir := func(u string) string {
+		u, _, _ = strings.Cut(u, "?")
+		return u[:strings.LastIndexByte(u, '/')+1]
+	}
+	own, other := dir(url), dir(original)
+	return own != other && strings.Count(own, "/") == strings.Count(other, "/")
 }
 
 // waver finds out whether a page differs at each request: where an answer is not what was told, the page is
@@ -193,10 +207,10 @@ func (w *work) differs(v *Visit, unstable Unstable) bool {
 	return w.Told && w.Missed == 0
 }
 
-// follow admits what a page leads to, unless it is a duplicate.
-func (u *update) follow(w *work, v *Visit, duplicate bool) error {
+// follow admits what a page leads to, unless that is what another page leads to, too.
+func (u *update) follow(w *work, v *Visit, follows bool) error {
 	var to []frontier.PageID
-	if !duplicate {
+	if follows {
 		to = u.idsFor(len(v.Links))
 		for i := range v.Links {
 			id, err := u.find(&v.Links[i])

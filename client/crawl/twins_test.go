@@ -1,0 +1,40 @@
+package crawl_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+)
+
+// A page that stands in several directories with the same bytes, such as one that nobody has
+// translated yet, leads to other pages in each. One that is the same below itself leads nowhere.
+func TestTwinsLeadToPagesOfTheirOwn(t *testing.T) {
+	pages := map[string]string{"/": page("home", "en/", "de/", "fr/", "trap/")}
+	for _, lang := range []string{"en", "de", "fr"} {
+		pages["/"+lang+"/"] = page("contents", "a.html", "b.html")
+		pages["/"+lang+"/a.html"] = page("a in " + lang)
+		pages["/"+lang+"/b.html"] = page("b in " + lang)
+	}
+	deep := "/trap/"
+	for range 10 {
+		pages[deep] = page("trap", "x/")
+		deep += "x/"
+	}
+	w := newWeb(t, pages)
+	col := open(t, filepath.Join(t.TempDir(), "crawl"))
+	defer col.Close()
+	if err := crawler(col, w.URL+"/").Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := w.counts()
+	for _, lang := range []string{"en", "de", "fr"} {
+		for _, name := range []string{"", "a.html", "b.html"} {
+			if u := fmt.Sprintf("/%s/%s", lang, name); got[u] != 1 {
+				t.Errorf("%s was asked for %d times, want once", u, got[u])
+			}
+		}
+	}
+	if got["/trap/x/x/"] != 0 {
+		t.Errorf("what is the same below itself was followed: %v", got)
+	}
+}
