@@ -74,7 +74,8 @@ var dimensions = append([]dimension{
 	{"store", []string{"warc", "mirror", "both", "warc", "both", "mirror", "none"}},
 	{"as", []string{"auto", "auto", "meta", "delta", "page", "batch", "site"}},
 	{"wait", []string{"10ms", "20ms", "0"}},
-	{"budget", []string{"default", "plenty"}},
+	{"budget", []string{"default", "ample", "ample", "plenty"}},    // for all that is told, and for all that there is
+	{"hurry", []string{"50ms", "50ms", "200ms", "1s"}},             // of the crawler
 	{"evidence", []string{"via", "via", "via", "trust", "inside"}}, // how a notifier learns what anybody is given
 	{"preset", []string{"as-is", "versions", "archive-only"}},
 }, quirks()...)
@@ -90,7 +91,7 @@ func quirks() (list []dimension) {
 
 // kinds are those of steps. Some need a notifier, or a crawler that goes on.
 var kinds = []string{"edit", "edit-many", "trifles", "create", "move", "copy", "delete", "rebuild", "protect", "robots-lost", "robots-empty",
-	"robots-back", "wrong-docroot", "wrong-docroot", "quiet", "restart-notifier", "restart-notifier", "kill-notifier", "kill-notifier", "restart-crawler", "kill-crawler", "disk-full"}
+	"robots-back", "wrong-docroot", "wrong-docroot", "quiet", "restart-notifier", "restart-notifier", "kill-notifier", "kill-notifier", "restart-crawler", "kill-crawler", "kill-crawler", "disk-full"}
 
 // drawing is the source of one part of a plan, which stays the same whatever else is taken away.
 func drawing(seed uint64, what string) *rand.Rand {
@@ -197,14 +198,14 @@ func (p *Plan) drawSites() {
 
 func (p *Plan) drawSteps() {
 	r := drawing(p.Seed, "steps")
-	n := 2 + r.IntN(4)
+	n := pick(r, []int{1, 2, 3, 4, 5, 5})
 	for i := range n {
 		r := drawing(p.Seed, fmt.Sprint("step", i+1))
 		s := Step{Number: i + 1, Kind: pick(r, kinds), Pause: pick(r, []int{0, 50, 200, 400})}
 		if r.IntN(4) == 0 {
 			s.Site = r.IntN(len(p.Sites))
 		}
-		trigger := fmt.Sprintf("%s %d", pick(r, []string{"request", "line", "request", "byte"}), 1+r.IntN(24))
+		trigger := fmt.Sprintf("%s %d", pick(r, []string{"request", "line", "request", "byte"}), 1+r.IntN(1+r.IntN(32)))
 		if strings.HasPrefix(trigger, "byte") {
 			trigger += "00"
 		}

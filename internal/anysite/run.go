@@ -250,7 +250,7 @@ func (w *world) declare() {
 		again = "5s"
 	}
 	p := &process{name: crawlerName, kind: w.plan.called(), uses: bases}
-	common := []string{"--into", w.into(), "--contact", crawlerName + "@anysite.test", "--hurry", "50ms", "--as", c["as"]}
+	common := []string{"--into", w.into(), "--contact", crawlerName + "@anysite.test", "--hurry", c["hurry"], "--as", c["as"]}
 	switch p.kind {
 	case "follow":
 		p.uses = bases[:1]
@@ -263,8 +263,11 @@ func (w *world) declare() {
 		if slices.ContainsFunc(w.tables[p.kind], func(o Option) bool { return o.Name == "per-address" && o.Kind == "string" }) {
 			p.args = append(p.args, "--per-address", "200/s,8") // two a second would take minutes
 		}
+		if c["budget"] != "default" && p.kind == "run" {
+			p.args = append(p.args, "--budget", "100000000")
+		}
 		if c["budget"] == "plenty" && p.kind == "run" {
-			p.args = append(p.args, "--budget", "100000000", "--min-period", "50ms", "--max-period", "500ms")
+			p.args = append(p.args, "--min-period", "50ms", "--max-period", "500ms")
 		}
 	}
 	p.args = append(p.args, written(w.plan.Options["crawler"])...)
