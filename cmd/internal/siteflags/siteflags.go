@@ -103,6 +103,11 @@ func (f *Flags) Check(log *slog.Logger) error {
 	if err := f.senders.check(f); err != nil {
 		return err
 	}
+	if f.Docroot != "" && f.Robots == "" && f.Base != protocol.Origin(f.Base)+"/" {
+		if _, err := os.Lstat(filepath.Join(f.Docroot, "robots.txt")); err == nil {
+			log.Warn("robots.txt in the docroot does not count: crawlers read that of the host alone", "robots", protocol.Origin(f.Base)+"/robots.txt")
+		}
+	}
 	_, err := f.Inventory(nil, log)
 	return err
 }

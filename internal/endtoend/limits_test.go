@@ -1,0 +1,134 @@
+package endtoend
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// defaults are the options of a program and what they are if nobody says otherwise.
+func defaults(t *testing.T, name string, args ...string) map[string]string {
+	t.Helper()
+	out, code := run(t, name, append(args, "--help-json")...)
+	var table []command.Option
+	if err := json.Unmarshal([]byte(out), &table); err != nil || code != 0 {
+		t.Fatalf("%s %q: exit code %d, %v: %s", name, args, code, err, out)
+	}
+	m := map[string]string{}
+	for _, o := range table {
+		m[o.Name] = o.Default
+	}
+	return m
+}
+
+// The table in docs/limits.md says of both halves what holds: each line is made
+// of the programs' own options and of the bounds that they share.
+func TestLimitsInTheManual(t *testing.T) {
+	site, sidecar := defaults(t, "rdfgen"), defaults(t, "notifier")
+	follow, crawl := defaults(t, "crawler", "follow"), defaults(t, "crawler", "config")
+	page, err := os.ReadFile("../../docs/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := func(n int) [2]string { return [2]string{fmt.Sprint(n), fmt.Sprint(n)} }
+	for what, value := range map[string][2]string{
+		"a page, of `follow`":                         {"`--max-file` " + site["max-file"], "`--max-page` " + follow["max-page"]},
+		"a page, of `crawl` and `run`":                {"`--max-file` " + site["max-file"], "`--max-file` " + crawl["max-file"]},
+		"a URL, bytes":                                both(protocol.MaxURL),
+		"robots.txt, bytes that count":                both(robots.MaxBytes),
+		"robots.txt is read again":                    {"by every look; by URL every minute", "`--robots-every` " + crawl["robots-every"]},
+		"robots.txt allows more":                      {"after `--robots-wait` " + site["robots-wait"], "when it is read"},
+		"a description (`.well-known/parley`), bytes": both(protocol.MaxDiscovery),
+		"silence of a stream":                         {"`--heartbeat` " + sidecar["heartbeat"], fmt.Sprintf("two heartbeats of at most %v min", protocol.MaxHeartbeat.Minutes())},
+		"a message, bytes":                            both(protocol.MaxMessage),
+		"changes in a message":                        both(protocol.MaxBatch),
+		"a page within a message, bytes":              both(protocol.MaxInline),
+		"a question for many pages, bytes":            both(protocol.MaxQuestion),
+		"a question for many pages, URLs":             both(protocol.MaxQuestionPages),
+	} {
+		if line := "| " + what + " | " + value[0] + " | " + value[1] + " |"; !strings.Contains(string(page), line+"\n") {
+			t.Errorf("docs/limits.md lacks the line\n%s", line)
+		}
+	}
+	if site["max-file"] != follow["max-page"] {
+		t.Errorf("a site publishes pages of %s, and a follower takes %s", site["max-file"], follow["max-page"])
+	}
+	if site["max-file"] != sidecar["max-file"] || site["robots-wait"] != sidecar["robots-wait"] {
+		t.Error("rdfgen and notifier differ")
+	}
+	if out, code := run(t, "notifier", "--docroot", t.TempDir(), "--base", "http://site.example/", "--heartbeat", "11m"); code != 2 || !strings.Contains(out, "--heartbeat") {
+		t.Errorf("a heartbeat that nobody believes: exit code %d: %s", code, out)
+	}
+}
+
+// What a site publishes by its defaults, a crawler asks for by its own where the site lists it.
+func TestTypesThatAreTold(t *testing.T) {
+	root := t.TempDir()
+	rules := filepath.Join(t.TempDir(), "robots.txt")
+	for _, name := range strings.Fields("a.htm a.html a.xhtml a.pdf a.txt a.xml a.jpg a.zip a.css a.js a.mp4 a.doc a.php noextension") {
+		if err := os.WriteFile(filepath.Join(root, name), []byte("content"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(rules, []byte("User-agent: *\nDisallow:\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, crawler, published := &server.Site{Docroot: root, Base: "https://site.example/", Robots: rules}, &seed.Seeder{}, []string{}
+	for o, err := range s.Look(t.Context(), nil) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case o.LeftOut != "":
+			continue
+		}
+		published = append(published, "`"+o.Place[1:]+"` "+o.Type)
+		if v := crawler.Admit(seed.Ref{URL: o.URL, Kind: seed.Listed}); !v.OK || v.LogOnly {
+			t.Errorf("%s is published, and not asked for: %+v", o.URL, v)
+		}
+	}
+	if line := strings.Join(published, ", "); len(published) != 4 || !strings.Contains(string(page), line) {
+		t.Errorf("docs/limits.md does not say that a site publishes %s", line)
+	}
+}
+
+// However long the base of a site is, its description is no longer than readers take.
+func TestLongestDescription(t *testing.T) {
+	base := "https://site.example/" + strings.Repeat("&", protocol.MaxURL/2-len("https://site.example/")-1) + "/"
+	if err := (&server.Site{Docroot: t.TempDir(), Base: base}).Check(); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&server.Site{Docroot: t.TempDir(), Base: base + "&/"}).Check(); err == nil {
+		t.Fatal("a longer base is taken too")
+	}
+	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if err := j.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	n := &server.Notifier{Log: j, Base: base, Items: server.Moments(j), Where: func(string) (server.Predicate, error) { return nil, nil }}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/"+protocol.DiscoveryPath, nil)
+	n.ServeHTTP(w, r)
+	// Three doors more have a URL of that length: batch, site and agents.
+	if size := w.Body.Len() + 3*len(base) + 1000; w.Code != http.StatusOK || size > protocol.MaxDiscovery {
+		t.Errorf("status %d, %d bytes: %.300s", w.Code, size, w.Body)
+	}
+}
