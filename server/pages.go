@@ -16,7 +16,8 @@ var ErrNoVersion = errors.New("that version is not kept")
 // What it gives has been checked against the digest it was asked by. The
 // methods may be called by many goroutines at once.
 //
-// It does not judge who may see a page: its caller does, for each URL.
+// It does not judge who may see a page: its caller does, for each URL. Nor does it know
+// what the web server refuses: Keeper.Gate of package evidence makes one that does.
 type Pages interface {
 	// Page returns the bytes of item.URL, if item.Digest is theirs now and there
 	// are at most max of them. The error wraps ErrNoVersion if the page is gone,

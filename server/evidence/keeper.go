@@ -100,6 +100,7 @@ type Keeper struct {
 	count   time.Time
 	inside  string // a page whose 200 shows nothing, since it came from here
 	last    Round
+	said    int // pages of which it was said that their bytes stay here
 	silent  int // questions without an answer, one after the other
 }
 

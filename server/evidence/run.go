@@ -210,7 +210,7 @@ func (k *Keeper) settle(j job, a answer, tell bool) {
 	look := k.put(j.page, was, is)
 	k.settling.Unlock()
 	if is.State != was.State && (is.State == Refused || is.State == Suspect || is.State == Altered) {
-		k.log().Info("the web server does not give a page to anybody: its bytes stay here", "url", j.page, "answer", a.detail)
+		k.sayKept(j.page, a.detail)
 	}
 	if was.State == Public && (is.State == Suspect || is.State == Altered && was.has(j.want, time.Time{})) {
 		if is.State == Altered {
@@ -234,6 +234,25 @@ func (k *Keeper) settle(j job, a answer, tell bool) {
 		}
 	}
 	k.tell(j.page)
+}
+
+// mostSaid is of how many pages it is said, until the next round, that they stay here.
+const mostSaid = 5
+
+// sayKept says that the bytes of a page stay here, of the first few.
+func (k *Keeper) sayKept(page, answer string) {
+	k.mu.Lock()
+	k.said++
+	n := k.said
+	k.mu.Unlock()
+	say := k.log().Debug
+	if n <= mostSaid {
+		say = k.log().Info
+	}
+	say("the web server does not give a page to anybody: its bytes stay here", "url", page, "answer", answer)
+	if n == mostSaid {
+		k.log().Info("more such pages are counted by notifier status, and said with --log-level debug")
+	}
 }
 
 // countLately counts a page that was public, and is no more. mu is held.
@@ -381,7 +400,7 @@ func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
 	}
 	k.mu.Lock()
 	first := k.public == 0
-	k.silent, k.last = 0, Round{Began: k.now()}
+	k.silent, k.said, k.last = 0, 0, Round{Began: k.now()}
 	withdrawn := slices.Sorted(maps.Keys(k.refused))
 	withdrawn = append(withdrawn, slices.Sorted(maps.Keys(k.suspect))...)
 	k.mu.Unlock()
