@@ -501,8 +501,12 @@ func (r *run) hasten(p *collection.Page) {
 		r.rouse()
 		return
 	}
+	if r.out[p.ID] { // it was given out already, with others before it
+		r.Harvester.First(st.Origin, p.ID)
+		return
+	}
 	if st.full || !r.front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
-		return // its turn comes in its site's queue, or has come
+		return // its turn comes in its site's queue
 	}
 	if r.believe(st, p) != ask { // its turn comes in its site's queue
 		r.front.Return([]frontier.PageID{p.ID})

@@ -402,6 +402,26 @@ func (h *Harvester) Insert(sb SiteBatch) error {
 	return nil
 }
 
+// First has a page of a site that was given out and is not asked for yet asked for before the others.
+func (h *Harvester) First(origin string, page frontier.PageID) {
+	h.start()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, err := h.site(origin)
+	if err != nil {
+		return
+	}
+	for _, p := range s.parts {
+		for i := range p.tasks {
+			if p.tasks[i].Page == page {
+				first := &s.parts[0].tasks[0]
+				*first, p.tasks[i] = p.tasks[i], *first
+				return
+			}
+		}
+	}
+}
+
 // demand puts tasks before all others. What is known of the site may be more
 // than they say.
 func (s *site) demand(sb SiteBatch) {
