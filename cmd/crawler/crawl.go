@@ -42,7 +42,8 @@ told of and was not fetched is counted when it ends, with the reason.
 
 is for a site on your own machine.
 
-Exit codes: 0 done, or told to end; 1 something failed; 2 wrong usage.`, true)
+Exit codes: 0 done, or told to end; 1 something failed, or nothing was obtained;
+2 wrong usage.`, true)
 }
 
 func crawlOn() *command.Command {
