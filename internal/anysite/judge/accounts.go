@@ -30,21 +30,25 @@ func accounts(r *record.Recording, w *world) []Finding {
 				say("%s is %d, and %s are %d", what, i, other, n)
 			}
 		}
-		states, bySite, heldBySite := map[string]int{}, map[string]int{}, map[string]int{}
+		stored, heldBySite := 0, map[string]int{}
+		for u, s := range cp.Pages { // what is held of a page stays held while it gives no answer
+			if s.Sum != "" {
+				stored++
+				heldBySite[originOf(u)]++
+			}
+		}
+		states, bySite := map[string]int{}, map[string]int{}
 		rows := map[string]map[string]any{}
 		for _, row := range a.Pages {
 			u, state := text(row["url"]), text(row["state"])
 			rows[u] = row
 			states[state]++
 			bySite[originOf(u)]++
-			if state == "held" {
-				heldBySite[originOf(u)]++
-			}
 		}
 		if a.Status != nil {
 			if a.Pages != nil {
 				same("known by status", a.Status["known"], "the lines of pages", len(a.Pages))
-				same("held by status", a.Status["held"], "those that are held by pages", states["held"])
+				same("held by status", a.Status["held"], "the pages that can be read", stored)
 				same("gone by status", a.Status["gone"], "those that are gone by pages", states["gone"])
 			}
 			if a.Sites != nil {
@@ -58,7 +62,7 @@ func accounts(r *record.Recording, w *world) []Finding {
 		for _, s := range a.Sites {
 			if o := text(s["origin"]); a.Pages != nil {
 				same("the pages of "+o+" by sites", s["pages"], "its lines of pages", bySite[o])
-				same("held of "+o+" by sites", s["held"], "its lines of pages that are held", heldBySite[o])
+				same("held of "+o+" by sites", s["held"], "its pages that can be read", heldBySite[o])
 			}
 		}
 		for u, row := range rows {

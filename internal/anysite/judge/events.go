@@ -88,10 +88,9 @@ func events(r *record.Recording, w *world) []Finding {
 				}
 			}
 			flag("truncated", cut)
-			if p.Kind != "follow" { // which reads no page
-				l, seen := w.said(u, s.Sum)
-				flag("noindex", s.NoIndex || seen && l.NoIndex)
-				flag("nofollow", s.NoFollow || seen && l.NoFollow)
+			if l, seen := w.said(u, s.Sum); seen && p.Kind != "follow" { // which reads no page
+				flag("noindex", l.NoIndex)
+				flag("nofollow", l.NoFollow)
 			}
 		}
 		for u, e := range held {

@@ -57,13 +57,13 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 	}
 	for _, u := range w.urls {
 		l, ok := w.last(u, at)
-		if !ok || strings.HasSuffix(u, "/robots.txt") || !slices.ContainsFunc(p.Sites, func(s string) bool { return hostOf(s) == hostOf(u) }) {
+		if !ok || strings.HasSuffix(u, "/robots.txt") || !slices.ContainsFunc(p.Sites, func(s string) bool { return hostOf(s) == hostOf(u) && (p.Kind != "follow" || strings.HasPrefix(u, s)) }) {
 			continue
 		}
 		sums := w.since(u, at)
 		state := w.telling(u)
-		told := state == "told" && published(w, u)
 		mine, theirs := w.allowed(u, agentOf(p), began, at), w.allowed(u, "", began, at)
+		told := state == "told" && published(w, u) && theirs == "always"
 		changed := l.from.After(began) || w.before(u, l, began)
 		switch linked := reach[u] > 0 && reach[u] <= int(number(p, "max-depth", 15))+1; {
 		case !w.ever(u, ""):

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/anysite/record"
@@ -40,7 +41,7 @@ func safety(r *record.Recording, w *world) []Finding {
 	}
 	for _, cp := range r.Copies {
 		for u, s := range cp.Pages {
-			if s.Sum == "" || s.Status != 0 && s.Status != 200 {
+			if s.Sum == "" || s.Status != 0 && s.Status != 200 && s.Status != 304 {
 				continue
 			}
 			if how := w.wrongStored(cp.Crawler, u, s.Sum, s.Size, s.Truncated, s.Stored); how != "" {
@@ -85,13 +86,6 @@ func (w *world) wrongBytes(u, sum string, t time.Time, lag Lags) string {
 		return "which no anonymous GET had shown by then"
 	}
 	return "which no anonymous GET is given at all"
-}
-
-// astray reports whether a publisher of a URL watched another directory at a time, or just before.
-func (w *world) astray(u string, t time.Time) bool {
-	return w.misled(u) && slices.ContainsFunc(w.r.Steps, func(s record.Step) bool {
-		return s.Kind == "wrong-docroot" && !t.Before(s.At) && t.Before(s.Done.Add(slack))
-	})
 }
 
 // wrongStored is wrongBytes for what a crawler says to have stored at a time, by
@@ -157,7 +151,7 @@ func Sum(b []byte) string {
 // last time before it gave it out and with no success since, if the time to withdraw it was over.
 func (w *world) refusedTo(name string, g record.Given, lag Lags) (at time.Time, refused bool) {
 	for _, q := range w.r.Requests {
-		if q.From != name || name == "" || q.URL != g.URL || q.Door != "" || q.Ended.After(g.At) || q.Ended.Before(at) || q.Header["authorization"] != "" {
+		if q.From != name && !strings.HasPrefix(q.Header["user-agent"], "Parley notifier") || name == "" || q.URL != g.URL || q.Door != "" || q.Ended.After(g.At) || q.Ended.Before(at) || q.Header["authorization"] != "" {
 			continue
 		}
 		switch q.Status {

@@ -27,9 +27,10 @@ func words(r *record.Recording, w *world) []Finding {
 			continue
 		}
 		failing := failing || !crawls(p) && slices.ContainsFunc(r.Steps, func(s record.Step) bool {
-			return s.Kind == "robots-lost" || s.Kind == "robots-empty" // a person is needed, and is told so
+			return s.Kind == "robots-lost" || s.Kind == "robots-empty" || s.Kind == "wrong-docroot" // a person is needed, and is told so
 		}) || p.Kind == "follow" && quota(p, len(w.urls))
-		switch dead := w.dead(p, x); {
+		dead := w.dead(p, x)
+		switch {
 		case x.Code != 0 && strings.TrimSpace(x.Stderr) == "":
 			say("ended with %d and says nothing", x.Code)
 		case x.Code != 0 && !failing && !dead:
@@ -39,21 +40,18 @@ func words(r *record.Recording, w *world) []Finding {
 		case dead && crawls(p) && p.Kind != "crawl" && !says(x.Stderr, "level=warn", "level=error", `"level":"warn"`, `"level":"error"`) && x.At.Sub(p.Started) > 4*slack:
 			say("could ask none of its sites, and has not said so")
 		}
-		if !failing && says(x.Stderr, "level=error", `"level":"error"`) {
+		if !failing && !dead && says(x.Stderr, "level=error", `"level":"error"`) {
 			say("says that something failed, and nothing was to: %s", excerpt(x.Stderr, "level=ERROR"))
 		}
 	}
 	return c.list
 }
 
-// dead reports whether none of a crawler's sites gave an answer to anybody while it ran.
+// dead reports whether none of a program's sites gave an answer to anybody, as far as somebody asked while it ran.
 func (w *world) dead(p record.Program, x record.Exit) bool {
-	if !crawls(p) {
-		return false
-	}
 	answers, asked := 0, 0
 	for _, f := range w.r.Fetches {
-		if f.At.Before(p.Started) || f.At.After(x.At) || !slices.ContainsFunc(p.Sites, func(s string) bool { return hostOf(s) == hostOf(f.URL) }) {
+		if crawls(p) && (f.At.Before(p.Started) || f.At.After(x.At)) || !slices.ContainsFunc(p.Sites, func(s string) bool { return hostOf(s) == hostOf(f.URL) }) {
 			continue
 		}
 		asked++

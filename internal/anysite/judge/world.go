@@ -77,9 +77,16 @@ func newWorld(r *record.Recording) *world {
 	return w
 }
 
-// concerns reports whether a step may change what a URL shows.
+// concerns reports whether a step may change what a URL shows: one that names no URLs, any of its site.
 func concerns(s record.Step, u string) bool {
-	return strings.Contains(s.Target, "://") && s.Kind != "quiet" && originOf(s.Target) == originOf(u)
+	if !strings.Contains(s.Target, "://") || s.Kind == "quiet" {
+		return false
+	}
+	if len(s.URLs) == 0 {
+		return originOf(s.Target) == originOf(u)
+	}
+	path := pathOf(u)
+	return slices.ContainsFunc(s.URLs, func(v string) bool { return v == u || pathOf(v) == path }) // one docroot may have two addresses
 }
 
 // shown reports whether a URL showed a body at any time from one moment to another.
