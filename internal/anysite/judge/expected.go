@@ -39,7 +39,7 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 			}
 			for _, v := range next {
 				v, _, _ = strings.Cut(v, "#")
-				if reach[v] == 0 && slices.ContainsFunc(p.Sites, func(s string) bool { return hostOf(s) == hostOf(v) }) {
+				if reach[v] == 0 && !filtered(p, v) && slices.ContainsFunc(p.Sites, func(s string) bool { return hostOf(s) == hostOf(v) }) {
 					reach[v] = reach[u] + 1
 					queue = append(queue, v)
 				}
@@ -78,7 +78,7 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 			except(u, state)
 		case p.Kind == "follow" && (isSet(p, "only") || option(p, "only", "") != "" || option(p, "where", "") != "" || option(p, "program", "") != ""):
 			except(u, "filter")
-		case option(p, "accept", "") != "" || option(p, "reject", "") != "" || option(p, "static-ext", "") != "" || option(p, "log-ext", "") != "":
+		case p.Kind != "follow" && filtered(p, u):
 			except(u, "filter")
 		case p.Kind != "follow" && oddName(u):
 			except(u, "name")

@@ -99,6 +99,27 @@ func published(w *world, u string) bool {
 	return strings.HasSuffix(u, "/") || slices.Contains([]string{".html", ".htm", ".xhtml", ".pdf"}, ext)
 }
 
+// filtered reports whether the patterns of a crawl leave a URL out, or may: those that begin
+// with "/" or "*" are matched as in robots.txt, and what others mean is not for us to say.
+func filtered(p record.Program, u string) bool {
+	match := func(pattern string, otherwise bool) bool {
+		if strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, "*") {
+			return fits(spell(pattern), spell(pathOf(u)))
+		}
+		return otherwise
+	}
+	for _, pattern := range listed(p, "reject") {
+		if match(pattern, true) {
+			return true
+		}
+	}
+	if list := listed(p, "accept"); len(list) > 0 && !slices.ContainsFunc(list, func(pattern string) bool { return match(pattern, false) }) {
+		return true
+	}
+	list := listed(p, "static-ext")
+	return len(list) > 0 && !slices.Contains(list, strings.TrimPrefix(path.Ext(strings.SplitN(pathOf(u), "?", 2)[0]), "."))
+}
+
 // alternatives are what a pattern with braces stands for.
 func alternatives(pattern string) []string {
 	before, rest, ok := strings.Cut(pattern, "{")
