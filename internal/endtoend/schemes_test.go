@@ -145,6 +145,61 @@ func TestEverySchemeKeepsTheSameMirror(t *testing.T) {
 	}
 }
 
+// Where nothing has shown that bytes may leave, as from a loopback address, no
+// form brings any: whoever follows asks the web server for the pages, and
+// misses none.
+func TestSchemesWithoutBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the schemes with bytes will do")
+	}
+	rnd := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 6))
+	r := newRig(t)
+	for i := range 30 {
+		r.write(fmt.Sprintf("d%d/p%d.html", i%3, i), pageOf(rnd, 300))
+	}
+	r.startNotifier("--preset", "high", "--per-address", "64", "--grace", "300ms", "--write-every", "300ms")
+	head := func() protocol.Cursor {
+		d, err := client.Discover(t.Context(), &client.Source{Base: r.base})
+		r.must(err)
+		return d.Head
+	}
+	begin := head()
+	dir := t.TempDir()
+	bring := []string{"push page", "push delta", "push site", "poll batch"}
+	crawlers := make(map[string]*program)
+	for _, s := range schemes {
+		if slices.Contains(bring, s.name) {
+			crawlers[s.name] = start(t, nil, "crawler", append([]string{"follow", r.base, "--into", filepath.Join(dir, s.name)}, s.flags...)...)
+			defer crawlers[s.name].stop()
+		}
+	}
+	same := func() {
+		t.Helper()
+		for name, c := range crawlers {
+			r.mirror, r.crawler = filepath.Join(dir, name), c
+			r.identical()
+		}
+		r.crawler = nil
+	}
+	same()
+	for range 10 {
+		r.alter(rnd)
+	}
+	same()
+	for _, as := range []string{"page", "delta"} {
+		resp, err := http.Get(r.base + "parley/changes?as=" + as + "&after=" + begin.String())
+		r.must(err)
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		r.must(err)
+		m, err := protocol.ParseMessage(b)
+		r.must(err)
+		if len(m.Changes) == 0 || m.Bodies != nil {
+			t.Errorf("as=%s: %d changes, with bodies %d", as, len(m.Changes), len(m.Bodies))
+		}
+	}
+}
+
 // releases returns the docroots of two releases of git-doc, "" where there are none.
 func releases(t *testing.T) (older, newer string) {
 	dir := os.Getenv("PARLEY_RELEASES")

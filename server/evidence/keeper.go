@@ -83,7 +83,8 @@ type Keeper struct {
 	news       chan server.Scope // what is to be looked at again; see Watching
 	todo       work
 
-	settling sync.Mutex // held by whoever replaces a record
+	flying   sync.WaitGroup // questions of a round
+	settling sync.Mutex     // held by whoever replaces a record
 
 	mu      sync.Mutex
 	unsaved map[string]record   // of records that are not in the journal yet

@@ -83,7 +83,6 @@ func (k *Keeper) Once(ctx context.Context) (changed bool, err error) {
 	defer k.http.CloseIdleConnections()
 	pace := time.NewTicker(k.pace())
 	defer pace.Stop()
-	var all sync.WaitGroup
 	turn := make(chan struct{}, atOnce)
 	err = k.round(ctx, func(j job) bool {
 		select {
@@ -92,10 +91,10 @@ func (k *Keeper) Once(ctx context.Context) (changed bool, err error) {
 			return false
 		}
 		turn <- struct{}{}
-		all.Go(func() { k.do(ctx, j); <-turn })
+		k.flying.Go(func() { k.do(ctx, j); <-turn })
 		return true
 	})
-	all.Wait()
+	k.flying.Wait()
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return false, err
 	}
@@ -138,6 +137,7 @@ func (k *Keeper) work(ctx context.Context, slow <-chan job) {
 		case <-k.todo.wake:
 		case j := <-slow:
 			k.do(ctx, j)
+			k.flying.Done()
 		case <-ctx.Done():
 		}
 	}
@@ -326,9 +326,11 @@ func (k *Keeper) rounds(ctx context.Context, slow chan<- job) error {
 		case <-ctx.Done():
 			return false
 		}
+		k.flying.Add(1)
 		select {
 		case slow <- j:
 		case <-ctx.Done():
+			k.flying.Done()
 			return false
 		}
 		return true
@@ -343,7 +345,7 @@ func (k *Keeper) rounds(ctx context.Context, slow chan<- job) error {
 		}
 		if meant {
 			k.mu.Lock()
-			k.meant = false
+			k.meant, k.lately = false, 0
 			k.mu.Unlock()
 		}
 		t := time.NewTimer(k.hurry(k.good() / unknownPart))
@@ -451,6 +453,7 @@ func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
 			k.log().Info("the web server is asked what it gives to anybody", "asked", done, "of", k.Journal.Len())
 		}
 	}
+	k.flying.Wait()
 	k.mu.Lock()
 	k.last.Done = true
 	k.mu.Unlock()
