@@ -3,6 +3,7 @@ package endtoend
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -26,7 +27,7 @@ func TestGitDocBehindNginx(t *testing.T) {
 	r := newRig(t)
 	r.must(os.RemoveAll(r.root))
 	r.must(os.CopyFS(r.root, os.DirFS(gitDoc)))
-	access := r.behindNginx(nginx)
+	access := r.behindNginx(nginx, "")
 
 	r.startNotifier()
 	r.startCrawler()
@@ -116,6 +117,14 @@ type accessLog struct {
 // pages returns how often Parley's crawler asked for each page, the doors and robots.txt apart.
 func (a *accessLog) pages() map[string]int {
 	a.t.Helper()
+	got := a.requests()
+	maps.DeleteFunc(got, func(uri string, _ int) bool { return isDoor(uri) })
+	return got
+}
+
+// requests returns how often Parley's crawler asked for each URL since the last call.
+func (a *accessLog) requests() map[string]int {
+	a.t.Helper()
 	f, err := os.Open(a.path)
 	if err != nil {
 		a.t.Fatal(err)
@@ -133,18 +142,15 @@ func (a *accessLog) pages() map[string]int {
 		}
 		_, uri, _ := strings.Cut(fields[1], " ")
 		uri, _, _ = strings.Cut(uri, " ")
-		switch {
-		case uri == "/robots.txt", uri == "/robots.rdf", uri == "/.well-known/parley", strings.HasPrefix(uri, "/parley/"):
-		default:
-			got[uri]++
-		}
+		got[uri]++
 	}
 	return got
 }
 
 // behindNginx serves the rig's docroot with a real nginx in place of the
-// test's own web server, from the server block of examples/nginx.
-func (r *rig) behindNginx(nginx string) *accessLog {
+// test's own web server, from the server block of examples/nginx with the
+// site's own locations in it.
+func (r *rig) behindNginx(nginx, locations string) *accessLog {
 	r.t.Helper()
 	dir := filepath.Dir(r.root)
 	block, err := os.ReadFile("../../examples/nginx/parley.conf")
@@ -158,7 +164,7 @@ func (r *rig) behindNginx(nginx string) *accessLog {
 		"root /var/www/html;", "root "+r.root+";",
 		"server 127.0.0.1:8639;", "server "+r.sidecar+";",
 		"/etc/nginx/parley-pages.conf", pages,
-	).Replace(string(block))
+	).Replace(strings.Replace(string(block), "    # The manifest.", locations+"    # The manifest.", 1))
 	for _, want := range []string{addr, r.root, r.sidecar} {
 		if !strings.Contains(conf, want) {
 			r.t.Fatalf("examples/nginx/parley.conf: no place for %s in\n%s", want, conf)
