@@ -132,9 +132,6 @@ var differences = []difference{
 	{"a port stays as it is written; one that is too large cannot be asked", func(ref, base, ours, theirs string) bool {
 		return regexp.MustCompile(`//[^/]*:(0+[0-9]*|[0-9]{6,})/`).MatchString(ours)
 	}},
-	{"a dot at the end of a host is no part of its name", func(ref, base, ours, theirs string) bool {
-		return strings.Contains(theirs, "./") && strings.Replace(theirs, "./", "/", 1) == ours
-	}},
 
 	// Paths and queries: what may be two pages has two names.
 	{"an escaped dot is not a dot segment", func(ref, base, ours, theirs string) bool { return strings.Contains(strings.ToLower(ours), "%2e") }},
