@@ -47,19 +47,20 @@ func words(r *record.Recording, w *world) []Finding {
 	return c.list
 }
 
-// dead reports whether none of a program's sites gave an answer to anybody, as far as somebody asked while it ran.
+// dead reports whether none of a program's sites gave an answer to anybody while it ran, or last before.
 func (w *world) dead(p record.Program, x record.Exit) bool {
-	answers, asked := 0, 0
-	for _, f := range w.r.Fetches {
-		if crawls(p) && (f.At.Before(p.Started) || f.At.After(x.At)) || !slices.ContainsFunc(p.Sites, func(s string) bool { return hostOf(s) == hostOf(f.URL) }) {
+	asked := false
+	for u := range w.seen {
+		if !slices.ContainsFunc(p.Sites, func(s string) bool { return hostOf(s) == hostOf(u) }) {
 			continue
 		}
-		asked++
-		if f.Status != 0 {
-			answers++
+		if l, ok := w.last(u, x.At); ok {
+			if asked = true; l.Status != 0 {
+				return false
+			}
 		}
 	}
-	return asked > 0 && answers == 0
+	return asked
 }
 
 // nothing reports whether a crawl holds no page in the end.
