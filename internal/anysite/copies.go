@@ -67,7 +67,7 @@ func (w *world) copyOf(ctx context.Context, p *process) record.Copy {
 		at, _ := row["stored"].(map[string]any)
 		file := str(at, "file")
 		switch {
-		case str(row, "state") == "gone" || str(row, "state") == "excluded" || str(row, "state") == "moved":
+		case str(row, "state") == "gone" || str(row, "state") == "excluded":
 		case file != "":
 			if s.Sum, s.Size = body(file, int64(num(at, "offset"))); s.Sum == "" {
 				c.Err = "content of " + str(row, "url") + " cannot be read from " + file

@@ -74,7 +74,7 @@ func accounts(r *record.Recording, w *world) []Finding {
 			if state == "held" && s.Sum == "" {
 				c.add(cp.Crawler, u, s.Stored, "is held by pages, and cannot be read")
 			}
-			if s.Sum != "" && state != "held" && state != "refused" && state != "failing" { // what was held before it gave no answer
+			if s.Sum != "" && state != "held" && state != "refused" && state != "failing" && state != "moved" { // what was held before it gave no answer, or another
 				c.add(cp.Crawler, u, s.Stored, "is %s by pages, and can be read", state)
 			}
 			if s.Sum != "" && !s.Truncated && row["truncated"] != true && w.cut(u, s) {
