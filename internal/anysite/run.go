@@ -1,6 +1,7 @@
 package anysite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,10 @@ type Runner struct {
 	Programs string // directory of crawler, notifier and rdfgen
 	Tables   Tables
 	Log      func(format string, args ...any) // nil is silent
+
+	// Most is how long the end of a history is waited for at most. Zero is as long as it may take,
+	// without which nothing can be said of liveness.
+	Most time.Duration
 }
 
 // Run carries a plan out in a directory of its own, and returns what was seen. Worlds that
@@ -36,7 +41,7 @@ func (r *Runner) Run(ctx context.Context, p *Plan, number int) (*record.Recordin
 	if err := os.Chmod(dir, 0o755); err != nil { // nginx reads files as somebody else
 		return nil, err
 	}
-	w := &world{plan: p, dir: dir, programs: r.Programs, tables: r.Tables, network: number, log: r.Log}
+	w := &world{plan: p, dir: dir, programs: r.Programs, tables: r.Tables, network: number, log: r.Log, most: r.Most}
 	defer w.end()
 	if w.certs, err = newCertificates(filepath.Join(dir, "ca.pem")); err != nil {
 		return nil, err
@@ -144,7 +149,7 @@ func (w *world) history(ctx context.Context) error {
 			return err
 		}
 	}
-	w.settle(ctx, c, time.Hour)
+	w.settle(ctx, c, cmp.Or(w.most, time.Hour))
 	c.stop()
 	last := w.copyOf(ctx, c)
 	w.accounts(ctx, c)

@@ -3,7 +3,11 @@ package anysite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/parleyweb/parley/internal/anysite/judge"
 	"github.com/parleyweb/parley/internal/anysite/record"
@@ -19,7 +23,7 @@ type Result struct {
 
 // Try carries a plan out once, and has it judged.
 func (r *Runner) Try(ctx context.Context, p *Plan, number int) Result {
-	rec, err := r.Run(ctx, p, number)
+	rec, err := r.Run(ctx, p, 1+number%250)
 	x := Result{Plan: p, Record: rec, Err: err}
 	if err == nil {
 		x.Verdict = judge.Judge(rec)
@@ -27,12 +31,23 @@ func (r *Runner) Try(ctx context.Context, p *Plan, number int) Result {
 	return x
 }
 
-// kind is what a finding is about, without the page and the moment: a smaller
-// history shows the same fault when it shows a finding of the same oracle.
+// kindOf is what a finding is about, without the page, the bytes and the moment: a smaller
+// history shows the same fault when it shows a finding of the same kind.
+func kindOf(f judge.Finding) string {
+	kind := f.Oracle + ":"
+	for i, word := range strings.Fields(f.Text) {
+		if i < 9 && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz,.") == "" {
+			kind += " " + strings.Trim(word, ",.")
+		}
+	}
+	return kind
+}
+
+// kinds are those of all findings.
 func (x Result) kinds() map[string]bool {
 	kinds := map[string]bool{}
 	for _, f := range x.Verdict.Findings {
-		kinds[f.Oracle] = true
+		kinds[kindOf(f)] = true
 	}
 	if x.Err != nil {
 		kinds["run"] = true
@@ -40,47 +55,79 @@ func (x Result) kinds() map[string]bool {
 	return kinds
 }
 
-// rate carries a plan out so often, and counts how often it shows a finding of a kind.
-func (r *Runner) rate(ctx context.Context, p *Plan, kind string, times, number int) (failed int) {
-	for range times {
-		if ctx.Err() == nil && r.Try(ctx, p, number).kinds()[kind] {
-			failed++
-		}
+// shows carries a plan out up to so many times, a few at once, and reports whether a finding
+// of a kind came up in at least least of them: no longer than that takes to know.
+func (r *Runner) shows(ctx context.Context, p *Plan, kind string, least, times, number int) bool {
+	failed, passed := 0, 0
+	for failed < least && passed <= times-least && ctx.Err() == nil {
+		n := min(atOnce, least-failed, times-failed-passed)
+		f := r.several(ctx, p, kind, max(1, n), number)
+		failed, passed = failed+f, passed+max(1, n)-f
 	}
-	return failed
+	return failed >= least
+}
+
+// atOnce is how many worlds of one plan there are at a time.
+const atOnce = 3
+
+// several carries a plan out in so many worlds at once, and counts those that show a finding of a kind.
+func (r *Runner) several(ctx context.Context, p *Plan, kind string, worlds, number int) int {
+	brief := *r
+	if brief.Log = nil; !strings.HasPrefix(kind, "liveness") {
+		brief.Most = 2 * time.Second
+	}
+	var group sync.WaitGroup
+	var failed atomic.Int32
+	for i := range worlds {
+		group.Go(func() {
+			if brief.Try(ctx, p, number+10*(i+1)).kinds()[kind] {
+				failed.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	return int(failed.Load())
+}
+
+// Rate says what the first finding of a result is about, and in how many of ten runs there is one, that one included.
+func (r *Runner) Rate(ctx context.Context, x Result, number int) (kind string, failed int) {
+	kind = "run"
+	if x.Err == nil {
+		kind = kindOf(x.Verdict.Findings[0])
+	}
+	failed = 1
+	for range 3 {
+		failed += r.several(ctx, x.Plan, kind, 3, number)
+	}
+	return kind, failed
 }
 
 // Shrink takes steps, options and features away from a plan while what is left
-// shows a finding of the same kind at least half as often as the whole did.
+// shows a finding of the same kind in at least half of four runs: many of them at first, then fewer, then one by one.
 func (r *Runner) Shrink(ctx context.Context, p *Plan, kind string, number int) *Plan {
-	const times = 4
 	var parts []string
-	for _, s := range p.Steps {
-		parts = append(parts, fmt.Sprint("step", s.Number))
-	}
-	if len(p.Options) > 0 {
-		parts = append(parts, "options")
-		for _, list := range p.Options {
-			for _, s := range list {
-				parts = append(parts, "--"+s.Name)
-			}
-		}
-	}
 	for _, d := range dimensions {
 		if p.Chosen[d.name] != d.values[0] {
 			parts = append(parts, d.name)
 		}
 	}
-	for _, part := range parts {
-		if strings.HasPrefix(part, "--") && p.leaves("options") {
-			continue
+	for _, list := range p.Options {
+		for _, s := range list {
+			parts = append(parts, "--"+s.Name)
 		}
-		smaller := Draw(p.Seed, r.Tables, append(append([]string{}, p.Without...), part)...)
-		if r.rate(ctx, smaller, kind, times, number)*2 >= times {
-			p = smaller
-		}
-		if ctx.Err() != nil {
-			break
+	}
+	for _, s := range p.Steps {
+		parts = append(parts, fmt.Sprint("step", s.Number))
+	}
+	for size := (len(parts) + 1) / 2; size > 0 && ctx.Err() == nil; size /= 2 {
+		for at := 0; at < len(parts) && ctx.Err() == nil; {
+			end := min(len(parts), at+size)
+			smaller := Draw(p.Seed, r.Tables, slices.Concat(p.Without, parts[at:end])...)
+			if r.shows(ctx, smaller, kind, 2, 4, number) {
+				p, parts = smaller, slices.Delete(parts, at, end)
+			} else {
+				at = end
+			}
 		}
 	}
 	return p
@@ -126,14 +173,4 @@ func quoted(args []string) (list []string) {
 		list = append(list, a)
 	}
 	return list
-}
-
-// Rate runs a plan nine times more, and says of how many of the ten runs show
-// what the first one did.
-func (r *Runner) Rate(ctx context.Context, x Result, number int) (kind string, failed int) {
-	kind = "run"
-	if x.Err == nil {
-		kind = x.Verdict.Findings[0].Oracle
-	}
-	return kind, 1 + r.rate(ctx, x.Plan, kind, 9, number)
 }

@@ -28,7 +28,8 @@ type world struct {
 	store    string // where the crawler keeps its copy
 	disk     string // the same, if it is a file system of its own
 	hosts    string // a table of names for its programs; empty if all sites have addresses
-	network  int    // 127.N.0.0/16, so that several worlds do not meet
+	most     time.Duration
+	network  int // 127.N.0.0/16, so that several worlds do not meet
 	certs    *certificates
 	names    *names
 	proxy    *proxy
