@@ -85,6 +85,7 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 		s.mu.Lock()
 		delete(s.files, path)
 		s.mu.Unlock()
+		w.wrote(s, path, nil)
 		return os.Remove(filepath.Join(s.docroot, filepath.FromSlash(path)))
 	}
 	switch robots := filepath.Join(s.root, "robots.txt"); kind {
@@ -115,6 +116,10 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 			urls = append(urls, s.url(from), s.url(to))
 			err = first(w.write(s, q), link("", to))
 			return urls, err
+		}
+		if b, err := os.ReadFile(old); err == nil {
+			w.wrote(s, to, b)
+			w.wrote(s, from, nil)
 		}
 		if err := os.Rename(old, filepath.Join(s.docroot, filepath.FromSlash(to))); err != nil {
 			return nil, err
@@ -238,9 +243,11 @@ func (w *world) mislead(s *site, p *process, pause int) error {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(name, q.Bytes(w.plan.Seed, s.Name), 0o644); err != nil {
+		b := q.Bytes(w.plan.Seed, s.Name)
+		if err := os.WriteFile(name, b, 0o644); err != nil {
 			return err
 		}
+		w.wrote(s, q.Path, b)
 	}
 	p.stop()
 	right := slices.Clone(p.args)

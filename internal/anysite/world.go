@@ -207,9 +207,11 @@ func (w *world) write(s *site, q Page) error {
 		mode = 0o600
 	}
 	next := filepath.Join(filepath.Dir(name), ".new-"+filepath.Base(name))
-	if err := os.WriteFile(next, q.Bytes(w.plan.Seed, s.Name), mode); err != nil {
+	b := q.Bytes(w.plan.Seed, s.Name)
+	if err := os.WriteFile(next, b, mode); err != nil {
 		return err
 	}
+	w.wrote(s, q.Path, b)
 	if q.Version == 0 || q.Quirk == "old-dates" || q.Quirk == "future-dates" {
 		at := time.Now().Add(-time.Duration(q.Age) * time.Hour).Add(time.Duration(q.Version) * time.Second)
 		if err := os.Chtimes(next, at, at); err != nil {
@@ -222,6 +224,17 @@ func (w *world) write(s *site, q Page) error {
 	w.know(s.url(q.Path))
 	w.know(s.origin() + "/robots.txt")
 	return os.Rename(next, name)
+}
+
+// wrote notes that a docroot is about to have a file of such bytes, or none if there are nil.
+func (w *world) wrote(s *site, path string, b []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := record.Fetch{At: time.Now(), URL: s.url(path), Size: int64(len(b))}
+	if b != nil {
+		f.Sum = sum(b)
+	}
+	w.rec.Docroot = append(w.rec.Docroot, f)
 }
 
 // url is where the web server has a file of a site.

@@ -69,10 +69,10 @@ func (w *world) wrongBytes(u, sum string, t time.Time, lag Lags) string {
 	allow := lag.Edited
 	if l, ok := w.last(u, t); ok {
 		switch {
+		case lag.Trusted && w.written(u, sum, t.Add(-max(lag.Edited, lag.Gone)), t):
+			return "" // what it has in its docroot, and what becomes of that on the way, is for its owner to say
 		case l.Status == 404 || l.Status == 410:
 			allow = lag.Gone
-		case lag.Trusted && (l.Status != 200 || w.ever(u, "")):
-			return "" // what it has in its docroot, and what becomes of that on the way, is for its owner to say
 		case l.Status != 200:
 			allow = lag.Refused
 		}
@@ -86,6 +86,18 @@ func (w *world) wrongBytes(u, sum string, t time.Time, lag Lags) string {
 		return "which no anonymous GET had shown by then"
 	}
 	return "which no anonymous GET is given at all"
+}
+
+// written reports whether a docroot had a body at a URL at any time from one moment to another.
+func (w *world) written(u, sum string, from, to time.Time) (had bool) {
+	for _, f := range w.r.Docroot { // in the order of time
+		if f.URL == u && !f.At.After(from) {
+			had = f.Sum == sum
+		} else if f.URL == u && !f.At.After(to) && f.Sum == sum {
+			return true
+		}
+	}
+	return had
 }
 
 // wrongStored is wrongBytes for what a crawler says to have stored at a time, by

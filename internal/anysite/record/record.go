@@ -19,6 +19,7 @@ type Recording struct {
 	Steps    []Step             // what happened, in order
 	Fetches  []Fetch            // W: what anonymous GETs through the front server showed
 	Requests []Request          // what the tap between the programs and the front server saw
+	Docroot  []Fetch            // files as they were written: At, URL, Sum and Size
 	Given    []Given            // bodies that left a notifier by a door other than a plain GET of the page
 	Copies   []Copy             // what each crawler stores at the end
 	Events   map[string][]Event // by crawler: its events from zero, in order
