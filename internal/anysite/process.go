@@ -247,11 +247,8 @@ func (w *world) command(program string, args ...string) *exec.Cmd {
 
 // asker is the program that asks, by its name in User-Agent.
 func (w *world) asker(r *http.Request) *process {
-	agent := r.UserAgent()
-	for _, p := range w.procs {
-		if p.kind != "notifier" && p.kind != "rdfgen" && strings.Contains(agent, p.name) {
-			return p
-		}
+	if strings.Contains(r.UserAgent(), w.contact()+"@") {
+		return w.procs[crawlerName]
 	}
 	return nil
 }

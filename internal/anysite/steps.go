@@ -20,7 +20,7 @@ func (w *world) step(ctx context.Context, s Step) error {
 	r := drawing(w.plan.Seed, fmt.Sprintf("does step%d", s.Number))
 	x := record.Step{At: time.Now(), Kind: s.Kind, Target: at.base, Detail: s.Trigger}
 	var err error
-	x.Failure = s.Kind == "robots-lost" || s.Kind == "robots-empty" // which is said, with the cure
+	x.Failure = s.Kind == "wrong-docroot" || s.Kind == "robots-lost" || s.Kind == "robots-empty" // which is said, with the cure
 	switch s.Kind {
 	case "restart-crawler", "kill-crawler", "disk-full":
 		x.Target, x.Failure = crawlerName, s.Kind == "disk-full"
