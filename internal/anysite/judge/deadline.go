@@ -120,6 +120,9 @@ func deadline(w *world, p record.Program) time.Duration {
 	if rate, _ := perAddress(p); rate > 0 && least(p, urls) > 0 {
 		pause = max(pause, time.Duration(float64(time.Second)/rate))
 	}
+	if p.Kind != "follow" && pause > 0 {
+		pause = max(pause, 10*w.slowness(p.Name)) // whoever answers slowly is left in peace for ten times as long
+	}
 	d += time.Duration(urls) * pause
 	switch {
 	case p.Kind == "follow" && option(p, "via", "stream") == "manifest", p.Kind == "follow" && !slices.ContainsFunc(p.Sites, func(s string) bool {
@@ -148,6 +151,18 @@ func deadline(w *world, p record.Program) time.Duration {
 		}
 	}
 	return min(d, math.MaxInt64/2)
+}
+
+// slowness is how long the answers that a crawler waited for took on average.
+func (w *world) slowness(name string) time.Duration {
+	var sum, n time.Duration
+	for _, q := range w.r.Requests {
+		if q.From == name && !waits(q) && q.Ended.After(q.Began) {
+			sum += min(q.Ended.Sub(q.Began), 30*time.Second)
+			n++
+		}
+	}
+	return sum / max(n, 1)
 }
 
 // plenty reports whether the budget of a crawl is such that every page is visited again

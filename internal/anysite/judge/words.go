@@ -35,7 +35,7 @@ func words(r *record.Recording, w *world) []Finding {
 			say("ended with %d and says nothing", x.Code)
 		case x.Code != 0 && !failing && !dead:
 			say("ended with %d, and nothing was to fail: %s", x.Code, tail(x.Stderr))
-		case x.Code == 0 && p.Kind == "crawl" && !x.Asked && w.nothing(p, r):
+		case x.Code == 0 && p.Kind == "crawl" && !x.Asked && !stopped(p, 0) && w.nothing(p, r):
 			say("ended with 0, and has obtained no page")
 		case dead && crawls(p) && p.Kind != "crawl" && !says(x.Stderr, "level=warn", "level=error", `"level":"warn"`, `"level":"error"`) && x.At.Sub(p.Started) > 4*slack:
 			say("could ask none of its sites, and has not said so")
