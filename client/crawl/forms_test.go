@@ -192,6 +192,31 @@ func TestCopyInEveryForm(t *testing.T) {
 	}
 }
 
+// Whatever brings a site, the bytes of it are counted.
+func TestArchiveIsCounted(t *testing.T) {
+	for _, pulled := range []bool{false, true} {
+		x := newTeller(t, 30, func(c *crawl.Copy) { c.As, c.NoStream = protocol.AsSite, pulled })
+		x.Archive()
+		resp, err := http.Get(x.Base + "parley/site.wacz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		x.start()
+		x.settled()
+		s := x.c.Status()
+		if s.Listened < resp.ContentLength || s.Listened > resp.ContentLength+20_000 || s.Came() != s.Wire+s.Listened {
+			t.Errorf("pulled %v: %d bytes by what tells, %d else, of an archive of %d", pulled, s.Listened, s.Wire, resp.ContentLength)
+		}
+		x.Write("index.html", x.long(10))
+		x.Publish()
+		x.settled()
+		if after := x.c.Status().Listened; after <= s.Listened {
+			t.Errorf("pulled %v: a change that was told took %d bytes", pulled, after-s.Listened)
+		}
+	}
+}
+
 // What comes with other bytes than are told of is asked for, and what cannot be applied.
 func TestWrongBodies(t *testing.T) {
 	for _, as := range []protocol.Form{protocol.AsDelta, protocol.AsPage} {

@@ -88,7 +88,11 @@ type Status struct {
 	// Received says what became of what was told, by how (C30).
 	Received map[collection.Signal]collection.Reception `json:"received"`
 	Bytes    int64                                      `json:"bytes"` // of pages, decoded
-	Wire     int64                                      `json:"wire"`  // of all bodies, as they came
+	Wire     int64                                      `json:"wire"`  // of all bodies that were asked for one by one, as they came
+
+	// Listened is how many bytes came from whatever sites tell by: manifests,
+	// changes, batches, archives and streams, with all that is around them.
+	Listened int64 `json:"listened"`
 
 	Heard   int64  `json:"heard"`             // manifests and other sources that were read, or stand as they were
 	Trouble string `json:"trouble,omitempty"` // the first that a site gave since the start
@@ -99,6 +103,9 @@ type Status struct {
 	Revisits *Revisits `json:"revisits,omitempty"` // nil where no price is paid, or none is known yet
 	Truth    []Decile  `json:"truth,omitempty"`
 }
+
+// Came is how many bytes came, of everything.
+func (s *Status) Came() int64 { return s.Wire + s.Listened }
 
 // Nothing reports whether no page came, and nothing that tells of pages.
 func (s *Status) Nothing() bool { return s.Fetched+s.Unchanged+s.Delivered+s.Heard == 0 }
@@ -131,7 +138,7 @@ func (c *Crawler) Status() Status {
 	asked := r.Harvester.Stats() // followers' requests are among them
 	s := Status{Running: true, Began: r.began,
 		Requests: asked.Requests, Fetched: n.Fetched.Load(), Truncated: n.Cut.Load(), Audits: n.Audits.Load(), Again: n.Again.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
-		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Told: n.Told.Load(), Ignored: n.Ignored.Load(),
+		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Listened: asked.Transported, Told: n.Told.Load(), Ignored: n.Ignored.Load(),
 		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(),
 		Delivered: n.Delivered.Load(), DeliveredBytes: n.DeliveredBytes.Load(),
 		InFlight: asked.Sites}

@@ -35,7 +35,7 @@ type copyStatus struct {
 	Told      collection.Reception `json:"told"`      // what became of changes, since it was started
 	Delivered int64                `json:"delivered"` // pages that came without a request of their own
 	Requests  int64                `json:"requests"`
-	Received  int64                `json:"received"` // bytes of bodies
+	Received  int64                `json:"received"` // bytes; if it does not run, those of pages alone, however they came
 	LastError string               `json:"last_error,omitempty"`
 	LastFault time.Time            `json:"last_fault,omitzero"` // when that was
 }
@@ -56,7 +56,7 @@ func (d *desk) copyStatus(ctx context.Context) (*copyStatus, error) {
 	s.Since, s.Requests, s.Received = site.Found, site.Requests, site.Bytes
 	if d.crawler != nil {
 		now := d.crawler.Status()
-		s.Running, s.PID, s.Since, s.Requests, s.Received = now.Running, os.Getpid(), now.Began, now.Requests, now.Wire
+		s.Running, s.PID, s.Since, s.Requests, s.Received = now.Running, os.Getpid(), now.Began, now.Requests, now.Came()
 		s.Delivered = now.Delivered
 		for _, n := range now.Received {
 			s.Told.Add(&n)

@@ -275,7 +275,7 @@ func watch(ctx context.Context, env *command.Env, c *crawl.Crawler) {
 		now, s := time.Now(), c.Status()
 		rate := float64(s.Fetched+s.Unchanged-last.Fetched-last.Unchanged) / now.Sub(then).Seconds()
 		fmt.Fprintf(env.Stderr, "\r\033[K%d pages, %.1f/s, %d sites in flight, %d in the queue, %.1f MB",
-			s.Fetched+s.Unchanged, rate, s.InFlight, s.Queue, float64(s.Wire)/1e6)
+			s.Fetched+s.Unchanged, rate, s.InFlight, s.Queue, float64(s.Came())/1e6)
 		last, then = s, now
 	}
 }
@@ -292,7 +292,7 @@ func sayAside(w io.Writer, col *collection.Collection) error {
 // summarize tells what a crawl has come to.
 func summarize(env *command.Env, s crawl.Status) {
 	fmt.Fprintf(env.Stderr, "%d pages fetched, %d unchanged, %d missing, %d refused, %d faults; %d requests, %.1f MB\n",
-		s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, s.Requests, float64(s.Wire)/1e6)
+		s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, s.Requests, float64(s.Came())/1e6)
 	if s.Audits+s.Again > 0 {
 		fmt.Fprintf(env.Stderr, "%d audits of sites that tell, %d pages asked for again since they were not what was told\n", s.Audits, s.Again)
 	}

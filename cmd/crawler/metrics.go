@@ -80,6 +80,7 @@ func collector(c *crawl.Crawler) *metrics {
 		number("ignored_total", "Of those, how many were not believed.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Ignored) }),
 		number("delivered_total", "Pages that came without a request of their own.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Delivered) }),
 		number("delivered_bytes_total", "Bytes of those, decoded.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.DeliveredBytes) }),
-		number("received_bytes_total", "Bytes of bodies, as they came.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Wire) }),
+		number("received_bytes_total", "Bytes of bodies that were asked for one by one, as they came.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Wire) }),
+		number("listened_bytes_total", "Bytes of what sites tell by: manifests, changes, batches, archives and streams.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Listened) }),
 	}, received}
 }

@@ -90,7 +90,7 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 		print("", "about to end: %s", s.Ends)
 	}
 	print("asked", "%d requests in %d batches: %d pages, %d unchanged, %d missing, %d refused, %d faults; %.1f MB",
-		s.Requests, s.Batches, s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, float64(s.Wire)/1e6)
+		s.Requests, s.Batches, s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, float64(s.Came())/1e6)
 	if s.Audits+s.Again > 0 {
 		print("", "of the pages %d audits of sites that tell, %d asked for again since they were not what was told", s.Audits, s.Again)
 	}

@@ -163,13 +163,15 @@ var (
 
 type counters struct {
 	requests, faults, bytes, lookups, unresolved atomic.Int64
+	transported                                  atomic.Int64
 	inFlight                                     atomic.Int64
 	failing                                      atomic.Int64 // share of faults among the last requests, in millionths
 }
 
 // Stats is how a Harvester stands.
 type Stats struct {
-	Requests, Faults, Bytes, Lookups, Unresolved int64 // since the beginning
+	Requests, Faults, Bytes, Lookups, Unresolved int64 // since the beginning; Bytes are of the bodies of tasks, as they came
+	Transported                                  int64 // bytes that came by Transports, all that there is on their connections
 	InFlight                                     int   // sites that are asked now
 	Sites, Tasks                                 int   // that are open
 }
@@ -178,7 +180,7 @@ type Stats struct {
 func (h *Harvester) Stats() Stats {
 	h.start()
 	s := Stats{
-		Requests: h.count.requests.Load(), Faults: h.count.faults.Load(), Bytes: h.count.bytes.Load(),
+		Requests: h.count.requests.Load(), Faults: h.count.faults.Load(), Bytes: h.count.bytes.Load(), Transported: h.count.transported.Load(),
 		Lookups: h.count.lookups.Load(), Unresolved: h.count.unresolved.Load(), InFlight: int(h.count.inFlight.Load()),
 	}
 	h.mu.Lock()

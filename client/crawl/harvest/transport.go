@@ -88,10 +88,23 @@ func (h *Harvester) dialHost(ctx context.Context, network, address string) (net.
 		return nil, err
 	}
 	nc, ip, err := h.connect(ctx, h.first(plainName(host), ips), port)
-	if err == nil {
-		h.found(plainName(host), ip)
+	if err != nil {
+		return nil, err
 	}
-	return nc, err
+	h.found(plainName(host), ip)
+	return countedConn{nc, &h.count.transported}, nil
+}
+
+// A countedConn counts what comes.
+type countedConn struct {
+	net.Conn
+	came *atomic.Int64
+}
+
+func (c countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.came.Add(int64(n))
+	return n, err
 }
 
 // A visitor asks one origin by net/http.
