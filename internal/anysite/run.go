@@ -152,7 +152,7 @@ func (w *world) history(ctx context.Context) error {
 			return err
 		}
 	}
-	w.settle(ctx, c, cmp.Or(w.most, time.Hour))
+	w.settle(ctx, c, cmp.Or(w.most, longest))
 	c.stop()
 	last := w.copyOf(ctx, c)
 	w.accounts(ctx, c)
@@ -169,6 +169,10 @@ func (w *world) history(ctx context.Context) error {
 	}
 	return nil
 }
+
+// longest is how long the end of a history is waited for at most, however long it may take by its settings:
+// such a run says nothing of liveness.
+const longest = 30 * time.Second
 
 // settle waits until the copy is right twice in a row, or D is over, or for so long.
 func (w *world) settle(ctx context.Context, c *process, most time.Duration) {
