@@ -9,9 +9,9 @@ import (
 const (
 	baseRSS    = 160 << 20
 	urlRSS     = 16 << 10
-	baseState  = 24 << 20
+	baseState  = 48 << 20
 	urlState   = 16 << 10
-	fileState  = 16 << 20 // by which a file of state grows at a time
+	fileState  = 32 << 20 // by which the files of state grow at a time
 	bodyCopies = 4        // in memory at a time of what is largest: as it comes, decoded, parsed, and one more for the next
 )
 

@@ -44,7 +44,13 @@ func safety(r *record.Recording, w *world) []Finding {
 			if s.Sum == "" || s.Status != 0 && s.Status != 200 && s.Status != 304 {
 				continue
 			}
-			if how := w.wrongStored(cp.Crawler, u, s.Sum, s.Size, s.Truncated, s.Stored); how != "" {
+			at := s.Stored
+			for _, e := range r.Events[cp.Crawler] {
+				if e.URL == u && e.Sum == s.Sum && !at.IsZero() {
+					at = later(at, e.At) // what moved here was visited where it was
+				}
+			}
+			if how := w.wrongStored(cp.Crawler, u, s.Sum, s.Size, s.Truncated, at); how != "" {
 				c.add(cp.Crawler, u, s.Stored, "stores %.8s, %s", s.Sum, how)
 			}
 		}

@@ -168,7 +168,7 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 		{"a program takes 456 MiB for a small site", "bounds", func(r *record.Recording) { r.Usage[0].PeakRSS = 456 << 20 }},
 		{"a state grows over its quota", "bounds", func(r *record.Recording) {
 			options(r, "crawler-1")["max-state"] = "512KiB"
-			r.Usage[0].StateSize = 20 << 20
+			r.Usage[0].StateSize = 40 << 20
 		}},
 		{"a state grows without end", "bounds", func(r *record.Recording) { r.Usage[1].StateSize = 1 << 30 }},
 
