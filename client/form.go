@@ -234,6 +234,9 @@ func (f *fetcher) described(ctx context.Context, base string) (*protocol.Discove
 			*ref = u
 		}
 	}
+	if f.found != nil {
+		f.found(d)
+	}
 	return d, nil
 }
 

@@ -38,6 +38,9 @@ type Source struct {
 	// to robots.txt, which may change while a site is followed.
 	Allow func(url string) error
 
+	// Found, if not nil, is told what the site says of itself whenever that is read.
+	Found func(*protocol.Discovery)
+
 	// As is the form in which changes are asked for; empty means AsMeta. A form
 	// that the site does not offer is an *OfferError, which ends Follow; with a program
 	// in Filter, AsBatch and AsSite are of none.

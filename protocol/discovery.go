@@ -34,6 +34,17 @@ type Discovery struct {
 	Agents  string   `json:"agents,omitempty"`  // where programs are sent
 	Inline  int      `json:"inline,omitempty"`  // bytes of a Body within a message, at most
 
+	// Welcome is how the site wishes to be asked; nil: as everybody thinks polite.
+	Welcome *Welcome `json:"welcome,omitempty"`
+
 	OpenAPI  string `json:"openapi,omitempty"`  // descriptions of the doors
 	AsyncAPI string `json:"asyncapi,omitempty"` // and of the stream
+}
+
+// A Welcome is how a site wishes to be asked, by any one crawler, beyond what is
+// polite without its word or short of it. Zero says nothing.
+type Welcome struct {
+	Rate        float64 `json:"rate,omitempty"`        // requests a second
+	Connections int     `json:"connections,omitempty"` // at a time
+	Batch       int     `json:"batch,omitempty"`       // pages a batch, at most
 }

@@ -408,6 +408,16 @@
 // message has at most); openapi and asyncapi, where all of it is described for
 // programs. What is missing is not to be had.
 //
+// Its member welcome says how the site wishes to be asked, by each crawler:
+// {"rate": 10, "connections": 2, "batch": 500} is ten requests a second, by two
+// connections at a time, and batches of at most 500 pages ([Welcome]; what is
+// missing is left to the crawler). It goes for the origin that says it, at the
+// address that gave it, and is void 24 hours after it was read, when the name leads
+// to another address, when a request is answered 429 or 503, and when answers take
+// twice as long as they did at first. A longer Crawl-delay of robots.txt is kept
+// to. A crawler may ask less, and without its operator's word asks no more than
+// ten times a second and by two connections.
+//
 // # What is frozen, and what may come
 //
 // What urn:parley:1# and [Subprotocol] mean is frozen: the elements Tombstone,

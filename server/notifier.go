@@ -138,6 +138,9 @@ type Notifier struct {
 	// its X-Forwarded-For counts, and without one there is no bound by address.
 	MaxSubscribers, PerAddress int
 
+	// Welcome says how crawlers are wished to ask the site; nil says nothing.
+	Welcome *protocol.Welcome
+
 	// Heartbeat is the longest silence on a stream, at most protocol.MaxHeartbeat.
 	// Zero means 25 s, which is below the 60 s after which common proxies hang up.
 	Heartbeat time.Duration
@@ -371,7 +374,7 @@ func (n *Notifier) serveDiscovery(w http.ResponseWriter, r *http.Request) *probl
 	head := n.Log.Head()
 	d := protocol.Discovery{Version: 1, Base: n.Base, Manifest: n.doors.manifest, Changes: n.doors.changes, Stream: n.doors.stream,
 		Subprotocols: protocol.Subprotocols(), Epoch: head.Epoch, Head: head, Floor: n.Log.Floor(),
-		Heartbeat: int(n.heartbeat() / time.Second), Forms: n.forms(), Filters: n.filters()}
+		Heartbeat: int(n.heartbeat() / time.Second), Forms: n.forms(), Filters: n.filters(), Welcome: n.Welcome}
 	if n.Snapshot != nil {
 		d.Items = n.Snapshot.Items()
 	}

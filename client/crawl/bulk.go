@@ -152,7 +152,8 @@ func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int
 	r.mu.Unlock()
 	allow := func(u string) error { return r.allowed(st, u) }
 	from := &client.Source{Base: base, UserAgent: r.Harvester.Agent, Token: r.Token, MaxPage: r.mostBytes(),
-		HTTP: &http.Client{Transport: r.Harvester.Checked(st.Origin, allow)}, Allow: allow}
+		HTTP: &http.Client{Transport: r.Harvester.Checked(st.Origin, allow)}, Allow: allow,
+		Found: func(d *protocol.Discovery) { r.welcomed(st, d) }}
 	ctx, cancel := context.WithCancel(r.asking)
 	defer cancel()
 	d, err := r.offered(ctx, src, from)
@@ -171,7 +172,7 @@ func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int
 		}
 	}
 	defer flush()
-	for got, err := range client.Batch(ctx, from, d.Batch, want) {
+	for got, err := range batches(ctx, from, d, want) {
 		if err != nil {
 			return n, err
 		}

@@ -52,6 +52,10 @@ type Copy struct {
 	// robots.txt is kept to always.
 	Delay time.Duration
 
+	// MaxRate is how often a second the site is asked at most, where it wishes to be asked more
+	// often than Delay says: zero means 10, negative never more often.
+	MaxRate float64
+
 	// Private has the site asked at addresses that are not of the public Internet though it
 	// was at a public one before. One that never was is asked wherever it is.
 	Private bool
@@ -172,6 +176,7 @@ func (c *Copy) ask(h *harvest.Harvester, base string) {
 	h.Hurry = cmp.Or(h.Hurry, c.Hurry)
 	h.MaxBytes = cmp.Or(h.MaxBytes, c.MaxPage, DefaultMaxPage)
 	h.Own, h.Private = true, h.Private || c.Private // whoever names a site knows where it is, and it leads nowhere else
+	h.MaxRate = cmp.Or(h.MaxRate, c.MaxRate)
 	h.Log = cmp.Or(h.Log, c.Log)
 }
 

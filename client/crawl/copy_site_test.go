@@ -29,10 +29,11 @@ type speaker struct {
 	mu      sync.Mutex
 	pages   map[string]string // by path below the base
 	journal []protocol.Change
-	more    chan struct{} // closed when the journal grows
-	lie     bool          // digests are wrong
-	bare    bool          // no journal, no digests
-	ahead   uint64        // changes that are said to come, and do not
+	more    chan struct{}     // closed when the journal grows
+	lie     bool              // digests are wrong
+	welcome *protocol.Welcome // that it says
+	bare    bool              // no journal, no digests
+	ahead   uint64            // changes that are said to come, and do not
 	robots  string
 	asked   []string               // requests for anything but the doors: "path", in order
 	times   map[string][]time.Time // when
@@ -135,7 +136,10 @@ func (s *speaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.NotFound(w, r)
 			return
 		}
-		json.NewEncoder(w).Encode(map[string]any{"version": 1, "base": s.base, "manifest": s.base + "robots.rdf", "changes": s.base + "parley/changes"})
+		if s.welcome != nil {
+			w.Header().Set("Content-Type", "application/json")
+		}
+		json.NewEncoder(w).Encode(map[string]any{"version": 1, "base": s.base, "manifest": s.base + "robots.rdf", "changes": s.base + "parley/changes", "welcome": s.welcome})
 		return
 	case "parley/changes":
 		s.changes(w, r)

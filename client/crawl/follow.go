@@ -94,6 +94,7 @@ func (r *run) followed(src *source) collection.Source {
 	t := r.Harvester.Checked(st.Origin, allow)
 	from := &client.Source{Base: s.URL, UserAgent: r.Harvester.Agent, Poll: orElse(r.ManifestEvery, manifestEvery), AskEvery: r.AskEvery, Hurry: r.Hurry,
 		NoStream: r.NoStreams, NoChanges: r.NoChanges, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
+	from.Found = func(d *protocol.Discovery) { r.welcomed(st, d) }
 	from.Every = func() time.Duration { return r.nextLook(st) }
 	r.listen(from, src)
 	cursor, under := s.Cursor, r.under(st)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/holder"
 )
@@ -101,6 +102,7 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 			fs.StringVar(&c.State, "state", "", "`DIRECTORY` that remembers the copy (default DIR/.parley)")
 			fs.StringVar(&c.Contact, "contact", "", "`MAIL or URL` that reaches you, sent with every request")
 			fs.BoolVar(&c.Private, "allow-private", false, "ask a site that was at a public address at one that is not, too: it has moved into a network of yours")
+			fs.Float64Var(&c.MaxRate, "max-rate", harvest.DefaultMaxRate, "ask a site that says how often it wishes to be asked at most `N` times a second (0: as --delay says)")
 			fs.Var(&delay, "delay", "wait `TIME` between requests for pages (default 1s, none on loopback)")
 			fs.Var(&maxPage, "max-page", "leave pages over `SIZE`")
 			fs.IntVar(&c.MaxPages, "max-pages", crawl.DefaultMaxPages, "do not follow a site beyond `N` pages")
@@ -138,6 +140,9 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 				return command.Misusef("--max-pages and --max-state must be at least 1")
 			}
 			c.Delay, c.Hurry, c.MaxPage, c.MaxState = time.Duration(delay), time.Duration(hurry), int64(maxPage), int64(most)
+			if c.MaxRate <= 0 {
+				c.MaxRate = -1
+			}
 			return keepCopy(ctx, env, &c)
 		},
 	}

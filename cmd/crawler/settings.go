@@ -56,6 +56,7 @@ type settings struct {
 	blocked                        command.Strings
 	private                        bool
 	perAddress                     string
+	maxRate                        float64
 	inFlight, minInFlight, perConn int
 	connect, wait, waitBig         command.Duration
 	maxFile                        command.Size
@@ -145,6 +146,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.Var(&s.blocked, "blocked-ip", "never ask `ADDRESS or PREFIX`; may be repeated")
 	fs.BoolVar(&s.private, "allow-private", false, "ask addresses that are not of the public Internet too")
 	fs.StringVar(&s.perAddress, "per-address", "", "ask an address, whatever number of names it has, at most `RATE` times a second and by N connections, as in 5/s or 5/s,8 (none: 2/s,4); --wait 0 has no such limit")
+	fs.Float64Var(&s.maxRate, "max-rate", harvest.DefaultMaxRate, "ask a site that says how often it wishes to be asked at most `N` times a second (0: as all others)")
 	fs.IntVar(&s.inFlight, "in-flight", harvest.DefaultSites, "ask `N` sites at once")
 	fs.IntVar(&s.minInFlight, "min-in-flight", harvest.DefaultMinSites, "end a cycle when fewer than `N` sites are left of it")
 	fs.IntVar(&s.perConn, "per-connection", harvest.DefaultPerConn, "ask `N` pages over one connection")
@@ -369,6 +371,9 @@ func (s *settings) harvester(log *slog.Logger) (*harvest.Harvester, error) {
 		Hurry: time.Duration(s.hurry), MinSpeed: s.minSpeed, MaxBytes: int64(s.maxFile), Range: s.ranges, Private: s.private, Overbook: true, Log: log}
 	if h.Wait == 0 {
 		h.Wait, h.Slow = -1, -1
+	}
+	if h.MaxRate = s.maxRate; h.MaxRate <= 0 {
+		h.MaxRate = -1
 	}
 	var err error
 	if h.AddressRate, h.AddressConns, err = addressRate(s.perAddress); err != nil {

@@ -73,6 +73,7 @@ type daemon struct {
 	grace, lookEvery, writeEvery command.Duration
 	heartbeat                    command.Duration
 	subscribers, perAddress      int
+	welcome                      protocol.Welcome
 	noSelfCheck                  bool
 }
 
@@ -101,6 +102,9 @@ func notifier() *command.Command {
 			fs.Var(&d.heartbeat, "heartbeat", "send a heartbeat after `TIME` of silence")
 			fs.IntVar(&d.subscribers, "max-subscribers", 1000, "serve at most `N` subscribers")
 			fs.IntVar(&d.perAddress, "per-address", 16, "of them at most `N` from one address")
+			fs.Float64Var(&d.welcome.Rate, "welcome-rate", 0, "tell crawlers that each may send `N` requests a second (0: say nothing, and they ask as is polite)")
+			fs.IntVar(&d.welcome.Connections, "welcome-connections", 0, "and that by `N` connections (0: say nothing)")
+			fs.IntVar(&d.welcome.Batch, "welcome-batch", 0, "and for batches of at most `N` pages (0: say nothing)")
 			d.site.DefineHub(fs)
 			d.site.DefineForms(fs)
 			fs.BoolVar(&d.noSelfCheck, "no-self-check", false, "do not fetch a few published pages at the start to see that the web server gives them")
@@ -151,6 +155,9 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	snapshot := p.Snapshot
 	n := &server.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: public, Ready: p.Ready,
 		MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat), Hurry: time.Duration(d.site.Hurry), Logger: env.Log}
+	if d.welcome != (protocol.Welcome{}) {
+		n.Welcome = &d.welcome
+	}
 	if len(tokens) > 0 {
 		n.Announce, n.AnnounceTokens = p.Announce, tokens
 	}

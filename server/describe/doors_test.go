@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A site that is only asked says so, and has no stream to describe.
@@ -68,5 +70,17 @@ func TestParametersOfDoors(t *testing.T) {
 		if !slices.Equal(known, described) {
 			t.Errorf("%s knows %v, and is described with %v", path, known, described)
 		}
+	}
+}
+
+// A site says how it wishes to be asked, or nothing of that.
+func TestWelcomeIsSaid(t *testing.T) {
+	s := newSite(t)
+	s.edit(rand.New(rand.NewPCG(3, 4)))
+	_, silent := s.ask("GET", s.web.URL+"/.well-known/parley", "")
+	s.notifier.Welcome = &protocol.Welcome{Rate: 2.5, Connections: 2, Batch: 500}
+	_, text := s.ask("GET", s.web.URL+"/.well-known/parley", "")
+	if err := schemasOf(t, true)["discovery"].Validate(value(t, []byte(text))); err != nil || !strings.Contains(text, `"welcome":{"rate":2.5,"connections":2,"batch":500}`) || strings.Contains(silent, "welcome") {
+		t.Errorf("%v: %s; %s", err, text, silent)
 	}
 }

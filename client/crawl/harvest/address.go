@@ -26,6 +26,7 @@ type address struct {
 	halved     int                // times
 	since      time.Time          // the last refusal, or doubling
 	refused    map[*slot]struct{} // names that have, since the rate was changed
+	guests     map[*site]*welcome // who have said how they wish to be asked
 	kept       map[*site]struct{} // that have a connection to it which nobody uses
 }
 
@@ -43,12 +44,17 @@ func (h *Harvester) pause(a *address, now time.Time) time.Duration {
 	if most <= 0 {
 		most = max(DefaultAddressRate, alone) // a gap of less than half a second is for machines of one's own
 	}
+	own := 0.0 // of those who have said how they wish to be asked
+	for s, w := range a.guests {
+		rate -= 1 / h.least(s.pages).Seconds()
+		own += w.rate
+	}
 	for now.Sub(a.since) >= cleanAfter && (a.halved > 0 || len(a.refused) > 0) {
 		a.since = a.since.Add(cleanAfter)
 		a.halved = max(0, a.halved-1)
 		clear(a.refused)
 	}
-	return time.Duration(float64(time.Second)/min(rate, most)) << a.halved
+	return time.Duration(float64(time.Second)/(min(max(rate, 0), most)+own)) << a.halved
 }
 
 // admit takes a token for a site, and a connection. The lock is held.
@@ -87,11 +93,16 @@ func (h *Harvester) hasten(a *address) {
 	}
 }
 
+// refuses reports whether an answer says that we ask too much.
+func refuses(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+}
+
 // depart gives the connection back, and takes note of a refusal. The lock is held.
 func (h *Harvester) depart(sl *slot, status int, now time.Time) {
 	a := sl.at
 	a.taken--
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+	if refuses(status) {
 		h.pause(a, now) // what was long ago is forgotten first
 		if a.refused == nil {
 			a.refused = map[*slot]struct{}{}

@@ -106,6 +106,10 @@ type Harvester struct {
 	AddressRate  float64
 	AddressConns int
 
+	// MaxRate is how many requests a second a site gets at most that wishes to be asked so
+	// often, see Welcome. Zero means 10; negative passes over what sites wish.
+	MaxRate float64
+
 	// Private allows addresses that are not of the public Internet, and Own does for
 	// hosts that were never found at one that is. Blocked are never asked, even then (G17).
 	Private, Own bool
@@ -270,6 +274,9 @@ func (h *Harvester) gap(s *site, took time.Duration) time.Duration {
 
 // ours is how long its host is: what is not the wish of this one site.
 func (h *Harvester) ours(s *site, took time.Duration) time.Duration {
+	if s.welcome != nil {
+		return max(s.welcome.pause()-took, 0)
+	}
 	w := h.least(s.pages)
 	if h.Slow >= 0 && h.waits() {
 		w = max(w, min(took*time.Duration(positive(h.Slow, DefaultSlow)), maxSlow))

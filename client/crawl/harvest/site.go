@@ -37,6 +37,9 @@ type site struct {
 	from   *gate     // that has just let it through
 	silent int       // faults in a row that were no answer
 
+	welcome *welcome  // nil: none is known
+	shunned time.Time // until then none is believed
+
 	trouble int // answers in a row that said that the site is in trouble
 
 	// For who has the turn.
@@ -188,6 +191,7 @@ func (h *Harvester) enqueue(s *site) {
 // again. The lock is held.
 func (h *Harvester) leave(s *site, a *Answer) {
 	now := time.Now()
+	h.heed(s, a, now)
 	if !a.Asked.IsZero() {
 		s.left = now
 		s.held.next = later(s.held.next, now.Add(h.ours(s, a.Took)))
@@ -242,6 +246,7 @@ func (h *Harvester) forget() {
 			sl != nil && (sl.taken > 0 || len(sl.waiters) > 0 || !now.After(sl.next)) {
 			continue
 		}
+		h.unwelcome(s)
 		delete(h.sites, origin)
 		if s.host.sites--; s.host.sites > 0 {
 			continue

@@ -320,7 +320,7 @@ func (h *Harvester) move(n *host, ip netip.Addr) {
 	if sl == nil {
 		a := h.addresses[key.net]
 		if a == nil {
-			a = &address{gate: gate{most: h.connections(), alarm: alarm{place: -1}}, kept: map[*site]struct{}{}}
+			a = &address{gate: gate{most: h.connections(), alarm: alarm{place: -1}}, kept: map[*site]struct{}{}, guests: map[*site]*welcome{}}
 			h.addresses[key.net] = a
 		}
 		a.slots++

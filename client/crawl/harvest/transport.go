@@ -182,7 +182,7 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 		}
 	}
 	h.mu.Lock()
-	shared := s.held.at != nil && s.held.at.slots > 1
+	shared := s.held.at != nil && (s.held.at.slots > 1 || s.welcome != nil && s.welcome.conns == 1)
 	h.mu.Unlock()
 	begun := time.Now()
 	await, polls := longPoll(r.URL)

@@ -5,6 +5,7 @@ package siteflags
 // keeps the list true.
 func NotifierOnly() []string {
 	return append([]string{"listen", "admin", "grace", "look-every", "write-every", "heartbeat", "max-subscribers", "per-address",
+		"welcome-rate", "welcome-connections", "welcome-batch",
 		"hub", "no-self-check"}, formNames()...)
 }
 

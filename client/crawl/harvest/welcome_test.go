@@ -1,0 +1,119 @@
+package harvest_test
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/internal/fakeweb"
+)
+
+// A site that says how it wishes to be asked is asked so, at its address and for a day, until it
+// refuses, is slow, or is elsewhere; its neighbours are asked as before.
+func TestWelcome(t *testing.T) {
+	const wait = 10 * time.Second
+	for _, c := range []struct {
+		name string
+		rate float64
+		set  func(*harvest.Harvester)
+		then func(s *fakeweb.Site, n int, w http.ResponseWriter) bool // at the n-th request, from 0
+		want []time.Duration                                          // between requests 1 to 6 after it was said
+	}{
+		{"ten a second", 10, nil, nil, []time.Duration{100, 100, 100, 100, 100}},
+		{"more than anybody asks", 1000, nil, nil, []time.Duration{100, 100, 100, 100, 100}},
+		{"as much as the operator allows", 1000, func(h *harvest.Harvester) { h.MaxRate = 50 }, nil, []time.Duration{20, 20, 20, 20, 20}},
+		{"not heeded", 10, func(h *harvest.Harvester) { h.MaxRate = -1 }, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3}},
+		{"seldom", 0.05, nil, nil, []time.Duration{20e3, 20e3, 20e3, 20e3, 20e3}},
+		{"nothing", 0, nil, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3}},
+		{"until it refuses", 10, nil, func(_ *fakeweb.Site, n int, w http.ResponseWriter) bool {
+			if n == 3 {
+				w.Header().Set("Retry-After", "1")
+				w.WriteHeader(http.StatusTooManyRequests)
+			}
+			return n == 3
+		}, []time.Duration{100, 100, 10e3, 10e3, 10e3}},
+		{"until it is slow", 10, nil, func(_ *fakeweb.Site, n int, _ http.ResponseWriter) bool {
+			if n == 3 {
+				time.Sleep(2 * time.Second)
+			}
+			return false
+		}, []time.Duration{100, 100, 12e3, 10e3, 10e3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := fakeweb.New(fakeweb.Options{Seed: 4})
+				defer w.Close()
+				s := w.AddAt(fakeweb.Honest, "host.example", at(1))
+				neighbour := w.AddAt(fakeweb.Honest, "other.example", at(1))
+				h := newHarvester(w)
+				h.Wait, h.Slow = wait, -1
+				if c.set != nil {
+					c.set(h)
+				}
+				var asked []time.Time
+				s.Handler = func(rw http.ResponseWriter, r *http.Request) bool {
+					asked = append(asked, time.Now())
+					if len(asked) == 1 {
+						defer h.Welcome(s.Origin, c.rate, 2)
+					}
+					return c.then != nil && c.then(s, len(asked)-1, rw)
+				}
+				sites := []*fakeweb.Site{s, neighbour}
+				if c.rate < 1 { // else the two wait for each other
+					sites = sites[:1]
+				}
+				harvestAll(t, h, batchOf(sites, 1, func(int) int { return 7 }))
+				var got []time.Duration
+				for i := 2; i < len(asked); i++ {
+					got = append(got, asked[i].Sub(asked[i-1]).Truncate(time.Millisecond)/time.Millisecond)
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("asked after %d ms, want %d", got, c.want)
+				}
+				begun(t, w, wait, func(a fakeweb.Access) bool { return a.Site == neighbour })
+			})
+		})
+	}
+}
+
+// A welcome is that of the address that gave it, for a day, and a Crawl-delay is kept to.
+func TestWelcomeThatIsVoid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 4})
+		defer w.Close()
+		s := w.AddAt(fakeweb.Honest, "host.example", at(1))
+		w.AddAt(fakeweb.Honest, "other.example", at(2))
+		h := newHarvester(w)
+		h.Wait, h.Slow, h.AddressAge = 10*time.Second, -1, time.Minute
+		to := at(1)
+		h.Resolver = resolver(func(string) []netip.Addr { return []netip.Addr{to} })
+		ask := func(delay, pause time.Duration) {
+			t.Helper()
+			w.Forget()
+			b := batchOf([]*fakeweb.Site{s}, 1, func(int) int { return 4 })
+			b.Sites[0].Delay = delay
+			harvestAll(t, h, b)
+			begun(t, w, pause, always)
+			if n := len(w.Log()); n != 4 || w.Log()[3].Begin.Sub(w.Log()[0].Begin) > 4*pause {
+				t.Errorf("asked %d times within %v, want every %v", n, w.Log()[n-1].Begin.Sub(w.Log()[0].Begin), pause)
+			}
+			time.Sleep(time.Minute)
+		}
+		ask(0, 10*time.Second)
+		h.Welcome(s.Origin, 2, 0)
+		ask(0, 500*time.Millisecond)
+		ask(3*time.Second, 3*time.Second)
+		to = at(2)
+		ask(0, 10*time.Second)
+		h.Welcome(s.Origin, 2, 0)
+		ask(0, 500*time.Millisecond)
+		time.Sleep(24 * time.Hour)
+		harvestAll(t, h, batchOf([]*fakeweb.Site{s}, 1, func(int) int { return 1 })) // by which it is seen
+		time.Sleep(time.Minute)
+		ask(0, 10*time.Second)
+	})
+}

@@ -1,0 +1,64 @@
+package crawl_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A site that wishes to be asked ten times a second has ten edits of one moment fetched in one
+// second; one that does not say so in ten.
+func TestTenEditsOfASiteThatWelcomes(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		welcome *protocol.Welcome
+		most    float64 // --max-rate
+		lasts   time.Duration
+	}{
+		{"says nothing", nil, 0, 9 * time.Second},
+		{"welcomes", &protocol.Welcome{Rate: 10, Connections: 2, Batch: 50}, 0, 900 * time.Millisecond},
+		{"is not heeded", &protocol.Welcome{Rate: 10}, -1, 9 * time.Second},
+		{"welcomes more", &protocol.Welcome{Rate: 1000}, 100, 90 * time.Millisecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, web := pipe(t, pages(10))
+				s.welcome = c.welcome
+				k := newCopy(t, s, func(m *crawl.Copy) { m.Harvester, m.MaxRate = web, c.most })
+				k.start()
+				time.Sleep(10 * time.Minute)
+				k.want(s.live())
+				begin := time.Now()
+				for p := range s.live() {
+					s.edit(p, "edited")
+				}
+				k.want(s.live())
+				var first, last time.Time // when they were asked for
+				s.with(func() {
+					for _, list := range s.times {
+						for _, at := range list {
+							if at.Before(begin) {
+								continue
+							}
+							if first.IsZero() || at.Before(first) {
+								first = at
+							}
+							if at.After(last) {
+								last = at
+							}
+						}
+					}
+				})
+				if d := last.Sub(first); d < c.lasts*8/10 || d > c.lasts*13/10+100*time.Millisecond {
+					t.Errorf("it took %v, want about %v", d, c.lasts)
+				}
+				if err := k.stop(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
