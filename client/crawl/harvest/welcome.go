@@ -55,7 +55,7 @@ func (h *Harvester) Welcome(origin string, rate float64, conns int) {
 	}
 	h.unwelcome(s)
 	sl := s.host.slot
-	w := &welcome{rate: min(rate, most), conns: min(max(conns, 0), maxWelcomeConns), at: sl.at, net: sl.key.net, until: now.Add(welcomeLasts)}
+	w := &welcome{rate: min(max(rate, 1/maxDelay.Seconds()), most), conns: min(max(conns, 0), maxWelcomeConns), at: sl.at, net: sl.key.net, until: now.Add(welcomeLasts)}
 	s.welcome = w
 	sl.at.guests[s] = w
 	h.hasten(sl.at)

@@ -1,6 +1,7 @@
 package harvest_test
 
 import (
+	"math"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -28,6 +29,7 @@ func TestWelcome(t *testing.T) {
 		{"as much as the operator allows", 1000, func(h *harvest.Harvester) { h.MaxRate = 50 }, nil, []time.Duration{20, 20, 20, 20, 20}},
 		{"not heeded", 10, func(h *harvest.Harvester) { h.MaxRate = -1 }, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3}},
 		{"seldom", 0.05, nil, nil, []time.Duration{20e3, 20e3, 20e3, 20e3, 20e3}},
+		{"hardly ever", math.SmallestNonzeroFloat64, nil, nil, []time.Duration{3600e3, 3600e3, 3600e3, 3600e3, 3600e3}},
 		{"nothing", 0, nil, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3}},
 		{"until it refuses", 10, nil, func(_ *fakeweb.Site, n int, w http.ResponseWriter) bool {
 			if n == 3 {
