@@ -139,19 +139,6 @@ func (w *world) since(u string, until time.Time) (sums []string) {
 	return sums
 }
 
-// unstable reports whether a URL showed different bodies though nothing was done to it.
-func (w *world) unstable(u string) bool {
-	list := w.seen[u]
-	for i, a := range list {
-		for _, b := range list[i+1:] {
-			if a.Status == 200 && b.Status == 200 && a.Sum != b.Sum && a.from.Equal(b.from) && a.to.Equal(b.to) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // publishers are the programs that tell of a URL.
 func (w *world) publishers(u string) (list []record.Program) {
 	for _, p := range w.r.Settings {
