@@ -61,7 +61,7 @@ type dimension struct {
 // the steps.
 var dimensions = append([]dimension{
 	{"tells", []string{"silent", "manifest", "changes", "stream", "high", "high"}},
-	{"front", []string{"go", "go-tls", "nginx", "nginx-tls", "notifier", "bad-cert"}},
+	{"front", []string{"go", "go-tls", "nginx", "nginx-tls", "notifier", "go", "go-tls", "nginx", "nginx-tls", "notifier", "bad-cert"}},
 	{"place", []string{"root", "path", "two-paths", "two-addresses", "name"}},
 	{"sites", []string{"1", "2", "3"}},
 	{"shared", []string{"no", "names", "ports"}},
