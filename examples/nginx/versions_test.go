@@ -290,6 +290,29 @@ func TestVersionsOfProtectedPages(t *testing.T) {
 	}
 }
 
+// What nginx makes of a page it makes for those who name a version too: where the
+// notifier has nothing to say, nobody gets the file as it stands on disk.
+func TestVersionsOfPagesThatNginxMakes(t *testing.T) {
+	find(t, "nginx")
+	const secret = "what we paid for it"
+	page := "<p>Hello.<!--#set var=\"note\" value=\"" + secret + "\" --></p>\n"
+	p := publish(t, map[string]string{"made/page.html": page, "made/index.html": page, "robots.txt": "User-agent: *\nDisallow: /made/\n"})
+	sidecar := httptest.NewServer(p.mux)
+	defer sidecar.Close()
+	url := behind(t, p.docroot, sidecar.Listener.Addr().String(), "location /made/ { ssi on; PAGES }")
+	for _, notifier := range []string{"beside it", "down"} {
+		if notifier == "down" {
+			sidecar.Close()
+		}
+		for _, path := range []string{"/made/page.html", "/made/", "/made/page.html?a=b%3f"} {
+			resp, got := get(t, url+path, "Accept-Encoding", "dcz", "Available-Dictionary", dictionary(page))
+			if resp.StatusCode != 200 || strings.Contains(string(got), secret) || !strings.Contains(string(got), "Hello.") {
+				t.Errorf("%s, the notifier %s: %s: %q", path, notifier, resp.Status, got)
+			}
+		}
+	}
+}
+
 // zstdTool lets somebody else's program apply what was sent.
 func zstdTool(t *testing.T, was, is string, delta []byte) {
 	t.Helper()
