@@ -179,6 +179,10 @@ func (s *Site) RobotsTrouble() (trouble string, said bool) {
 	return s.robots.Trouble(), s.robots.Said()
 }
 
+// RobotsLost reports whether robots.txt, as it was read last, is missing or has
+// lost its rules, so that a person is needed.
+func (s *Site) RobotsLost() bool { return s.robots.Current().Lost() }
+
 // PublicTo reports whether robots.txt allows a URL that is [Site.Public] to
 // whom it has a group of rules for: the product token name. Whoever has none
 // goes by the rules for everybody. It is made for [Notifier].PublicTo.

@@ -442,3 +442,23 @@ func TestRecheck(t *testing.T) {
 		t.Errorf("nobody is there, and it ends with %d", code)
 	}
 }
+
+// A robots.txt that is lost needs a person, and status says so for as long as it is.
+func TestStatusOfLostRobots(t *testing.T) {
+	g := startGuarded(t, "in process", "--hurry", "20ms", "--robots-wait", "10ms")
+	status := func() (int, string) {
+		var out bytes.Buffer
+		code := command.Main(t.Context(), notifier, []string{"status", "--base", g.base, "--state", g.state}, nil, &out, &out)
+		return code, out.String()
+	}
+	const rules = "User-agent: *\nDisallow: /open/n1\n"
+	g.write("robots.txt", rules)
+	until(t, func() bool { // it is taken in, and has been accepted
+		code, said := status()
+		return !strings.Contains(g.door("robots.rdf"), "open/n1.html") && code == 0 && !strings.Contains(said, "robots.txt")
+	})
+	must(t, os.Remove(filepath.Join(g.root, "robots.txt")))
+	until(t, func() bool { code, said := status(); return code == 1 && strings.Contains(said, "put it back") })
+	g.write("robots.txt", rules)
+	until(t, func() bool { code, _ := status(); return code == 0 })
+}

@@ -84,6 +84,8 @@ Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong us
 				return fmt.Errorf("%d pages have vanished: if they are meant to be gone, run rdfgen with --accept-deletions", s.Held)
 			case forms != nil && forms.Evidence != nil && forms.Evidence.Mass:
 				return fmt.Errorf("the web server refuses %d pages or more that it gave to anybody: no bytes leave, and nothing is told as gone, until it gives them again, or until you run notifier recheck with --accept-refusals", forms.Evidence.Suspect)
+			case robots.Lost:
+				return errors.New("robots.txt is missing or has no rule in it: put it back; if nothing is to be forbidden any more, let it have the two lines \"User-agent: *\" and \"Disallow:\"")
 			case s.Error != "":
 				return errors.New(s.Error)
 			}
@@ -112,10 +114,12 @@ func statusOf(ctx context.Context, site *siteflags.Flags, log *slog.Logger) (s s
 // robotsStatus is what a person should know of robots.txt; empty if all is well.
 type robotsStatus struct {
 	Robots string `json:"robots,omitempty"`
+	Lost   bool   `json:"robots_lost,omitempty"` // a person is needed
 }
 
 func robotsOf(rules siteflags.Rules) (s robotsStatus) {
 	s.Robots, _ = rules.RobotsTrouble()
+	s.Lost = rules.RobotsLost()
 	return s
 }
 

@@ -167,6 +167,9 @@ func (c *Catalog) RobotsTrouble() (trouble string, said bool) {
 	return c.rules.Trouble(), c.rules.Said()
 }
 
+// RobotsLost is as [server.Site.RobotsLost].
+func (c *Catalog) RobotsLost() bool { return c.rules.Current().Lost() }
+
 // PublicTo reports whether robots.txt allows a URL that is [Catalog.Public] to
 // whom it has a group of rules for: the product token name. Whoever has none
 // goes by the rules for everybody. It is made for PublicTo of a server.Notifier.

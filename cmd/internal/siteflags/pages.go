@@ -220,6 +220,9 @@ type Rules interface {
 	AcceptRobots()
 	// RobotsTrouble says what a person should know of robots.txt, and whether that was logged as an error.
 	RobotsTrouble() (trouble string, said bool)
+
+	// RobotsLost reports whether robots.txt is missing or has lost its rules, so that a person is needed.
+	RobotsLost() bool
 }
 
 // RulesOf returns the rules of an inventory that Inventory has returned. All of those have some.
