@@ -70,6 +70,11 @@ type ElsewhereError struct {
 func (e *ElsewhereError) Error() string {
 	if e.To != "" {
 		base := e.To[:strings.LastIndexByte(e.To, '/')+1]
+		for _, below := range []string{"/.well-known/", "/parley/"} { // the doors are below the base
+			if door := strings.TrimSuffix(base, below); door != base {
+				base = door + "/"
+			}
+		}
 		return fmt.Sprintf("%.200s redirects to another origin, %.200s: name the site as %.200s", e.URL, e.To, base)
 	}
 	return fmt.Sprintf("%.200s describes no page of %s, but the site %.200s: name that, or have the manifest made for this address, too", e.URL, protocol.Origin(e.URL), e.Of)

@@ -175,7 +175,7 @@ func TestRedirects(t *testing.T) {
 		s.setDoor("/real/robots.rdf", func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) { s.manifest(w, r) })
 		c := newCopier(s)
 		c.follow(s.source(), protocol.Cursor{}, c.caughtUp)
-		if len(c.errs) != 2 || !strings.Contains(c.errs[0].Error(), "redirects to another origin, http://other.example/robots.rdf") ||
+		if len(c.errs) != 2 || !strings.Contains(c.errs[0].Error(), "redirects to another origin, http://other.example/robots.rdf: name the site as http://other.example/") ||
 			!strings.Contains(c.errs[1].Error(), "more than 5 redirects") {
 			t.Errorf("errors %v", c.errs)
 		}
@@ -509,5 +509,16 @@ func TestCancel(t *testing.T) {
 		}
 		cancel()
 		s.Close()
+	}
+}
+
+// Whichever door of a site leads to another origin, what is named is where the
+// site is, and not where its doors are.
+func TestElsewhereNamesTheSite(t *testing.T) {
+	for _, door := range []string{"robots.rdf", ".well-known/parley", "parley/changes", "parley/stream"} {
+		err := &client.ElsewhereError{URL: "http://www.example.org/docs/" + door, To: "https://www.example.org/docs/" + door}
+		if said := err.Error(); !strings.HasSuffix(said, ": name the site as https://www.example.org/docs/") {
+			t.Errorf("%s: %s", door, said)
+		}
 	}
 }
