@@ -20,10 +20,12 @@ func TestOthersReadWhatIsWritten(t *testing.T) {
 	if isFile(filepath.Join(gitDoc, "git.html")) {
 		docroots = append(docroots, gitDoc)
 	}
+	robots := filepath.Join(t.TempDir(), "robots.txt") // of the host, for a site below a path
+	r.must(os.WriteFile(robots, []byte("User-agent: *\nDisallow:\n"), 0o644))
 	for _, docroot := range docroots {
 		published := filepath.Join(filepath.Dir(r.root), "published.rdf")
 		for _, flags := range [][]string{
-			{"--docroot", docroot, "--base", "https://www.example.org/a%26b/", "--out", published, "--state", filepath.Join(t.TempDir(), "state")},
+			{"--docroot", docroot, "--base", "https://www.example.org/a%26b/", "--out", published, "--state", filepath.Join(t.TempDir(), "state"), "--robots", robots},
 			{"--docroot", docroot, "--base", "https://www.example.org/", "--include", "**"},
 		} {
 			out, code := run(t, "rdfgen", flags...)
