@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -125,10 +126,10 @@ func (n *nginx) reload(w *world) error {
 	return nil
 }
 
+// stop has it end at once, its workers too: those of a master that is killed live on.
 func (n *nginx) stop() {
-	n.cmd.Process.Kill()
+	n.cmd.Process.Signal(syscall.SIGTERM)
+	late := time.AfterFunc(5*time.Second, func() { n.cmd.Process.Kill() })
+	defer late.Stop()
 	n.cmd.Wait()
-	if b, err := os.ReadFile(filepath.Join(n.dir, "pid")); err == nil { // workers end with their master
-		_ = b
-	}
 }
