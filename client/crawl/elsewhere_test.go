@@ -51,6 +51,25 @@ func TestManifestOfAnotherAddress(t *testing.T) {
 	refused(t, second.URL, site.Base)
 }
 
+// A site that has shown no manifest yet, since its notifier had just begun, is asked for it when somebody crawls
+// it again, though what is not there is not asked for again for a week otherwise.
+func TestCrawlAgainOfASiteThatBeginsToTell(t *testing.T) {
+	site := sitetest.NewSite(t, map[string]string{"index.html": page("home"), "a.html": page("a")})
+	site.Break("/robots.rdf", sitetest.Status(http.StatusNotFound, 0))
+	dir := filepath.Join(t.TempDir(), "crawl")
+	for _, want := range []int{1, 2} { // a.html is linked from nowhere
+		col := open(t, dir)
+		if err := crawler(col, site.Base).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := heldIn(col); n != want {
+			t.Errorf("%d pages are held, not %d", n, want)
+		}
+		col.Close()
+		site.Heal()
+	}
+}
+
 // A site that has moved to another address is not followed at the old one, and who tries is told the new one.
 func TestFollowWhatRedirects(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": page("home")})

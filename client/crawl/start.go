@@ -8,6 +8,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // begin takes in the start pages that are not known yet, before anything is
@@ -47,12 +48,20 @@ func (r *run) begin() error {
 	return nil
 }
 
-// look has the manifests asked for that have told something before: a crawl that ends asks each, whenever it was asked last.
+// look has manifests asked for, whenever they were asked last, as a crawl that ends goes by them: those that have told something
+// before, and where a site that somebody names has shown none, those that it may show by now.
 func (r *run) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	tells, starts := map[*site]bool{}, map[string]bool{}
+	for _, u := range r.Start {
+		starts[protocol.Origin(r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person}).URL)] = true
+	}
 	for _, src := range r.due {
-		if src.Kind == collection.ManifestRDF && !src.Changed.IsZero() {
+		tells[src.site] = tells[src.site] || !src.Changed.IsZero() && src.Kind == collection.ManifestRDF
+	}
+	for _, src := range r.due {
+		if src.Kind == collection.ManifestRDF && (!src.Changed.IsZero() || !tells[src.site] && starts[src.site.Origin]) {
 			src.At = time.Time{}
 		}
 	}
