@@ -75,11 +75,11 @@ func (r *run) askAbroad(src *source, now time.Time) {
 	}
 	origin := protocol.Origin(src.URL)
 	if b.asked[origin] || len(b.asked) >= maxAbroad {
-		r.plan(src, now.Add(r.hurried(time.Second)))
+		r.putOff(src, now.Add(r.hurried(time.Second)))
 		return
 	}
 	b.asked[origin] = true
-	src.busy = true
+	src.busy, src.off = true, false
 	src.site.asking++
 	r.busy++
 	s := src.Source

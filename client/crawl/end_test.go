@@ -2,6 +2,8 @@ package crawl_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,4 +53,35 @@ func TestEndsWhateverIsUnderWay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Crawled again a day later, when its robots.txt is to be asked for first, a site is asked what has changed, though
+// there is nothing else to ask it for.
+func TestCrawlAgainADayLater(t *testing.T) {
+	noRace(t)
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 1, Pages: 3})
+		defer w.Close()
+		s := w.Add(fakeweb.Honest)
+		s.Speaks, s.Sitemap, s.Robots = true, false, "User-agent: *\nDisallow: /cgi-bin/\n"
+		for day := range 3 {
+			s.Edit("/p1.html")
+			w.Forget()
+			col, err := collection.Open(dir, &collection.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &crawl.Crawler{Collection: col, Start: []string{s.Origin + "/"}, Policy: fresh.Thesis{}, Strategy: frontier.BreadthFirst{}, Quality: crawl.DefaultQuality, Once: true,
+				Harvester: &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: time.Millisecond}}
+			if err := c.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if log := fmt.Sprint(w.Log()); !strings.Contains(log, "/robots.rdf") || !strings.Contains(log, "/p1.html") {
+				t.Errorf("on day %d it asks for %s only", day, log)
+			}
+			col.Close()
+			time.Sleep(25 * time.Hour)
+		}
+	})
 }

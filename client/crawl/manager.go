@@ -116,9 +116,9 @@ func (r *run) wake(now time.Time) time.Time {
 	if len(r.due) > 0 {
 		t := r.due[0].At
 		next = earliest(next, t)
-		for i := 0; r.Once && i < len(r.due); i++ { // a crawl waits for robots.txt, without which there are no pages
+		for i := 0; r.Once && i < len(r.due); i++ { // a crawl waits for robots.txt, without which there are no pages, and for what waits for that
 			src := r.due[i]
-			idle = idle && (src.Kind != collection.Robots && !src.Polled.IsZero() || src.At.After(soon))
+			idle = idle && (src.Kind != collection.Robots && !src.Polled.IsZero() && !src.off || src.At.After(soon))
 		}
 	}
 	for _, st := range r.quiet(now) {
@@ -193,9 +193,12 @@ func (r *run) stopped(now time.Time) string {
 // that names more is asked for so many, then for pages, and so on by turns.
 const mostAsking = 10
 
+// robotsRests is how long a robots.txt is good enough for other sources, however often it is to be asked for.
+const robotsRests = time.Second
+
 // askSources adds a task for each source that is due.
 func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
-	var later []*source // those of sites that have so many under way: pages are asked for meanwhile
+	var later []*source // those that wait for robots.txt, or of sites that have so many under way: pages are asked for meanwhile
 	defer func() {
 		for _, src := range later {
 			heap.Push(&r.due, src)
@@ -212,8 +215,12 @@ func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
 			continue
 		}
 		if src.Kind != collection.Robots {
-			if wait := st.untold(now); wait > 0 {
-				r.plan(src, now.Add(wait)) // robots.txt comes first
+			r.complete(st)
+			if rb := st.robots; (rb.busy || !rb.At.After(now)) && now.Sub(rb.Polled) > robotsRests { // it comes first, and is asked for by now
+				src.off, later = true, append(later, src)
+				continue
+			} else if st.silent != "" {
+				r.putOff(src, rb.At)
 				continue
 			}
 			if r.Seeder.Forbids(src.URL) != "" {
@@ -223,10 +230,10 @@ func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
 		}
 		if src.Kind == collection.ManifestRDF {
 			if r.firsts >= maxFirsts { // each is a goroutine and a connection
-				r.plan(src, now.Add(r.hurried(time.Second)))
+				r.putOff(src, now.Add(r.hurried(time.Second)))
 				continue
 			}
-			src.busy = true
+			src.busy, src.off = true, false
 			r.follow(src)
 			continue
 		}
@@ -234,7 +241,7 @@ func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
 			r.askAbroad(src, now)
 			continue
 		}
-		src.busy = true
+		src.busy, src.off = true, false
 		st.asking++
 		r.busy++
 		add(st, harvest.Task{URL: src.URL, Source: src.ID, MaxBytes: sourceBytes(src.Kind),

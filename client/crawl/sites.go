@@ -51,6 +51,7 @@ type source struct {
 	site  *site
 	index int    // in the heap, -1 if not there
 	busy  bool   // asked, or followed
+	off   bool   // put off, though it was due
 	heard bool   // followed, and not to be waited for
 	offer *offer // what its site offers there, nil: not known
 
@@ -167,6 +168,12 @@ func (r *run) plan(src *source, at time.Time) {
 	}
 }
 
+// putOff plans a source for later that is due: a crawl that is to end does not end without it.
+func (r *run) putOff(src *source, at time.Time) {
+	src.off = true
+	r.plan(src, at)
+}
+
 // obey puts what is known of a site's robots.txt into force.
 func (r *run) obey(st *site, now time.Time) (changed bool) {
 	s := st.robots
@@ -235,18 +242,6 @@ func (r *run) believes(st *site, b fresh.Site) {
 
 // obeys reports whether the robots.txt of a site is known and in force now.
 func (st *site) obeys() bool { return st.robots != nil && !st.robots.Polled.IsZero() }
-
-// untold returns how long the sources of a site are to wait for its robots.txt,
-// which is due, or asked for, or says that the site is to be left alone; 0 if not.
-func (st *site) untold(now time.Time) time.Duration {
-	switch rb := st.robots; {
-	case rb == nil || rb.busy || !rb.At.After(now):
-		return time.Second
-	case st.silent != "":
-		return rb.At.Sub(now) + time.Second
-	}
-	return 0
-}
 
 // waits reports whether the pages of a site are to wait: its robots.txt is not
 // known yet, or its sources are being asked (App. W), or it wants to be left alone.
