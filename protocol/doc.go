@@ -234,8 +234,8 @@
 //     batch is some changes, in any form.)
 //   - site: to whoever has nothing (after is "0:0", or missing) or whose cursor
 //     the site cannot honour, an archive, in place of a refusal; and to whoever
-//     stands where a large part of the site is news, in place of changes. Else
-//     changes as in meta. Until there is an archive the stream says marks at the
+//     stands where a large part of the site is news, or listens while it changes,
+//     in place of changes. Else changes as in meta. Until there is an archive the stream says marks at the
 //     reader's own cursor, and the change list answers 503 with Retry-After, or
 //     waits.
 //

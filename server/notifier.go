@@ -165,6 +165,7 @@ type Notifier struct {
 	packers  packers
 	bundled  bundleCache
 	judged   judgements
+	bursts   bursts
 	queries  admission // answers of the query door
 	stats    counters
 	coder    coder

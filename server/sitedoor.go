@@ -155,10 +155,16 @@ func (n *Notifier) nextArchive(ctx context.Context, s *selection, after protocol
 		share = siteShare
 	}
 	most := share * items
-	if items == 0 || float64(head.Seq)-float64(after.Seq) < most {
+	since := after
+	if s.listens { // what it was told just now is part of the same
+		if since.Seq = min(after.Seq, max(n.bursts.since(after, n.Now()), floor.Seq)); a.Cursor.Seq <= after.Seq {
+			since.Seq = max(since.Seq, a.Cursor.Seq) // a reader who stands there had that one to take
+		}
+	}
+	if items == 0 || float64(head.Seq)-float64(since.Seq) < most {
 		return protocol.Message{}, false, nil
 	}
-	changed, err := n.changedAfter(ctx, after, head)
+	changed, err := n.changedAfter(ctx, since, head)
 	if err != nil || changed < most {
 		return protocol.Message{}, false, err
 	}
@@ -168,7 +174,65 @@ func (n *Notifier) nextArchive(ctx context.Context, s *selection, after protocol
 	if n.Archive.Coming() {
 		return protocol.Message{}, false, making
 	}
+	if now, there := n.Archive.Latest(); there && now != a {
+		return protocol.Message{}, false, making // it has come meanwhile
+	}
 	return protocol.Message{}, false, nil
+}
+
+// burst is how long a change of most of the site may take for those who are
+// told of it as it happens to be told of the archive.
+const burst = 10 * time.Minute
+
+// bursts remembers where the journal stood.
+type bursts struct {
+	mu    sync.Mutex
+	epoch string
+	marks []burstMark // oldest first
+}
+
+// A burstMark says that the journal stood there at a time.
+type burstMark struct {
+	at  time.Time
+	seq uint64
+}
+
+// burstMarks is how many marks there are of a burst, at most.
+const burstMarks = 20
+
+// note remembers that the journal stood there when somebody who listens had been told all.
+func (b *bursts) note(at protocol.Cursor, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if last := len(b.marks) - 1; last >= 0 && (b.epoch != at.Epoch || now.Before(b.marks[last].at)) { // or the clock was put back
+		b.marks = nil
+	}
+	b.epoch = at.Epoch
+	if last := len(b.marks) - 1; last > 0 && now.Sub(b.marks[last-1].at) < burst/burstMarks {
+		b.marks[last] = burstMark{now, at.Seq}
+	} else {
+		b.marks = append(b.marks, burstMark{now, at.Seq})
+	}
+	b.forget(now)
+}
+
+// since returns where the journal stood a burst ago, or when that was noted
+// first. Where nothing was, it is where a reader stands.
+func (b *bursts) since(after protocol.Cursor, now time.Time) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.epoch != after.Epoch || len(b.marks) == 0 {
+		b.epoch, b.marks = after.Epoch, []burstMark{{now, after.Seq}}
+	}
+	b.forget(now)
+	return b.marks[0].seq
+}
+
+// forget leaves one mark of before the last burst. mu is held.
+func (b *bursts) forget(now time.Time) {
+	for len(b.marks) > 1 && now.Sub(b.marks[1].at) >= burst {
+		b.marks = b.marks[1:]
+	}
 }
 
 // archiveMessage says where an archive is.

@@ -18,6 +18,9 @@ import (
 // for or told is its callers' business: see serveChanges and stream.
 func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
 	if after == n.Log.Head() && !after.IsZero() {
+		if s.as == protocol.AsSite {
+			n.bursts.note(after, n.Now())
+		}
 		return protocol.Message{}, n.atHead(after)
 	}
 	if s.as == protocol.AsBatch {

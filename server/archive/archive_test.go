@@ -2,6 +2,7 @@ package archive_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -182,12 +184,86 @@ func TestAnnouncement(t *testing.T) {
 		d.write(fmt.Sprintf("d%d/p%d.html", i%3, i), "<p>a new design")
 	}
 	d.publish()
-	d.pass(time.Hour)
-	d.next(a)
-	if m := message(door + a.Cursor.String()); m.Kind != protocol.Archive || m.To != d.journal.Head() {
+	if m := message(door + a.Cursor.String() + "&wait=20"); m.Kind != protocol.Archive || m.To != d.journal.Head() {
 		t.Errorf("a new design is told as %s to %v", m.Kind, m.To)
 	}
 	if m := message(door + "otherepoch:7"); m.Kind != protocol.Archive {
 		t.Errorf("a lost cursor is told as %s", m.Kind)
+	}
+}
+
+// Whoever listens while most of the site changes is told of the archive, once,
+// though each piece of it that he was told was small, and the archive before is
+// young; and afterwards of what changes.
+func TestAnnouncedToListeners(t *testing.T) {
+	d := newDepot(t)
+	d.notifier.Now = d.clock
+	d.run()
+	a := d.next(server.Archived{})
+	c, err := wsconn.Dial(t.Context(), d.base+"parley/stream?as=site&after="+a.Cursor.String(), nil, nil,
+		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
+	d.must(err)
+	defer c.Close(1000, "")
+	at := a.Cursor
+	told := func() protocol.Message {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		for {
+			b, err := c.Read(ctx)
+			d.must(err)
+			m, err := protocol.ParseMessage(b)
+			d.must(err)
+			if m.Kind == protocol.Hello || m.Kind == protocol.Mark && m.To == at {
+				continue
+			}
+			if m.From != at {
+				t.Errorf("%s from %v to a reader who stands at %v", m.Kind, m.From, at)
+			}
+			at = m.To
+			return m
+		}
+	}
+	edit := func(from, to int) {
+		for i := from; i < to; i++ {
+			d.write(fmt.Sprintf("d%d/p%d.html", i%3, i), fmt.Sprint("<p>a new design, after ", at))
+		}
+		d.publish()
+	}
+	for i := 0; i < 10; i += 5 {
+		edit(i, i+5)
+		if m := told(); m.Kind != protocol.Batch || len(m.Changes) != 5 {
+			t.Fatalf("a quarter of the site is told as %s of %d", m.Kind, len(m.Changes))
+		}
+	}
+	edit(10, 15)
+	m := told()
+	if m.Kind != protocol.Archive || m.To != d.journal.Head() {
+		t.Fatalf("most of the site is told as %s to %v", m.Kind, m.To)
+	}
+	_, b := d.get(strings.TrimPrefix(m.Body.Href, d.base))
+	latest, _ := d.maker.Latest()
+	if pages, _ := d.unpack(latest, b); !maps.Equal(pages, d.pages()) {
+		t.Error("it is not what the site is")
+	}
+	edit(0, 1)
+	if m := told(); m.Kind != protocol.Ev {
+		t.Errorf("one change after it is told as %s", m.Kind)
+	}
+	if n := d.maker.Stats().Made; n != 2 {
+		t.Errorf("%d archives were made", n)
+	}
+
+	// What changes little by little is told as it changes, however much that comes to.
+	d.pass(time.Hour)
+	edit(0, 1)
+	told() // in an hour that is not over for whoever tells it, perhaps
+	d.pass(time.Hour)
+	for i := range 16 {
+		edit(i, i+1)
+		if m := told(); m.Kind != protocol.Ev {
+			t.Fatalf("edit %d is told as %s", i, m.Kind)
+		}
+		d.pass(5 * time.Minute)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -58,7 +59,8 @@ type Maker struct {
 
 	// Every is the shortest time between two archives, and how long a page must be
 	// gone for a newer one to be due that does not hold it. Zero means 10
-	// minutes. What takes long to be made is not made for what has gone, or changed, more than a twentieth of the time.
+	// minutes. None is made for what has gone, or changed, for more than a twentieth of the
+	// time; for the changes of Share that alone counts, and not Every.
 	Every time.Duration
 
 	// MaxAge is how long a page may be gone, or another than it was, that is in an
@@ -87,10 +89,12 @@ type Maker struct {
 	kept    []*file       // newest first
 	wake    chan struct{} // closed when kept changes
 	ask     chan struct{} // has one when an archive is due
+	asked   bool          // ask has one, or Run has just taken it
 	running bool
 	making  bool
 	purged  int       // how often Purge was called
 	full    bool      // the last one was not made since the disk is nearly full
+	unmade  bool      // the last one could not be made
 	began   time.Time // when the last one was begun to be made
 	stats   Stats
 }
@@ -197,7 +201,7 @@ func (m *Maker) Run(ctx context.Context) error {
 	m.mu.Unlock()
 	defer func() {
 		m.mu.Lock()
-		m.running, m.making = false, false
+		m.running, m.making, m.asked = false, false, len(m.ask) > 0
 		m.mu.Unlock()
 	}()
 	if err := m.verify(ctx); err != nil {
@@ -218,7 +222,7 @@ func (m *Maker) Run(ctx context.Context) error {
 		}
 		m.mu.Lock()
 		purged := m.purged
-		m.making, m.began = true, m.now()
+		m.making, m.asked, m.began = true, false, m.now()
 		m.forget(1) // room for the new one
 		m.mu.Unlock()
 		if m.Settle != nil {
@@ -227,6 +231,9 @@ func (m *Maker) Run(ctx context.Context) error {
 			}
 		}
 		began := m.now()
+		m.mu.Lock()
+		m.began = began
+		m.mu.Unlock()
 		f, err := m.make(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -349,7 +356,7 @@ func (m *Maker) Stats() Stats {
 func (m *Maker) count(err error, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err != nil {
+	if m.unmade = err != nil; m.unmade {
 		m.stats.Failed++
 		return
 	}
@@ -560,35 +567,52 @@ func (m *Maker) latest() *file {
 	if good := m.good(); len(good) > 0 && good[0].Cursor.Seq >= m.Journal.Floor().Seq {
 		f = good[0]
 	}
-	if !m.making && m.due(f) {
-		select {
-		case m.ask <- struct{}{}:
-		default:
-		}
+	if !m.making && !m.asked && m.due(f) {
+		m.asked = true
+		m.ask <- struct{}{}
 	}
 	return f
 }
 
 // due reports whether a newer archive is to be made. mu is held.
 func (m *Maker) due(f *file) bool {
-	head := m.Journal.Head()
-	if head.IsZero() || m.failed != nil || f == nil && m.unsound() {
+	if m.Journal.Head().IsZero() || m.failed != nil || f == nil && m.unsound() {
 		return false
 	}
-	if now := m.now(); !m.began.IsZero() && now.Sub(m.began) < m.every() && !now.Before(m.began) {
+	if m.other(f) {
+		return m.rest() == 0
+	}
+	if m.sinceBegun() < m.every() {
 		return false
 	}
-	rested := m.began.IsZero() || m.now().Sub(m.began) > goneFactor*m.stats.Took
-	if f == nil {
-		return rested
+	if m.rest() > 0 {
+		return false
 	}
-	if float64(head.Seq-f.Cursor.Seq) > m.share()*float64(f.Items) {
-		return true
+	return f == nil || m.Givable != nil && f.bodies >= 0 && float64(m.Givable()-f.bodies-f.left) > m.share()*float64(f.Items) ||
+		m.goneFor(f) > m.every()
+}
+
+// other reports whether most of the site has changed since an archive was made. mu is held.
+func (m *Maker) other(f *file) bool {
+	return f != nil && float64(m.Journal.Head().Seq-f.Cursor.Seq) > m.share()*float64(f.Items)
+}
+
+// sinceBegun is how long ago the last archive was begun to be made. mu is held.
+func (m *Maker) sinceBegun() time.Duration {
+	if d := m.now().Sub(m.began); !m.began.IsZero() && d >= 0 {
+		return d
 	}
-	if rested && m.Givable != nil && f.bodies >= 0 && float64(m.Givable()-f.bodies-f.left) > m.share()*float64(f.Items) {
-		return true
+	return math.MaxInt64
+}
+
+// rest is for how long no archive is made yet, so that making them takes a
+// twentieth of the time. Where the last one could not be made it is Every. mu is held.
+func (m *Maker) rest() time.Duration {
+	rest := goneFactor * m.stats.Took
+	if m.unmade {
+		rest = max(rest, m.every())
 	}
-	return rested && m.goneFor(f) > m.every()
+	return max(0, rest-m.sinceBegun())
 }
 
 // Coming is of [server.Archive].
@@ -596,7 +620,16 @@ func (m *Maker) Coming() bool {
 	m.init()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.running && (m.making || len(m.ask) > 0 || m.unsound())
+	if !m.running {
+		return false
+	}
+	if m.making || m.asked || m.unsound() {
+		return true
+	}
+	// It is worth waiting for one that is due soon: whoever is told of changes
+	// asks for the pages one by one.
+	good := m.good()
+	return len(good) > 0 && m.other(good[0]) && !m.unmade && m.rest() < m.every()
 }
 
 // Within is of [server.Archive].
@@ -619,16 +652,22 @@ func (m *Maker) Wait(ctx context.Context, a server.Archived) error {
 	for {
 		m.mu.Lock()
 		now := server.Archived{}
-		if f := m.latest(); f != nil {
+		f := m.latest()
+		if f != nil {
 			now = f.Archived
 		}
 		wake := m.wake
+		var rested <-chan time.Time // when another is due
+		if !m.making && !m.asked && m.other(f) {
+			rested = time.After(m.rest() + time.Millisecond)
+		}
 		m.mu.Unlock()
 		if now != a {
 			return nil
 		}
 		select {
 		case <-wake:
+		case <-rested:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
