@@ -352,7 +352,7 @@ func (s *applying) confirmed(w *work, item *protocol.Item) {
 	if item.Digest == w.Digest && (w.Told || w.claim != item.Digest) {
 		s.said(w, item)
 		w.settle()
-		w.planned, replan = false, true
+		w.planned, replan, w.proved = false, true, true
 	}
 	since := s.now.Sub(later(w.Confirmed, w.Last))
 	if !s.heeded(w) && since >= max(leastWait, s.now.Sub(w.Last)/confirmShare) && !w.Told {
@@ -580,7 +580,7 @@ func (s *applying) carry(from, to *work) error {
 	to.ETag, to.LastModified = "", "" // validators are of a URL
 	to.settle()
 	to.claim, to.claimed, to.said, to.span = zeroDigest, time.Time{}, time.Time{}, 0
-	to.planned = false
+	to.planned, to.proved = false, true
 	if !to.Parsed.IsZero() && to.Original == 0 {
 		s.firsts[digestKey(to.Parsed)] = to.ID
 	}

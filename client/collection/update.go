@@ -62,6 +62,7 @@ type work struct {
 	dirty   bool
 	planned bool // At is decided
 	visited bool
+	proved  bool // it is what its site says: see holds
 }
 
 // update runs f in one durable transaction, and takes over into memory what it
@@ -229,6 +230,11 @@ func (u *update) flush() error {
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
+		if u.work[id].proved {
+			if err := u.holds(u.work[id]); err != nil {
+				return err
+			}
+		}
 		if err := u.put(u.work[id]); err != nil {
 			return err
 		}

@@ -253,6 +253,7 @@ func (u *update) pay(w *work, v *Visit, asked time.Time, out *Visited) {
 	}
 	if !w.claim.IsZero() {
 		if w.claim == w.Digest {
+			w.proved = true
 			if out.Matched = true; u.copied != nil {
 				u.copied.matched()
 			}

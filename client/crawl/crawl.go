@@ -198,6 +198,7 @@ type run struct {
 
 	count  counters
 	truths truths
+	twins  twins // guarded by mu
 
 	revisiting revisiting         // guarded by mu
 	price      float64            // of a request, in gain; 0: none is known. Guarded by mu
@@ -214,7 +215,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r := &run{Crawler: c, log: c.Log, began: time.Now(),
 		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
 		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, out: map[frontier.PageID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}, receptions: map[collection.Signal]*collection.Reception{}}
+		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, out: map[frontier.PageID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}, receptions: map[collection.Signal]*collection.Reception{}, twins: newTwins()}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}

@@ -11,13 +11,12 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A delivery is a page that came with what was told of it: its debt is paid at
+// A delivery is a page that came with what was told of it, or whose body another page holds: its debt is paid at
 // once, and nothing is asked for. It is read, and kept, as what a request brings.
 type delivery struct {
 	page   collection.Page
-	change *protocol.Change
+	header http.Header // what is known of it
 	body   []byte
-	form   protocol.Form
 }
 
 // formHeader says in what is kept of a delivered page how it came: there was
@@ -73,7 +72,7 @@ func (r *run) deliveries(step *client.Step) (list []delivery, err error) {
 		if rule != "" || int64(len(body)) > r.mostBytes() {
 			continue // the Manager says what becomes of it
 		}
-		list = append(list, delivery{p, c, body, step.As})
+		list = append(list, delivery{p, headerOf(&c.Item, step.As), body})
 	}
 	return list, nil
 }
@@ -138,7 +137,7 @@ func (r *run) deliver(list []delivery) error {
 // answer is what a request for the page would have brought.
 func (d *delivery) answer() *harvest.Answer {
 	p := &d.page
-	a := &harvest.Answer{Site: p.Site, Status: http.StatusOK, Header: headerOf(&d.change.Item, d.form), Body: d.body, Asked: time.Now(),
+	a := &harvest.Answer{Site: p.Site, Status: http.StatusOK, Header: d.header, Body: d.body, Asked: time.Now(),
 		Task: harvest.Task{Page: p.ID, URL: p.URL, Depth: p.Depth, Want: p.Debt, Signal: string(p.Signal)}}
 	a.Claimed, _ = p.Claim()
 	return a

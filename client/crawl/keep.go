@@ -143,9 +143,13 @@ func (r *run) commit(list []read, last bool) error {
 	r.front.Done(t.Confirmed)
 	r.front.Done(t.Unbelieved)
 	r.front.Done(t.Replanned)
+	for i, id := range asked {
+		r.front.Return(r.twins.learn(id, &t.Visits[i], &done.Visited[i]))
+	}
 	for i := range list {
 		for _, id := range list[i].again {
 			delete(r.out, id)
+			r.front.Return(r.twins.learn(id, nil, nil))
 		}
 		r.unasked(list[i].again)
 		r.front.Return(list[i].again)

@@ -285,6 +285,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 		return 0, err
 	}
 	var aside read // what is not asked for after all
+	var same []twin
 	for _, s := range list {
 		st := r.siteOf(s.Site)
 		tells := false
@@ -350,6 +351,23 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				aside.confirmed = append(aside.confirmed, p.ID)
 				continue
 			}
+			shares := r.shareable(st, p)
+			var held *collection.Page
+			if shares {
+				var leader frontier.PageID
+				if held, leader, err = r.twinOf(p); err != nil {
+					return 0, err
+				}
+				if leader != 0 {
+					passed++
+					r.twins.wait(p.ID, leader)
+					continue
+				}
+				if held != nil && r.twins.taking >= mostTaking { // whoever takes them in wakes us
+					r.front.Return([]frontier.PageID{p.ID})
+					continue
+				}
+			}
 			switch r.believe(st, p) {
 			case wait:
 				st.full = true
@@ -359,6 +377,22 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				aside.unbelieved = append(aside.unbelieved, p.ID)
 				continue
 			}
+			if held != nil && r.Only == "" && rand.Float64() < auditShare {
+				held, r.twins.audited[p.ID] = nil, true
+				r.count.Audits.Add(1)
+			}
+			if held != nil {
+				r.unasked([]frontier.PageID{p.ID}) // it says nothing of what the site serves
+				passed++
+				r.busy++
+				r.out[p.ID] = true
+				r.twins.taking++
+				same = append(same, twin{*p, *held})
+				continue
+			}
+			if shares {
+				r.twins.lead(p)
+			}
 			t := r.task(p)
 			if (t.IfNoneMatch != "" || t.IfModifiedSince != "") && !r.stands(p) {
 				t.IfNoneMatch, t.IfModifiedSince = "", ""
@@ -367,6 +401,9 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 			r.out[p.ID] = true
 			add(st, t)
 		}
+	}
+	if len(same) > 0 {
+		r.group.Go(func() { r.shareAll(same) })
 	}
 	if len(aside.visits)+len(aside.confirmed)+len(aside.unbelieved)+len(aside.replanned) > 0 {
 		r.busy++

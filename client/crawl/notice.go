@@ -505,6 +505,15 @@ func (r *run) hasten(p *collection.Page) {
 		r.Harvester.First(st.Origin, p.ID)
 		return
 	}
+	shares := r.shareable(st, p)
+	if shares {
+		held, leader, err := r.twinOf(p)
+		if err != nil || held != nil || leader != 0 { // the Manager looks at it
+			r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
+			r.rouse()
+			return
+		}
+	}
 	if st.full || !r.front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
 		return // its turn comes in its site's queue
 	}
@@ -520,5 +529,9 @@ func (r *run) hasten(p *collection.Page) {
 		r.unasked([]frontier.PageID{p.ID})
 		r.front.Return([]frontier.PageID{p.ID})
 		r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
+		return
+	}
+	if shares {
+		r.twins.lead(p)
 	}
 }
