@@ -118,7 +118,7 @@ func (r *run) wake(now time.Time) time.Time {
 		next = earliest(next, t)
 		for i := 0; r.Once && i < len(r.due); i++ { // a crawl waits for robots.txt, without which there are no pages, and for what waits for that
 			src := r.due[i]
-			idle = idle && (src.Kind != collection.Robots && !src.Polled.IsZero() && !src.off || src.At.After(soon))
+			idle = idle && (src.Kind != collection.Robots && !src.Polled.IsZero() && !src.off || src.lasts || src.At.After(soon))
 		}
 	}
 	for _, st := range r.quiet(now) {

@@ -52,6 +52,7 @@ type source struct {
 	index int    // in the heap, -1 if not there
 	busy  bool   // asked, or followed
 	off   bool   // put off, though it was due
+	lasts bool   // it failed by what a minute does not mend
 	heard bool   // followed, and not to be waited for
 	offer *offer // what its site offers there, nil: not known
 

@@ -2,6 +2,9 @@ package crawl
 
 import (
 	"bytes"
+	"crypto/tls"
+	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -113,6 +116,9 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 	was, now := s, time.Now()
 	out := read{source: src, busy: 1}
 	s.Polled, s.Status, s.Fault = now, status, ""
+	r.mu.Lock()
+	src.lasts = lasts(a.Err)
+	r.mu.Unlock()
 	switch {
 	case a.Fault == harvest.FaultStopped:
 		s = was // due as before: a crawl that is to end does not end without it
@@ -186,6 +192,14 @@ func answered(a *harvest.Answer, status int) string {
 		return string(a.Fault)
 	}
 	return http.StatusText(status)
+}
+
+// lasts reports whether an error is of a kind that a minute does not mend: a certificate that is not to be trusted,
+// or no way of encryption that both sides have.
+func lasts(err error) bool {
+	var op *net.OpError
+	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, &op) && op.Op == "remote error" ||
+		err != nil && strings.Contains(err.Error(), "tls: server selected unsupported protocol version")
 }
 
 // inForce puts a robots.txt into force, and returns what it names and where

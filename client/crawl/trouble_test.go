@@ -3,8 +3,15 @@ package crawl_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"log"
 	"log/slog"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -102,6 +109,50 @@ func TestBadCertificateIsSaid(t *testing.T) {
 	}
 	if s := once.Status(); !s.Nothing() || !strings.Contains(s.Trouble, "certificate") {
 		t.Errorf("a crawl that could ask nobody has obtained %+v", s)
+	}
+}
+
+// A crawl that meets only what time does not mend, a certificate that has expired or is of nobody whom it knows, or
+// encryption that is too old, ends at once, has obtained nothing, and knows why.
+func TestCrawlOfABadCertificateEnds(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(-time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, &made, &made, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, config := range map[string]*tls.Config{
+		"certificate has expired": {Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
+		"unknown authority":       {},
+		"protocol version":        {MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
+		"handshake failure":       {MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := httptest.NewUnstartedServer(http.NotFoundHandler())
+			srv.Config.ErrorLog, srv.TLS = log.New(new(said), "", 0), config
+			srv.StartTLS()
+			t.Cleanup(srv.Close)
+			col := open(t, filepath.Join(t.TempDir(), "crawl"))
+			defer col.Close()
+			c := crawler(col, srv.URL+"/")
+			if name != "unknown authority" {
+				known := x509.NewCertPool()
+				known.AddCert(srv.Certificate())
+				c.Harvester.TLS = &tls.Config{RootCAs: known}
+			}
+			c.Patience = time.Hour
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			if err := c.Run(ctx); err != nil || ctx.Err() != nil {
+				t.Fatalf("it ends with %v, %v", err, ctx.Err())
+			}
+			if s := c.Status(); !s.Nothing() || !strings.Contains(s.Trouble, name) {
+				t.Errorf("a crawl that could ask nobody has obtained %+v", s)
+			}
+		})
 	}
 }
 
