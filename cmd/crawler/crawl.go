@@ -191,10 +191,11 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	cancel(nil)
 	wg.Wait()
 	if err == nil && once {
-		s := c.Status()
-		summarize(env, s)
-		if err = sayAside(env.Stderr, col); err == nil && asked.Err() == nil && s.Ends == "" && s.Nothing() {
-			err = nothing(col, s)
+		done := c.Status()
+		summarize(env, done)
+		s.sayFull(env.Stderr, col)
+		if err = sayAside(env.Stderr, col); err == nil && asked.Err() == nil && done.Ends == "" && done.Nothing() {
+			err = nothing(col, done)
 		}
 	}
 	return err
@@ -289,10 +290,25 @@ func sayAside(w io.Writer, col *collection.Collection) error {
 	return err
 }
 
+// sayFull tells which limits of the pages that are known were reached.
+func (s *settings) sayFull(w io.Writer, col *collection.Collection) {
+	for site := range col.Sites() {
+		if s.perSite > 0 && site.Pages >= s.perSite {
+			fmt.Fprintf(w, "%s has as many pages as --per-site allows, %d: others, if there are any, were not taken up\n", site.Origin, s.perSite)
+		}
+	}
+	if s.maxPages > 0 && int(col.Len()) >= s.maxPages {
+		fmt.Fprintf(w, "as many pages are known as --max-pages allows, %d: others, if there are any, were not taken up\n", s.maxPages)
+	}
+}
+
 // summarize tells what a crawl has come to.
 func summarize(env *command.Env, s crawl.Status) {
 	fmt.Fprintf(env.Stderr, "%d pages fetched, %d unchanged, %d missing, %d refused, %d faults; %d requests, %.1f MB\n",
 		s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, s.Requests, float64(s.Came())/1e6)
+	if s.Delivered > 0 {
+		fmt.Fprintf(env.Stderr, "%d pages came without a request of their own, %.1f MB\n", s.Delivered, float64(s.DeliveredBytes)/1e6)
+	}
 	if s.Audits+s.Again > 0 {
 		fmt.Fprintf(env.Stderr, "%d audits of sites that tell, %d pages asked for again since they were not what was told\n", s.Audits, s.Again)
 	}

@@ -208,3 +208,22 @@ func TestConfig(t *testing.T) {
 		t.Errorf("what it prints is read as something else: exit code %d: %s\n%s", code, said, again)
 	}
 }
+
+// A crawl that knows as many pages as it may says so, and by which limit.
+func TestCrawlSaysThatItIsFull(t *testing.T) {
+	pages := map[string]string{}
+	for i := range 30 {
+		pages[fmt.Sprintf("p%d.html", i)] = fmt.Sprintf("text %d", i)
+	}
+	site := sitetest.NewSite(t, pages)
+	for _, limit := range []string{"--max-pages", "--per-site", ""} {
+		args := []string{"crawl", site.Base}
+		if limit != "" {
+			args = append(args, limit, "10")
+		}
+		code, _, said := program(t.Context(), append(args, own(filepath.Join(t.TempDir(), "crawl"))...)...)
+		if full := strings.Contains(said, "were not taken up"); code != 0 || full != (limit != "") || !strings.Contains(said, limit+" allows, 10") && limit != "" {
+			t.Errorf("with %q: exit code %d: %s", limit, code, said)
+		}
+	}
+}
