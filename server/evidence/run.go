@@ -210,6 +210,9 @@ func (k *Keeper) settle(j job, a answer, tell bool) {
 	look := k.put(j.page, was, is)
 	k.settling.Unlock()
 	if is.State != was.State && (is.State == Refused || is.State == Suspect || is.State == Altered) {
+		if is.State == Altered && a.says == shown {
+			a.detail += ", with other bytes than the file's"
+		}
 		k.sayKept(j.page, a.detail)
 	}
 	if was.State == Public && (is.State == Suspect || is.State == Altered && was.has(j.want, time.Time{})) {
