@@ -268,7 +268,7 @@ func FuzzRecovery(f *testing.F) {
 	f.Add(data[:len(data)-1], log, int64(200))
 	f.Add(data, []byte("a 20260101000000 {\"url\": \"x\", \"offset\": \"9223372036854775807\", \"length\": 9}\n"), int64(9))
 	f.Fuzz(func(t *testing.T, data, log []byte, mark int64) {
-		dir := t.TempDir()
+		dir := memoryDir(t)
 		os.WriteFile(filepath.Join(dir, name), data, 0o644)
 		os.WriteFile(filepath.Join(dir, name+".cdxj.log"), log, 0o644)
 		o := warc.Options{}
@@ -290,6 +290,18 @@ func FuzzRecovery(f *testing.F) {
 			t.Errorf("what was written is not found: %v", err)
 		}
 	})
+}
+
+// memoryDir is a directory whose files are in memory, where there is such: a
+// disk that syncs allows no more than ten inputs a second.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "parley-fuzz-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func BenchmarkResponse(b *testing.B) {
