@@ -298,7 +298,9 @@ func TestKeptExpressionsAreBounded(t *testing.T) {
 
 func FuzzCompile(f *testing.F) {
 	for _, b := range bombs() {
-		f.Add(b)
+		if len(b) <= 200 { // long ones take their whole bound, here and in whatever is made of them: TestBombs has them
+			f.Add(b)
+		}
 	}
 	f.Add(`change.op == "update" && page.length < 100 || has(page.language)`)
 	f.Add(`[1, 2].exists(x, x == change.seq) && page.title.matches("(?i)a|b*")`)
