@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
@@ -124,8 +125,48 @@ func (v *visitor) dial(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	v.h.finish(s, 0, nil)
-	return v.h.dialHost(ctx, network, address)
+	nc, err := v.h.dialHost(ctx, network, address)
+	if err != nil {
+		v.h.finish(s, 0, nil)
+		return nil, err
+	}
+	c := &upgradeConn{Conn: nc}
+	c.answers.Store(1)
+	if strings.HasPrefix(v.origin, "https:") {
+		c.answers.Store(2) // the first is to the TLS handshake
+	}
+	free := sync.OnceFunc(func() { v.h.finish(s, 0, nil) })
+	timer := time.AfterFunc(positive(v.h.ConnectTimeout, DefaultConnect), free)
+	c.free = func() { timer.Stop(); free() }
+	return c, nil
+}
+
+// An upgradeConn holds the slot of its host until the request for a WebSocket
+// was answered, so that the gap to the next request begins then.
+type upgradeConn struct {
+	net.Conn
+	free    func() // gives the slot back, once
+	wrote   atomic.Bool
+	answers atomic.Int32 // that are still to come
+}
+
+func (c *upgradeConn) Write(p []byte) (int, error) {
+	c.wrote.Store(true)
+	return c.Conn.Write(p)
+}
+
+func (c *upgradeConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil || c.wrote.Swap(false) && c.answers.Add(-1) == 0 {
+		c.free()
+	}
+	return n, err
+}
+
+func (c *upgradeConn) Close() error {
+	err := c.Conn.Close()
+	c.free()
+	return err
 }
 
 // finish gives the turn of a site back after an access, in which the site took
@@ -186,10 +227,16 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 	h.mu.Unlock()
 	begun := time.Now()
 	await, polls := longPoll(r.URL)
-	if polls {
-		h.finish(s, 0, nil)
-	}
 	ctx, cancel := context.WithCancelCause(r.Context())
+	if polls { // it waits for news without the slot, once it was sent
+		free := sync.OnceFunc(func() { h.finish(s, 0, nil) })
+		defer free()
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil {
+				free()
+			}
+		}})
+	}
 	w := h.newWatch(s, await, polls, cancel)
 	r2 := r.Clone(ctx)
 	r2.Close = r2.Close || shared // connections that nobody uses are for those who have an address to themselves
