@@ -79,6 +79,8 @@ func TestCrawlAgainADayLater(t *testing.T) {
 			}
 			if log := fmt.Sprint(w.Log()); !strings.Contains(log, "/robots.rdf") || !strings.Contains(log, "/p1.html") {
 				t.Errorf("on day %d it asks for %s only", day, log)
+			} else if strings.Contains(log, "/sitemap.xml") { // which the manifest makes superfluous
+				t.Errorf("on day %d it asks for %s", day, log)
 			}
 			col.Close()
 			time.Sleep(25 * time.Hour)

@@ -28,8 +28,13 @@ func (r *run) follow(src *source) {
 	r.spoke(src)
 	r.group.Go(func() {
 		s := r.followed(src)
+		var guesses []collection.Source
 		r.mu.Lock()
-		defer r.mu.Unlock()
+		if s.Fault != "" {
+			if guesses = r.guessed(st); len(guesses) > 0 {
+				r.busy++
+			}
+		}
 		if !src.heard {
 			r.busy--
 			r.firsts--
@@ -41,6 +46,10 @@ func (r *run) follow(src *source) {
 		r.spoke(src) // in a crawl that ends, what it has said stands until then
 		r.dirtySources[src] = struct{}{}
 		r.rouse()
+		r.mu.Unlock()
+		if len(guesses) > 0 {
+			r.in.put(read{sources: guesses, busy: 1})
+		}
 	})
 }
 

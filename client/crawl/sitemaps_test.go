@@ -79,3 +79,31 @@ func TestManySitemaps(t *testing.T) {
 		t.Errorf("%v, %v, %v", p.State, ok, err)
 	}
 }
+
+// Where a site shows no manifest, the sitemap is asked for that it has at the usual place, though nothing declares it.
+func TestSitemapOfASiteWithoutManifest(t *testing.T) {
+	w := newWeb(t, nil)
+	w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		switch req.URL.Path {
+		case "/sitemap.xml":
+			fmt.Fprint(rw, sitemapOf(w.URL+"/unlinked.html"))
+		case "/", "/unlinked.html":
+			rw.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(rw, page(req.URL.Path))
+		default:
+			http.NotFound(rw, req)
+		}
+	})
+	for _, without := range []bool{false, true} {
+		col := open(t, filepath.Join(t.TempDir(), "crawl"))
+		c := crawler(col, w.URL+"/")
+		c.NoManifests = without
+		if err := c.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := heldIn(col); n != 2 {
+			t.Errorf("manifests left out %v: %d pages of 2 are held", without, n)
+		}
+		col.Close()
+	}
+}

@@ -228,6 +228,9 @@ func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Ans
 			r.log.Debug("source of another origin is passed over", "site", st.Origin, "url", sp.URL)
 			continue
 		}
+		if !sp.Declared && kind == collection.SitemapXML && (len(list) > 0 || st.mayTell()) && !r.NoManifests {
+			continue // its pages are in its manifest, unless that turns out not to be there: see guessed
+		}
 		if st.names(sp.URL) {
 			list = append(list, collection.Source{Site: st.ID, Kind: kind, URL: sp.URL})
 		}
@@ -235,6 +238,29 @@ func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Ans
 	for _, u := range r.above(st) {
 		if r.Seeder.Forbids(u) == "" && st.names(u) {
 			list = append(list, collection.Source{Site: st.ID, Kind: collection.ManifestRDF, URL: u})
+		}
+	}
+	return list
+}
+
+// mayTell reports whether a site has a manifest, or it is not known yet whether it has.
+func (st *site) mayTell() bool {
+	for _, src := range st.sources {
+		if src.Kind == collection.ManifestRDF && (src.Polled.IsZero() || !src.Changed.IsZero()) {
+			return true
+		}
+	}
+	return false
+}
+
+// guessed returns where the sitemap of a site may be that does not tell of itself, and declares none. The run's lock is held.
+func (r *run) guessed(st *site) (list []collection.Source) {
+	if r.Only != "" || r.ctx.Err() != nil {
+		return nil
+	}
+	for _, sp := range r.Seeder.Specials(st.Origin) {
+		if sp.Kind == seed.Sitemap && !sp.Declared && st.names(sp.URL) {
+			list = append(list, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: sp.URL})
 		}
 	}
 	return list
