@@ -309,9 +309,9 @@ func (r *run) sayOnly(v *collection.Visit, d *collection.Visited) {
 	case d.Gone:
 		r.log.Debug("page was taken back", "url", p.URL)
 	case p.Fails > 0:
-		r.log.Warn("fetch page", "url", p.URL, "fault", p.Fault, "again", p.At)
+		r.log.Warn("fetch page", "url", p.URL, "fault", p.Fault, "again", whenAgain(p.At))
 	case d.Mismatched:
-		r.log.Warn("page is not what the site says", "url", p.URL, "got", p.Digest, "again", p.At)
+		r.log.Warn("page is not what the site says", "url", p.URL, "got", p.Digest, "again", whenAgain(p.At))
 		if d.Demoted {
 			r.log.Warn("digests of this site have never been right: they are not waited for any more")
 		}
@@ -330,4 +330,12 @@ func (r *run) tidy(now time.Time) error {
 	}
 	r.tidied = now
 	return r.Collection.Tidy()
+}
+
+// whenAgain says when a page is asked for again.
+func whenAgain(at time.Time) string {
+	if !at.Before(collection.Never) {
+		return "when the site tells of it"
+	}
+	return at.UTC().Format(time.RFC3339)
 }
