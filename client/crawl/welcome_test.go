@@ -33,7 +33,7 @@ func TestTenEditsOfASiteThatWelcomes(t *testing.T) {
 				k.want(s.live())
 				begin := time.Now()
 				for p := range s.live() {
-					s.edit(p, "edited")
+					s.edit(p, "edited "+p) // equal pages cost one request
 				}
 				k.want(s.live())
 				var first, last time.Time // when they were asked for

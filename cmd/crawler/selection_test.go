@@ -85,8 +85,14 @@ func TestFollowAPart(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "as delta: what is held is the base of differences") || !strings.Contains(out, "1 pages came without a request of their own") && !strings.Contains(out, "31 pages came without") {
 		t.Errorf("status: exit code %d: %s%s", code, out, said)
 	}
-	if _, out, _ := program(t.Context(), "why", "--into", dir, s.Base+"docs/p1.html"); !strings.Contains(out, "listened to by stream, as delta") {
-		t.Errorf("why: %s", out)
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the page may be there before its door is noted
+		_, out, _ := program(t.Context(), "why", "--into", dir, s.Base+"docs/p1.html")
+		if strings.Contains(out, "listened to by stream, as delta") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("why: %s", out)
+		}
 	}
 	if n := s.Hits("/docs/p1.html", ""); n > 0 {
 		t.Errorf("%d requests for a page that was told", n)
