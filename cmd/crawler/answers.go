@@ -109,7 +109,7 @@ func (d *desk) sites(w http.ResponseWriter, req *http.Request) {
 		for s := range d.col.Sites() {
 			r := siteRow{Origin: s.Origin, Pages: s.Pages, Held: s.Held, Ready: s.Ready, Gone: s.Gone, Fresh: -1, Honest: -1,
 				Requests: s.Requests, Bytes: s.Bytes, Duplicates: s.Duplicates, Fault: s.Fault, FaultAt: s.FaultAt, Quiet: s.Quiet}
-			if f := of[s.ID]; f != nil {
+			if f := of[s.ID]; f != nil && s.Fault == "" { // of one that is in trouble nothing is known
 				r.Fresh, r.PerDay = f.sum/float64(f.pages), math.Round(f.perDay*10)/10
 			}
 			if b := s.Belief; b != nil && b.Signal.Judgements() > 0 {

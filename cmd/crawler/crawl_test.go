@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -224,6 +226,36 @@ func TestCrawlSaysThatItIsFull(t *testing.T) {
 		code, _, said := program(t.Context(), append(args, own(filepath.Join(t.TempDir(), "crawl"))...)...)
 		if full := strings.Contains(said, "were not taken up"); code != 0 || full != (limit != "") || !strings.Contains(said, limit+" allows, 10") && limit != "" {
 			t.Errorf("with %q: exit code %d: %s", limit, code, said)
+		}
+	}
+}
+
+// Of a site that has stopped answering nobody says how fresh its copies are.
+func TestSiteInTroubleIsNotFresh(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path != "/" {
+			http.NotFound(w, req)
+			return
+		}
+		fmt.Fprint(w, "<title>Home</title>home")
+	}))
+	defer srv.Close()
+	dir := filepath.Join(t.TempDir(), "crawl")
+	for _, away := range []bool{false, true} {
+		if away {
+			srv.Close()
+		}
+		code, _, said := program(t.Context(), append([]string{"crawl", srv.URL + "/", "--patience", "10ms"}, own(dir)...)...)
+		if away == (code == 0) {
+			t.Errorf("away %v: the crawl ends with %d: %s", away, code, said)
+		}
+		var row siteRow
+		_, out, said := program(t.Context(), "sites", "--into", dir, "--format", "json")
+		if err := json.Unmarshal([]byte(out), &row); err != nil {
+			t.Fatalf("%v: %s %s", err, out, said)
+		}
+		if row.Held != 1 || away != (row.Fresh < 0) || away != (row.Fault != "") {
+			t.Errorf("away %v: it is said of the site %s", away, out)
 		}
 	}
 }

@@ -127,7 +127,7 @@ type siteRow struct {
 	Held       int       `json:"held"`
 	Ready      int       `json:"ready"`
 	Gone       int       `json:"gone"`
-	Fresh      float64   `json:"fresh"`   // share of the held pages that are expected to be as they were, NaN left out
+	Fresh      float64   `json:"fresh"`   // share of the held pages that are expected to be as they were; -1: not known, as of a site in trouble
 	ToldBy     string    `json:"told_by"` // the best way by which it tells of itself
 	Honest     float64   `json:"honest"`  // in what share of the cases what it tells is thought to be right, as "crawler why" says; -1: nothing was judged
 	Judged     int       `json:"judged"`
