@@ -243,6 +243,8 @@ func (m *Maker) Run(ctx context.Context) error {
 		m.full = errors.Is(err, errFull)
 		switch {
 		case again: // it is known
+		case errors.Is(err, errRules): // nothing is wrong, and the next one goes by the new ones
+			m.log().Info("archive is made anew", "dir", m.Dir, "why", err)
 		case err != nil:
 			m.log().Error("archive could not be made", "dir", m.Dir, "err", err)
 		default:
