@@ -3,7 +3,6 @@ package protocol
 import (
 	"slices"
 	"strings"
-	"time"
 )
 
 // Apply returns the change as whoever asked by this filter is to be told of it,
@@ -23,29 +22,11 @@ func (f *Filter) Apply(c Change) (Change, bool) {
 		}
 	case !f.covers(c.Item.URL):
 		return c, false
-	case c.Op == Update && !f.keeps(&c.Item):
-		c = c.Left()
 	}
 	if c.Op != Delete && (!f.wantsPage(&c.Item) || !f.significant(&c)) {
 		return c, false
 	}
 	return c, len(f.Ops) == 0 || slices.Contains(f.Ops, c.Op)
-}
-
-// keeps reports whether a page that has changed is what the filter asks for still. That it
-// changed before Since is no reason to take it for one that was, and is not any more.
-func (f *Filter) keeps(i *Item) bool {
-	if f.Since.IsZero() {
-		return f.wantsPage(i)
-	}
-	ever := *f
-	ever.Since = time.Time{}
-	return ever.wantsPage(i)
-}
-
-// Left returns an Update as a Delete, for whom the page is no longer what he asks for.
-func (c Change) Left() Change {
-	return Change{Seq: c.Seq, At: c.At, Op: Delete, Item: Item{URL: c.Item.URL, Length: -1}, Prev: c.Prev}
 }
 
 // arrival returns a Move as a Create of the URL where the bytes are now.

@@ -379,36 +379,11 @@ func (a *answer) etag() string {
 	return "W/" + etagOf(a.sum)
 }
 
-// judgesOps reports whether the expression speaks of what kind a change is: then
-// whoever wrote it has decided of deletes himself.
-func (s *selection) judgesOps() bool { return strings.Contains(s.filter.Where, "change.op") }
-
-// asksLeft tells of an update that the expression does not want: as a delete, if the page has left
-// what is asked for, and not at all if it is this change alone that is not wanted.
-func (s *selection) asksLeft(ctx context.Context, c protocol.Change) (protocol.Change, bool, error) {
-	as := c
-	as.Op, as.Prev, as.Significance = protocol.Create, protocol.Digest{}, 0
-	ok, err := s.where(ctx, &as)
-	if ok || err != nil {
-		return c, false, err
-	}
-	if c, ok = c.Left(), true; s.judgesOps() {
-		ok, err = s.where(ctx, &c)
-	}
-	return c, ok, err
-}
-
 // asks asks the expression of a change, as told by the rest of the selection.
 // A move that it does not want is the delete of the old URL, if it wants that:
 // whoever was told of a page must learn that it has gone.
 func (s *selection) asks(ctx context.Context, c protocol.Change) (protocol.Change, bool, error) {
-	if c.Op == protocol.Delete && !s.judgesOps() {
-		return c, true, nil // whoever was told of the page must learn that it has gone
-	}
 	ok, err := s.where(ctx, &c)
-	if !ok && err == nil && c.Op == protocol.Update && (len(s.filter.Ops) == 0 || slices.Contains(s.filter.Ops, protocol.Delete)) {
-		return s.asksLeft(ctx, c)
-	}
 	if !ok && err == nil && c.Op == protocol.Move && (len(s.filter.Ops) == 0 || slices.Contains(s.filter.Ops, protocol.Delete)) {
 		gone := c.Departure()
 		if ok, err = s.where(ctx, &gone); ok {

@@ -194,8 +194,14 @@ func TestSchemesWithoutBytes(t *testing.T) {
 		r.must(err)
 		m, err := protocol.ParseMessage(b)
 		r.must(err)
-		if len(m.Changes) == 0 || m.Bodies != nil {
-			t.Errorf("as=%s: %d changes, with bodies %d", as, len(m.Changes), len(m.Bodies))
+		bodies := 0
+		for _, body := range m.Bodies { // a long page is named, for whoever wants to ask the web server for it
+			if !body.IsZero() && body.Href == "" {
+				bodies++
+			}
+		}
+		if len(m.Changes) == 0 || bodies > 0 {
+			t.Errorf("as=%s: %d changes, with bodies %d", as, len(m.Changes), bodies)
 		}
 	}
 }

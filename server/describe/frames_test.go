@@ -260,7 +260,11 @@ func (s *site) story() {
 		for _, form := range found.Forms {
 			for _, more := range []string{"", "&limit=2", "&op=delete"} {
 				resp, text := s.ask("GET", s.base+"parley/changes?after="+at.String()+"&as="+string(form)+more, "")
-				if resp.StatusCode != 200 {
+				switch {
+				case resp.StatusCode == 503 && form == protocol.AsSite: // an archive is being made
+					s.heard("problem", strings.TrimSpace(text))
+					continue
+				case resp.StatusCode != 200:
 					s.Errorf("changes as %s: %d: %s", form, resp.StatusCode, text)
 				}
 				s.heard("answer", strings.TrimSpace(text))
