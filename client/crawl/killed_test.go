@@ -1,5 +1,3 @@
-//go:build unix
-
 package crawl_test
 
 import (
@@ -11,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -35,11 +32,10 @@ func crawlUntilKilled(base, after string) error {
 	begun := 0
 	now := func() time.Time { // the collection asks once for each transaction
 		if begun++; begun == n {
-			syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
+			killSelf()
 		}
 		if begun == -n { // from now on no file grows
-			syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: 1})
+			fillDisk()
 		}
 		return time.Now()
 	}
