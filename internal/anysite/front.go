@@ -29,18 +29,18 @@ import (
 // site's address, writes down what passes, and answers itself or hands on to nginx
 // or to the notifier, as the plan says.
 type front struct {
-	w                *world
-	kind, scheme     string
-	ip, port         string
-	clean            bool // page.html is at /page
-	listener         net.Listener
-	tls              *tls.Config
-	sites            []*site
-	extra            bool // one of many ports: there is one small page
-	server           *http.Server
-	done             chan struct{}
-	transports       sync.Map // by client address: how nginx is asked
-	requests, nonces atomic.Int64
+	w            *world
+	kind, scheme string
+	ip, port     string
+	clean        bool // page.html is at /page
+	listener     net.Listener
+	tls          *tls.Config
+	sites        []*site
+	extra        bool // one of many ports: there is one small page
+	server       *http.Server
+	done         chan struct{}
+	nonces       atomic.Int64
+	transports   sync.Map // by client address: how nginx is asked
 
 	mu    sync.Mutex
 	stale map[string]stale

@@ -211,7 +211,7 @@ func TestNewDirectories(t *testing.T) {
 	w.answer("/staff/p020.html", 200)
 	w.answerBy("/open/", func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/open/" {
-			http.Error(rw, "no list", 403)
+			http.Error(rw, "no list", http.StatusForbidden)
 			return
 		}
 		http.FileServer(http.Dir(w.root)).ServeHTTP(rw, r)

@@ -30,10 +30,10 @@ type model struct {
 }
 
 type page struct {
-	status                     int
-	body                       string
-	links                      []string
-	noindex, nofollow, nostore bool
+	status            int
+	body              string
+	links             []string
+	noindex, nofollow bool
 }
 
 type keeper struct {
