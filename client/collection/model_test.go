@@ -113,7 +113,7 @@ func (m *model) answered(p *modelPage) {
 
 // pay reports whether the next visit is decided.
 func (m *model) pay(p *modelPage) (decided bool) {
-	if p.told && !p.claim.IsZero() && p.claim != p.digest && p.missed < 3 && !p.unstable {
+	if p.told && !p.claim.IsZero() && p.claim != p.digest && (p.missed < 1 || p.missed < 3 && !p.unstable) {
 		m.after(p, []time.Duration{2 * time.Second, 10 * time.Second, time.Minute}[p.missed])
 		p.missed++
 		return true

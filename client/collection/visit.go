@@ -271,11 +271,15 @@ func (u *update) pay(w *work, v *Visit, asked time.Time, out *Visited) {
 				return
 			}
 		}
-		if v.Cut || max(w.Unstable, v.Unstable) != Stable { // the next answer would be no nearer to what was told
+		if v.Cut || v.Unstable != Stable { // the next answer would be no nearer to what was told
 			w.settle()
 			return
 		}
-		if w.Missed < len(u.c.opts.Again.Missed) {
+		most := len(u.c.opts.Again.Missed)
+		if w.Unstable != Stable {
+			most = min(most, 1) // this answer may have been half-written, and the page stable by now
+		}
+		if w.Missed < most {
 			w.At, w.planned = keepable(u.now.Add(u.c.opts.Again.Missed[w.Missed])), true
 			w.Missed++
 			return
