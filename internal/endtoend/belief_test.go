@@ -148,7 +148,7 @@ func TestPushedThoughBytesSayNothing(t *testing.T) {
 	}
 }
 
-// Pages that differ at each request cost a crawl no more than a second request each, once: run again, it asks for what was edited.
+// Pages that differ at each request cost a crawl no more than a second request for each edit: run again, it asks for what was edited.
 func TestCrawlAgainOfUnstablePages(t *testing.T) {
 	r := newRig(t)
 	r.site(40)
@@ -179,7 +179,7 @@ func TestCrawlAgainOfUnstablePages(t *testing.T) {
 	r.until("the manifest has the edits", func() bool { return r.listed().Seq == 2 })
 	again := crawl()
 	maps.DeleteFunc(again, func(path string, _ int) bool { return !isFile(r.path(path)) })
-	if n := again["/"+page(3)] + again["/"+page(33)]; len(again) != 2 || n != 2 {
+	if n := again["/"+page(3)]; len(again) != 2 || n < 1 || n > 2 || again["/"+page(33)] != 1 {
 		t.Errorf("run again after two edits, the crawl asked for %v\n%s", again, c.p.said())
 	}
 }
