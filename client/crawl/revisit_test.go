@@ -244,7 +244,9 @@ func TestRevisitsWithoutEnd(t *testing.T) {
 		if all > most || all < most/2 {
 			t.Errorf("%d visits to a silent site, want up to %d", all, most)
 		}
-		if _, n := visits(w, listed, began); n > all/2 {
+		// A budget without end also pays for audits of what the manifest tells: visits come and go by the
+		// day, and which day is the last moves the sum by a visit or two of each page.
+		if _, n := visits(w, listed, began); n > all*3/5 {
 			t.Errorf("%d visits to a site with a manifest, and %d to one without", n, all)
 		}
 		status := c.Status()
