@@ -1,0 +1,158 @@
+package archive
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/parleyweb/parley/server"
+)
+
+// Latest is of [server.Archive].
+func (m *Maker) Latest() (server.Archived, bool) {
+	m.init()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f := m.latest(); f != nil {
+		return f.Archived, true
+	}
+	return server.Archived{}, false
+}
+
+// Coming is of [server.Archive].
+func (m *Maker) Coming() bool {
+	m.init()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.running {
+		return false
+	}
+	if m.making || m.asked || m.unsound() {
+		return true
+	}
+	// It is worth waiting for one that is due soon: whoever is told of changes
+	// asks for the pages one by one.
+	good := m.good()
+	return len(good) > 0 && m.other(good[0]) && !m.unmade && m.rest() < m.every()
+}
+
+// Within is of [server.Archive].
+func (m *Maker) Within(may func(url string) bool) bool {
+	m.init()
+	m.mu.Lock()
+	list := slices.Clone(m.good())
+	m.mu.Unlock()
+	for _, f := range list {
+		if ok, err := f.within(nil, may, nil); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// Wait is of [server.Archive].
+func (m *Maker) Wait(ctx context.Context, a server.Archived) error {
+	m.init()
+	for {
+		m.mu.Lock()
+		now := server.Archived{}
+		f := m.latest()
+		if f != nil {
+			now = f.Archived
+		}
+		wake := m.wake
+		var rested <-chan time.Time // when another is due
+		if !m.making && !m.asked && m.other(f) {
+			rested = time.After(m.rest() + time.Millisecond)
+		}
+		m.mu.Unlock()
+		if now != a {
+			return nil
+		}
+		select {
+		case <-wake:
+		case <-rested:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// retry is when to come again for an archive that is being made.
+const retry = 5 * time.Second
+
+// ServeHTTP sends the newest archive, or with the parameter at the one that
+// stands at that cursor, by Range too. Whoever goes on with a part of the one
+// before, and says so by If-Range, is given that.
+func (m *Maker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.init()
+	at := r.URL.Query().Get("at")
+	m.mu.Lock()
+	f := m.latest()
+	if known := r.Header.Get("If-Range"); at == "" && known != "" {
+		for _, k := range m.kept {
+			if k.etag == known && k.sound {
+				f = k
+			}
+		}
+	}
+	if at != "" {
+		f = nil
+		for _, k := range m.kept {
+			if k.Cursor.String() == at && k.sound {
+				f = k
+			}
+		}
+	}
+	var in *os.File
+	var err error = os.ErrNotExist
+	if f != nil {
+		in, err = os.Open(f.path)
+	}
+	m.mu.Unlock()
+	if err != nil {
+		if at != "" {
+			server.Refuse(w, r, http.StatusGone, "there is no archive that stands at "+at+": without at there is the newest", 0)
+			return
+		}
+		server.Refuse(w, r, http.StatusServiceUnavailable, "the archive is not made yet", retry)
+		return
+	}
+	defer in.Close()
+	h := w.Header()
+	h.Set("Content-Type", "application/wacz")
+	h.Set("Etag", f.etag)
+	h.Set("Cache-Control", "no-cache") // ask again, and be told 304
+	h.Set("Repr-Digest", f.Digest.String())
+	h.Set("Parley-Cursor", f.Cursor.String())
+	h.Set("X-Content-Type-Options", "nosniff")
+	http.ServeContent(guarded{w, m, f, in}, r, "", time.Time{}, in)
+}
+
+// guarded stops in the middle of an archive that holds what is not public any more.
+type guarded struct {
+	http.ResponseWriter
+	m  *Maker
+	f  *file
+	in *os.File
+}
+
+func (g guarded) Write(b []byte) (int, error) {
+	g.m.mu.Lock()
+	if !g.m.check(g.f, g.in) {
+		g.f.void = true
+	}
+	void := g.f.void
+	g.m.mu.Unlock()
+	if void {
+		panic(http.ErrAbortHandler) // its reader must see that it is not whole
+	}
+	return g.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (g guarded) Unwrap() http.ResponseWriter { return g.ResponseWriter }
+
+var _ server.Archive = (*Maker)(nil)

@@ -1,0 +1,281 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Bounds of how what an earlier process has left is read.
+const (
+	verifyPiece = 1 << 20
+	verifyRate  = 64 << 20 // bytes in a second, at most
+)
+
+// verify reads what an earlier process has left, the newest first, and throws
+// away what is not what it was. It takes half of the time for that, at most.
+func (m *Maker) verify(ctx context.Context) error {
+	for {
+		m.mu.Lock()
+		m.good()
+		var f *file
+		if i := slices.IndexFunc(m.kept, func(f *file) bool { return !f.sound }); i >= 0 {
+			f = m.kept[i]
+		}
+		m.mu.Unlock()
+		if f == nil {
+			return nil
+		}
+		sound, err := f.verify(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		m.mu.Lock()
+		if f.sound = sound; !sound {
+			m.log().Error("archive thrown away: it is not what it was", "file", f.path, "err", err)
+			m.kept = slices.DeleteFunc(m.kept, func(k *file) bool { return k == f })
+			os.Remove(f.path)
+		}
+		m.changed()
+		m.latest() // a newer one may be due
+		m.mu.Unlock()
+	}
+}
+
+// verify reports whether the archive has the digest that its name says.
+func (f *file) verify(ctx context.Context) (bool, error) {
+	in, err := os.Open(f.path)
+	if err != nil {
+		return false, err
+	}
+	defer in.Close()
+	sum := sha256.New()
+	for {
+		began := time.Now()
+		n, err := io.CopyN(sum, in, verifyPiece)
+		if err == io.EOF {
+			return bytes.Equal(sum.Sum(nil), f.Digest[:]), nil
+		}
+		if err != nil {
+			return false, err
+		}
+		rest := time.NewTimer(max(time.Since(began), time.Duration(n)*time.Second/verifyRate))
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			rest.Stop()
+			return false, ctx.Err()
+		}
+	}
+}
+
+// unsound reports whether there is one of which it is not known yet what it is. mu is held.
+func (m *Maker) unsound() bool {
+	return slices.ContainsFunc(m.kept, func(f *file) bool { return !f.sound })
+}
+
+// took makes an archive the newest, if it is not nil, and nothing was purged
+// while it was made.
+func (m *Maker) took(f *file, purged int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.making = false
+	if f == nil {
+		return
+	}
+	if purged != m.purged {
+		os.Remove(f.path)
+		m.began = time.Time{}
+		return
+	}
+	// One of the same cursor is replaced, be it the same to the byte or not.
+	m.kept = slices.DeleteFunc(m.kept, func(old *file) bool {
+		if old.Cursor == f.Cursor && old.path != f.path {
+			os.Remove(old.path)
+		}
+		return old.Cursor == f.Cursor
+	})
+	m.kept = slices.Insert(m.kept, 0, f)
+	m.changed()
+}
+
+// Purge throws away every archive that holds a page, and the one that is being
+// made. Another is made when somebody asks. It returns how many there were.
+func (m *Maker) Purge(page string) (n int) {
+	m.init()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.purged++
+	m.kept = slices.DeleteFunc(m.kept, func(f *file) bool {
+		without, err := f.within(nil, func(url string) bool { return url != page }, nil)
+		if err == nil && without {
+			return false
+		}
+		f.void = true
+		os.Remove(f.path)
+		n++
+		return true
+	})
+	if n > 0 {
+		m.began = time.Time{}
+		m.changed()
+	}
+	return n
+}
+
+// forget leaves so many of the archives. mu is held.
+func (m *Maker) forget(most int) {
+	for len(m.kept) > most {
+		last := m.kept[len(m.kept)-1]
+		os.Remove(last.path) // whoever reads it goes on to
+		m.kept = m.kept[:len(m.kept)-1]
+	}
+}
+
+// changed wakes who waits. mu is held.
+func (m *Maker) changed() {
+	close(m.wake)
+	m.wake = make(chan struct{})
+}
+
+// good leaves those of the archives that may be given to anybody now, and
+// returns those of them that are known to be sound. mu is held.
+func (m *Maker) good() []*file {
+	head := m.Journal.Head()
+	n := len(m.kept)
+	m.kept = slices.DeleteFunc(m.kept, func(f *file) bool {
+		if head.IsZero() || f.Cursor.Epoch == head.Epoch && f.Cursor.Seq <= head.Seq && m.check(f, nil) && !m.isPast(f) {
+			return false
+		}
+		f.void = true
+		os.Remove(f.path)
+		return true
+	})
+	if len(m.kept) < n {
+		m.changed()
+	}
+	if head.IsZero() {
+		return nil
+	}
+	if !m.unsound() {
+		return m.kept
+	}
+	return slices.DeleteFunc(slices.Clone(m.kept), func(f *file) bool { return !f.sound })
+}
+
+// The time for which an archive that was found to be public is taken to be so:
+// a moment, or as long as lets the finding take a twentieth.
+const (
+	checkEvery  = 50 * time.Millisecond
+	checkFactor = 20
+)
+
+// goneFactor is how much longer than it takes to make an archive it is until
+// another is made for what has gone, or changed.
+const goneFactor = 20
+
+// check reports whether all that is in an archive is public. mu is held.
+func (m *Maker) check(f *file, content io.ReaderAt) bool {
+	now := m.now()
+	if age := now.Sub(f.checked); age >= 0 && age < max(checkEvery, checkFactor*f.took) {
+		return true
+	}
+	began := time.Now()
+	ok, err := f.within(content, m.public, m.Given)
+	if err != nil {
+		m.log().Error("archive could not be read", "file", f.path, "err", err)
+	} else if !ok {
+		m.log().Info("archive thrown away: it holds what is not public any more", "cursor", f.Cursor.String())
+	}
+	f.checked, f.took = now, time.Since(began)
+	return err == nil && ok
+}
+
+// goneFor is for how long a page has been gone that is in an archive, and oldFor
+// for how long one has been gone or another than it was. mu is held.
+func (m *Maker) goneFor(f *file) time.Duration {
+	m.look(f)
+	return m.since(f.gone)
+}
+
+func (m *Maker) oldFor(f *file) time.Duration {
+	m.look(f)
+	return m.since(f.old)
+}
+
+func (m *Maker) since(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return max(0, m.now().Sub(t))
+}
+
+// look looks for the first page that has changed since an archive was made, and
+// the first that has gone. What was not there then and is not now counts too:
+// it is not worth more than this. mu is held.
+func (m *Maker) look(f *file) {
+	if f.read.IsZero() {
+		f.read = f.Cursor
+	}
+	for head := m.Journal.Head(); f.gone.IsZero() && f.read.Epoch == head.Epoch && f.read.Seq < head.Seq; {
+		changes, err := m.Journal.Read(context.Background(), f.read, protocol.MaxBatch)
+		if errors.Is(err, protocol.ErrTooOld) {
+			f.gone = m.now() // or not: nobody can say, and nobody can go on from it
+			if f.old.IsZero() {
+				f.old = f.gone
+			}
+		}
+		if err != nil || len(changes) == 0 {
+			return
+		}
+		for i := range changes {
+			c := &changes[i]
+			f.read.Seq = c.Seq
+			goes := c.Op == protocol.Delete || c.Op == protocol.Move
+			if !goes && (c.Op != protocol.Update || c.Prev == c.Item.Digest && !c.Prev.IsZero()) {
+				continue
+			}
+			at := c.At
+			if now := m.now(); at.IsZero() || at.After(now) {
+				at = now
+			}
+			if f.old.IsZero() {
+				f.old = at
+			}
+			if goes {
+				f.gone = at
+				return
+			}
+		}
+	}
+}
+
+// isPast reports whether what an archive holds has been gone, or another, for too long. mu is held.
+func (m *Maker) isPast(f *file) bool {
+	past := m.oldFor(f) > m.maxAge()
+	if past {
+		m.log().Info("archive thrown away: it holds what is not so any more", "cursor", f.Cursor.String(), "since", f.old)
+	}
+	return past
+}
+
+// latest returns the newest archive, nil if there is none, and asks for a newer
+// one if that is due. One from which a reader could not go on is none. mu is held.
+func (m *Maker) latest() *file {
+	var f *file
+	if good := m.good(); len(good) > 0 && good[0].Cursor.Seq >= m.Journal.Floor().Seq {
+		f = good[0]
+	}
+	if !m.making && !m.asked && m.due(f) {
+		m.asked = true
+		m.ask <- struct{}{}
+	}
+	return f
+}
