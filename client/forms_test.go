@@ -102,6 +102,12 @@ func (m *mirror) take(s client.Step) {
 // follow follows until the test ends, or the function that it returns is called.
 func (m *mirror) follow(t *testing.T, src *client.Source) (stop func()) {
 	t.Helper()
+	return m.followAnd(t, src, func(client.Step) {})
+}
+
+// followAnd is follow, and shows each step as well.
+func (m *mirror) followAnd(t *testing.T, src *client.Source, see func(client.Step)) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan bool)
 	m.mu.Lock()
@@ -116,6 +122,7 @@ func (m *mirror) follow(t *testing.T, src *client.Source) (stop func()) {
 				m.mu.Unlock()
 				continue
 			}
+			see(s)
 			m.take(s)
 		}
 	}()

@@ -181,6 +181,65 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// A page that leaves what is asked for is told as gone to who was told of it, and to nobody
+// else; and so is one that left while its reader was away.
+func TestPageThatLeavesAFilter(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("word ", n) }
+	for _, src := range []client.Source{
+		{As: protocol.AsPage, Filter: protocol.Filter{MaxLength: 600}},
+		{As: protocol.AsPage, NoStream: true, Filter: protocol.Filter{MaxLength: 600}},
+		{As: protocol.AsPage, Filter: protocol.Filter{Where: `page.length <= 600`}},
+		{As: protocol.AsDelta, NoStream: true, Filter: protocol.Filter{Where: `page.length <= 600`}},
+		{As: protocol.AsBatch, Filter: protocol.Filter{MaxLength: 600, MinSignificance: 1}},
+	} {
+		w := newWholeSite(t, 30)
+		w.Write("d1/long.html", long(200))
+		w.Publish()
+		m := newMirror()
+		src.Base, src.Held = w.Base, m.held
+		in := func(u string) bool { return len(w.Pages()[u]) <= 600 }
+		same := func() {
+			t.Helper()
+			last := w.Pages()[w.Base+"d1/p1.html"]
+			w.Write("d1/p1.html", "last, after "+protocol.Sum([]byte(last)).String()) // who waits is answered when there is something to tell
+			m.standsAt(t, w.Publish())
+			m.same(t, w.Site, in)
+		}
+		gone := func(s client.Step) {
+			for _, c := range s.Changes {
+				if c.Item.URL == w.Base+"d1/long.html" {
+					t.Errorf("as=%s %v: told of a page that was never wanted: %+v", src.As, src.Filter.Query(), c)
+				}
+			}
+		}
+		stop := m.followAnd(t, &src, gone)
+		m.standsAt(t, w.Head())
+		m.same(t, w.Site, in)
+		w.Write("d1/long.html", long(201)) // was not wanted, and is not
+		w.Write("d2/p2.html", long(200))   // leaves
+		w.Publish()
+		same()
+		w.Write("d2/p2.html", "short again")
+		w.Publish()
+		same()
+		stop()
+		w.Write("d1/long.html", long(202))
+		w.Write("d2/p2.html", long(200))
+		w.Publish()
+		w.Write("d2/p2.html", long(300)) // the last of its changes does not say that it left
+		w.Publish()
+		w.Write("d1/p4.html", long(200))
+		w.Publish()
+		w.Remove("d1/p4.html")
+		w.Publish()
+		m.followAnd(t, &src, gone)
+		same()
+		if len(m.errs) > 0 {
+			t.Errorf("as=%s %v: errors %v", src.As, src.Filter.Query(), m.errs)
+		}
+	}
+}
+
 // What the site alone can judge it is asked for, in as many parts as it takes.
 func TestFilterOfTheSite(t *testing.T) {
 	w := newWholeSite(t, 30)

@@ -33,6 +33,11 @@ type Change struct {
 	// Prev is the digest before the step, where it is known.
 	Prev Digest
 
+	// Before is the page as it was before an Update, without its Text, as the site's
+	// journal knows it; nil where that is not known, and for any other Op. It is not told:
+	// whoever chooses what to tell sees by it that a page has left what a reader asks for.
+	Before *Item
+
 	// Significance is how much of the page's main text an Update, or a Move
 	// onto a page, changed.
 	Significance Significance
@@ -42,6 +47,11 @@ type Change struct {
 // for whoever is not to be told where they are now.
 func (c Change) Departure() Change {
 	return Change{Seq: c.Seq, At: c.At, Op: Delete, Item: Item{URL: c.From, Length: -1}, Prev: c.Prev}
+}
+
+// Left returns an Update as a Delete, for whom the page is no longer what he asks for.
+func (c Change) Left() Change {
+	return Change{Seq: c.Seq, At: c.At, Op: Delete, Item: Item{URL: c.Item.URL, Length: -1}, Prev: c.Prev}
 }
 
 // A Significance is a share from 0 to 1 in thousandths, kept plus one: the

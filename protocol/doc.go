@@ -277,7 +277,10 @@
 //   - agent: the digest of a program that the reader has sent, which decides
 //     further, and whose output comes beside the change.
 //
-// [Filter] says what they mean. A filter is no loss: to is the watermark of
+// [Filter] says what they mean. A page that was what they ask for, and after an
+// update is not, has left it: that is told as a delete of its URL, and so a copy that
+// keeps to what it is told holds what the filter lets through. Such a delete may be of a page
+// that the reader does not hold, and then says nothing. A filter is no loss: to is the watermark of
 // what was looked through. On the stream a mark says so within a fifth of a
 // heartbeat, and not for each change that is passed over; before a batch, a
 // bundle or an archive always, so that its from is where the reader stands.

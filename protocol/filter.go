@@ -19,8 +19,9 @@ import (
 // say which part of the site is meant: what moves out of it is told as a delete,
 // what moves in as a create. Those on the page (Types, Languages, MinLength ...)
 // are asked of the page as it is after the change, and never hold back a
-// delete: whoever was told of a page must learn that it has gone. So a move
-// onto a page that they do not want is told as a delete of its old URL. Ops is
+// delete: whoever was told of a page must learn that it has gone. So a page that
+// they want, and after an update do not want any more, has left what is asked for and is told as a
+// delete, as is a move onto a page that they do not want, of its old URL. Ops is
 // asked last, of the step as it is to be told: whoever keeps a copy leaves it
 // out, since a copy needs every step.
 //

@@ -7,6 +7,8 @@ import (
 
 // Apply returns the change as whoever asked by this filter is to be told of it,
 // and false if it is not to be told. The change keeps its number and time.
+// An update of a page that is not wanted is not told; whether the page has
+// left what is asked for is to be asked beside it, by Wants of Change.Before.
 func (f *Filter) Apply(c Change) (Change, bool) {
 	switch {
 	case c.Op == Move:
@@ -37,6 +39,9 @@ func (c Change) arrival() Change {
 // Wants reports whether an item is what the filter asks for, whatever happened
 // to it: Ops and MinSignificance, which are conditions on a step, say nothing of it.
 func (f *Filter) Wants(i *Item) bool { return f.covers(i.URL) && f.wantsPage(i) }
+
+// WantsURL reports whether a URL is of the part of the site that the filter means.
+func (f *Filter) WantsURL(url string) bool { return f.covers(url) }
 
 // WantsGone reports whether a tombstone is what the filter asks for: the
 // conditions on the URL hold, and it went no earlier than Since.

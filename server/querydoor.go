@@ -395,3 +395,42 @@ func (s *selection) asks(ctx context.Context, c protocol.Change) (protocol.Chang
 	}
 	return c, ok, nil
 }
+
+// leaves returns an update as the delete of its page, if with it the page leaves what is asked
+// for: the same update is not wanted of the page as it is, and would be of the page as it was.
+// How it was is not known of updates that an older version has noted: any of them may be
+// such a one, and a delete of a page that the reader does not hold tells him nothing.
+func (s *selection) leaves(ctx context.Context, c protocol.Change) (protocol.Change, bool, error) {
+	gone := c.Left()
+	if len(s.filter.Ops) > 0 && !slices.Contains(s.filter.Ops, protocol.Delete) {
+		return gone, false, nil
+	}
+	if c.Before == nil {
+		if !s.filter.WantsURL(c.Item.URL) {
+			return gone, false, nil
+		}
+	} else if was, err := s.wants(ctx, c, c.Before); !was || err != nil {
+		return gone, false, err
+	}
+	if is, err := s.wants(ctx, c, &c.Item); is || err != nil {
+		return gone, false, err
+	}
+	if s.where == nil {
+		return gone, true, nil
+	}
+	return s.asks(ctx, gone)
+}
+
+// wants reports whether a page is what is asked for, as far as the parameters go, and the
+// change that led to it by the expression.
+func (s *selection) wants(ctx context.Context, c protocol.Change, page *protocol.Item) (bool, error) {
+	if !s.filter.Wants(page) {
+		return false, nil
+	}
+	if s.where == nil {
+		return true, nil
+	}
+	c.Item = *page
+	_, ok, err := s.asks(ctx, c)
+	return ok, err
+}

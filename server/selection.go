@@ -214,14 +214,21 @@ func (n *Notifier) selects(ctx context.Context, s *selection, c protocol.Change)
 	if c.Op == protocol.Delete && !n.allowed(s, c.Item.URL) {
 		ok = false // he was never to know of it
 	}
-	if ok {
-		c, ok = s.filter.Apply(c)
+	if !ok {
+		return c, output, false, nil
 	}
+	is := c
+	c, ok = s.filter.Apply(c)
 	var err error
 	if ok && s.where != nil {
-		if c, ok, err = s.asks(ctx, c); err != nil {
-			return c, output, false, err
-		}
+		c, ok, err = s.asks(ctx, c)
+	}
+	if !ok && err == nil && is.Op == protocol.Update {
+		c, ok, err = s.leaves(ctx, is)
+	}
+	c.Before = nil // it is not told
+	if err != nil {
+		return c, output, false, err
 	}
 	if ok && !s.filter.Agent.IsZero() {
 		output, ok, err = n.askAgent(ctx, s, &c)

@@ -173,7 +173,9 @@ func (t *turn) take(s Step) error {
 	case protocol.Create:
 		err = t.put(key, e, nil)
 	case protocol.Update:
-		c.Significance = s.Significance
+		was := old.Item
+		was.Text = protocol.Digest{}
+		c.Significance, c.Before = s.Significance, &was
 		err = t.put(key, e, &old)
 	case protocol.Delete:
 		c.Item = protocol.Item{URL: e.Item.URL, Length: -1}

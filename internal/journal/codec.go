@@ -18,7 +18,9 @@ import (
 // A record of an entry or a change that needs a second byte of flags is of
 // version 2, and has it after the first; any other is of version 1, as all
 // were before there was a second byte. So a record has one spelling, and what
-// is unknown costs nothing.
+// is unknown costs nothing. What a page was before an update stands after the
+// other fields of the change, as flags of its own and an item: without its
+// digest, which is that before the change, and without its main-text digest.
 const (
 	plainRecord = 1
 	wideRecord  = 2
@@ -46,8 +48,11 @@ const (
 	hasOther        // of an entry
 	hasSignificance // of a change
 
-	entryFlags  = hasHeld | hasSketch | hasNewest | hasOther
+	hasBefore = hasHeld // of a change
+
+	entryFlags  = hasSketch | hasNewest | hasOther
 	changeFlags = hasFrom | hasPrev | hasSignificance
+	beforeFlags = hasModified | hasSpan | hasLength | hasTitle | hasLanguage | hasCanonical | hasImportance
 )
 
 // knownTypes are media types that take one byte. The order is the format.
@@ -213,7 +218,7 @@ func appendEntry(b, key []byte, e Entry) []byte {
 func appendChange(b []byte, c protocol.Change) []byte {
 	code, _ := opCode(c.Op)
 	b = appendStart(b, itemFlags(&c.Item)|flag(c.From != "", hasFrom)|flag(!c.Prev.IsZero(), hasPrev)|
-		flag(c.Significance != 0, hasSignificance))
+		flag(c.Significance != 0, hasSignificance)|flag(c.Before != nil, hasBefore))
 	b = binary.AppendVarint(append(b, code), c.At.UnixMilli())
 	b = appendString(b, c.Item.URL)
 	b = appendItem(b, &c.Item)
@@ -225,6 +230,11 @@ func appendChange(b []byte, c protocol.Change) []byte {
 	}
 	if c.Significance != 0 {
 		b = binary.AppendUvarint(b, uint64(c.Significance))
+	}
+	if c.Before != nil {
+		was := *c.Before
+		was.Digest, was.Text = protocol.Digest{}, protocol.Digest{}
+		b = appendItem(binary.AppendUvarint(b, uint64(itemFlags(&was))), &was)
 	}
 	return seal(seqKey(c.Seq), b)
 }
@@ -416,6 +426,13 @@ func parseChange(key, b []byte) (protocol.Change, error) {
 		n := r.uvarint()
 		r.bad = r.bad || n == 0 || n > math.MaxUint16
 		c.Significance = protocol.Significance(n)
+	}
+	if has&hasBefore != 0 {
+		was := r.uvarint()
+		r.bad = r.bad || was&^uint64(beforeFlags) != 0 || c.Op != protocol.Update
+		it := r.item(flags(was) & beforeFlags)
+		it.URL, it.Digest = url, c.Prev
+		c.Before = &it
 	}
 	if r.bad || len(r.b) > 0 || c.Seq == 0 || has&entryFlags != 0 || (c.Op == protocol.Move) != (c.From != "") {
 		return protocol.Change{}, fmt.Errorf("change %d is %w", c.Seq, ErrDamaged)

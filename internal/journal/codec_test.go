@@ -61,6 +61,8 @@ func oddEntries(it protocol.Item) []journal.Entry {
 
 func TestRecordsRoundTrip(t *testing.T) {
 	for _, it := range oddItems() {
+		was := it
+		was.Digest, was.Text = protocol.Sum(nil), protocol.Digest{}
 		for _, e := range oddEntries(it) {
 			key := journal.ItemKey(it.URL)
 			got, err := journal.ParseEntry(key, journal.AppendEntry(key, e))
@@ -74,6 +76,8 @@ func TestRecordsRoundTrip(t *testing.T) {
 			{Seq: 300, At: time.UnixMilli(0).UTC(), Op: protocol.Move, Item: it, From: "y", Prev: protocol.Sum(nil)},
 			{Seq: 300, At: noon, Op: protocol.Update, Item: it, Significance: protocol.SignificanceOf(0)},
 			{Seq: 300, At: noon, Op: protocol.Move, Item: it, From: "y", Prev: protocol.Sum(nil), Significance: protocol.SignificanceOf(1)},
+			{Seq: 300, At: noon, Op: protocol.Update, Item: it, Prev: protocol.Sum(nil), Before: &was},
+			{Seq: 300, At: noon, Op: protocol.Update, Item: it, Prev: protocol.Sum(nil), Before: &was, Significance: protocol.SignificanceOf(1)},
 			{Seq: 300, At: noon, Op: protocol.Delete, Item: protocol.Item{URL: it.URL, Length: -1}},
 		} {
 			got, err := journal.ParseChange(journal.SeqKey(c.Seq), journal.AppendChange(c))
@@ -91,7 +95,7 @@ func TestDamagedRecordsAreErrors(t *testing.T) {
 		e, c := journal.Entry{Item: it, Stamp: []byte("stamp"), Held: noon}, protocol.Change{Seq: 7, At: noon, Op: protocol.Move, Item: it, From: "y"}
 		if wide {
 			e.Item.Language, e.Item.Text, e.Sketch, e.Newest = "en", it.Digest, []byte("sketch"), noon
-			c.Item, c.Significance = e.Item, 7
+			c = protocol.Change{Seq: 7, At: noon, Op: protocol.Update, Item: e.Item, Significance: 7, Before: &it}
 		}
 		damageRecords(t, e, c)
 	}
@@ -156,6 +160,8 @@ func FuzzChange(f *testing.F) {
 		f.Add(uint64(7), b[:len(b)-4])
 		b = journal.AppendChange(protocol.Change{Seq: 7, At: noon, Op: protocol.Update, Item: it, Significance: 1001})
 		f.Add(uint64(7), b[:len(b)-4])
+		b = journal.AppendChange(protocol.Change{Seq: 7, At: noon, Op: protocol.Update, Item: it, Before: &it})
+		f.Add(uint64(7), b[:len(b)-4])
 	}
 	f.Fuzz(func(t *testing.T, seq uint64, b []byte) {
 		key := journal.SeqKey(seq)
@@ -175,13 +181,14 @@ func FuzzState(f *testing.F) {
 	f.Add([]byte("\x01\x00\x10abcdefghijklmnop\x00\x00\x00\x00\x00"))
 	f.Add([]byte("\x02\x0f\x0aabcdefghij\x04mark\x05\x02\x07\x01\x81\x01\x80\x10\x80\x10"))
 	f.Add([]byte("\x02\x00\x10abcdefghijklmnop\x00\x00\x00\x00\x00\x00"))
+	f.Add([]byte("\x03\x00\x10abcdefghijklmnop\x00\x00\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = journal.SealRecord(journal.MetaKey(), slices.Clone(b))
 		again, err := journal.ReparseMeta(b)
 		if err != nil {
 			return
 		}
-		if b[0] == 1 { // it is written as version 2, which has one number more
+		if b[0] < 3 { // it is written as version 3, which has one number more than 1
 			if b, err = journal.ReparseMeta(again); err != nil {
 				t.Fatalf("%x is written %x: %v", b, again, err)
 			}
@@ -212,8 +219,8 @@ func TestFilesOfAnotherFormat(t *testing.T) {
 	}{
 		{"of another program", "not a journal", false, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("meta")) }},
 		{"with other keys", "not a journal", false, func(tx *bbolt.Tx) error { return tx.Bucket([]byte("meta")).Delete(journal.MetaKey()) }},
-		{"of a later version", "format 3, this program knows 2", false, func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte("meta")).Put(journal.MetaKey(), []byte{3, 1, 2, 3, 4, 5, 6, 7, 8})
+		{"of a later version", "format 4, this program knows 3", false, func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte("meta")).Put(journal.MetaKey(), []byte{4, 1, 2, 3, 4, 5, 6, 7, 8})
 		}},
 		{"with a damaged state", "state is damaged", true, func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte("meta")).Put(journal.MetaKey(), []byte{1, 1, 2, 3, 4, 5, 6, 7, 8})

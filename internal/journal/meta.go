@@ -53,7 +53,7 @@ func (m *meta) saw(it protocol.Item) {
 // it must leave the file alone.
 const (
 	plainState  = 1 // no revision, no notes, no wide records
-	formatState = 2
+	formatState = 3 // since 3, a change tells what a page was before it
 )
 
 const (
@@ -80,7 +80,7 @@ func appendMeta(b []byte, m meta) []byte {
 }
 
 func parseMeta(b []byte) (meta, error) {
-	if len(b) > 0 && b[0] != plainState && b[0] != formatState {
+	if len(b) > 0 && (b[0] < plainState || b[0] > formatState) {
 		return meta{}, fmt.Errorf("file has format %d, this program knows %d", b[0], formatState)
 	}
 	body, ok := unseal(metaKey, b)

@@ -300,8 +300,9 @@ func TestVersion1(t *testing.T) {
 	j.Close()
 	j = open(t, file, nil)
 	check(t, "cursor", j.Head(), protocol.Cursor{Epoch: epoch, Seq: 4})
+	was := page("b", "b2")
 	changes = append(changes, protocol.Change{Seq: 4, At: at, Op: protocol.Update, Item: s.Entry.Item,
-		Prev: page("b", "b2").Digest, Significance: s.Significance})
+		Prev: was.Digest, Before: &was, Significance: s.Significance})
 	entries[1] = s.Entry
 	same(t, "entries", entriesOf(t, j), entries)
 	same(t, "changes", read(t, j, j.Floor()), changes)

@@ -61,6 +61,11 @@ func (o *oracle) take(s journal.Step, now time.Time) {
 		return
 	case protocol.Update, protocol.Move:
 		c.Significance = s.Significance
+		if c.Op == protocol.Update {
+			was := old.Item
+			was.Text = protocol.Digest{}
+			c.Before = &was
+		}
 		delete(o.entries, c.From)
 		o.entries[url] = s.Entry
 	case protocol.Delete:

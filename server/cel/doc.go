@@ -60,7 +60,12 @@
 // So page.type == "text/html" brings every delete; change.path, which a delete
 // has too, holds back those elsewhere.
 //
-// # Moves
+// # Pages that leave, and moves
+//
+// An update that an expression does not want is asked again as if it had led to
+// the page as it was before. If that is wanted, the page has left what is asked for: it is
+// told as a delete, if the expression wants that. So whoever asks for
+// page.length < 100000 hears of a page that grows beyond.
 //
 // The doors ask an expression after the other parameters of a filter, of the
 // change as those would tell it. A move that it does not want is asked again as

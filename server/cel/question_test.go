@@ -2,6 +2,7 @@ package cel_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/url"
 	"regexp"
@@ -142,8 +143,9 @@ func (q *question) asks(c *protocol.Change) bool {
 	return (len(q.ops) == 0 || slices.Contains(q.ops, string(c.Op))) && (q.where == nil || q.where.tells(c))
 }
 
-// tell returns the change as it is to be told, and nil where it is not.
-func (q *question) tell(c protocol.Change) *protocol.Change {
+// tell returns the change as it is to be told, and nil where it is not; was is the page before it.
+func (q *question) tell(c protocol.Change, was *protocol.Item) *protocol.Change {
+	c.Before = nil
 	gone := protocol.Change{Seq: c.Seq, At: c.At, Op: protocol.Delete, Item: protocol.Item{URL: c.From, Length: -1}, Prev: c.Prev}
 	if c.Op == protocol.Delete {
 		gone.Item.URL = c.Item.URL
@@ -168,16 +170,36 @@ func (q *question) tell(c protocol.Change) *protocol.Change {
 	case goes && q.asks(&gone):
 		return &gone
 	}
+	if c.Op != protocol.Update || was == nil || !q.public(c.Item.URL) || !q.covers(c.Item.URL) {
+		return nil
+	}
+	fits := func(i protocol.Item) bool {
+		as := c
+		as.Item = i
+		return q.wants(i) && (q.where == nil || q.where.tells(&as))
+	}
+	gone.Item.URL = c.Item.URL
+	if fits(*was) && !fits(c.Item) && q.asks(&gone) { // it has left what is asked for
+		return &gone
+	}
 	return nil
 }
 
-// told is the whole answer: as it is read again after it was written.
-func (q *question) told(t *testing.T, changes []protocol.Change) []protocol.Change {
+// told is the whole answer to changes of what was there first: as it is read again after it was written.
+func (q *question) told(t *testing.T, first []protocol.Item, changes []protocol.Change) []protocol.Change {
 	t.Helper()
+	there := map[string]*protocol.Item{}
+	for _, i := range first {
+		there[i.URL] = &i
+	}
 	var list []protocol.Change
 	for _, c := range changes {
-		if c := q.tell(c); c != nil {
-			list = append(list, *c)
+		if told := q.tell(c, there[c.Item.URL]); told != nil {
+			list = append(list, *told)
+		}
+		delete(there, c.From)
+		if there[c.Item.URL] = &c.Item; c.Op == protocol.Delete {
+			delete(there, c.Item.URL)
 		}
 	}
 	m, err := protocol.ParseMessage(protocol.Message{Kind: protocol.Batch, From: protocol.Cursor{Epoch: "e"}, To: protocol.Cursor{Epoch: "e", Seq: 1e6}, Changes: list}.Encode())
@@ -185,6 +207,47 @@ func (q *question) told(t *testing.T, changes []protocol.Change) []protocol.Chan
 		t.Fatal(err)
 	}
 	return m.Changes
+}
+
+// ofSteps are what an expression may ask of the step alone; has asks in what no delete can answer.
+var ofSteps = []string{"change.op", "change.from", "change.prev", "change.seq", "change.at", "change.significance", "has("}
+
+// fold returns the URLs that a reader has in the end who began with what was offered first and took in
+// what he was told; false if the question is one about steps, by which no copy can be kept. All
+// that he has is what he asks for now.
+func (q *question) fold(first []protocol.Item, changes, told []protocol.Change) ([]string, bool) {
+	if len(q.ops) > 0 || q.minsig > 0 || q.where != nil && slices.ContainsFunc(ofSteps, func(s string) bool { return strings.Contains(q.where.text, s) }) {
+		return nil, false
+	}
+	there, has := map[string]bool{}, map[string]bool{}
+	for _, i := range first {
+		there[i.URL] = true
+	}
+	for _, c := range changes { // a site moves pages to new URLs only
+		if c.Op == protocol.Move && there[c.Item.URL] {
+			return nil, false
+		}
+		delete(there, c.From)
+		there[c.Item.URL] = c.Op != protocol.Delete
+	}
+	items, _ := q.offered(first, nil)
+	for _, i := range items {
+		has[i.URL] = true
+	}
+	for _, c := range told {
+		delete(has, c.From)
+		if has[c.Item.URL] = true; c.Op == protocol.Delete {
+			delete(has, c.Item.URL)
+		}
+	}
+	return slices.SortedFunc(maps.Keys(has), protocol.Compare), true
+}
+
+func urlsOf(items []protocol.Item) (urls []string) {
+	for _, i := range items {
+		urls = append(urls, i.URL)
+	}
+	return urls
 }
 
 // offered is the whole answer of the query door.
