@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -50,7 +51,7 @@ type JournalOptions struct {
 	// has the file for a moment.
 	Wait time.Duration
 
-	HTTP *http.Client // for Published; nil means http.DefaultClient
+	HTTP *http.Client // for Published; only its Transport is used; nil means http.DefaultTransport
 	Log  *slog.Logger
 	Now  func() time.Time
 }
@@ -244,34 +245,27 @@ func openPublished(ctx context.Context, o JournalOptions) (*os.File, error) {
 	if !strings.HasPrefix(o.Published, "http://") && !strings.HasPrefix(o.Published, "https://") {
 		return openRegular(o.Published)
 	}
-	ctx, stop := context.WithTimeout(ctx, 10*time.Minute)
-	defer stop()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.Published, nil)
+	c := fetch.Client{Timeout: 10 * time.Minute, MaxBytes: maxPublished, Redirects: 10}
+	if o.HTTP != nil {
+		c.Transport = o.HTTP.Transport
+	}
+	a, err := c.Get(ctx, o.Published, nil)
 	if err != nil {
 		return nil, err
 	}
-	c := o.HTTP
-	if c == nil {
-		c = http.DefaultClient
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
+	defer a.Close()
 	switch {
-	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusGone:
+	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
 		return nil, fs.ErrNotExist
-	case resp.StatusCode != http.StatusOK:
-		return nil, errors.New("server answered " + resp.Status)
+	case !a.OK():
+		return nil, errors.New("server answered " + a.Says())
 	}
 	f, err := os.CreateTemp("", "parley-published-")
 	if err != nil {
 		return nil, err
 	}
 	os.Remove(f.Name()) // where the system lets an open file go; else it stays for its cleaner
-	n, err := io.Copy(f, io.LimitReader(resp.Body, maxPublished+1))
-	if err == nil && n > maxPublished {
+	if _, err = io.Copy(f, a); err == nil && a.Cut() {
 		err = errors.New("more than 4 GiB")
 	}
 	if err == nil {

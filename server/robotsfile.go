@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -45,25 +46,19 @@ func ReadRobots(ctx context.Context, name string) ([]byte, error) {
 }
 
 func fetchRobots(ctx context.Context, url string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, robotsTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	c := fetch.Client{Timeout: robotsTimeout, MaxBytes: robots.MaxBytes + 1, Redirects: 10}
+	a, err := c.Get(ctx, url, nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("GET %s: %w", url, err)
 	}
-	req.Header.Set("User-Agent", "parley")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	switch resp.StatusCode {
+	defer a.Close()
+	switch a.Status {
 	case http.StatusOK:
-		return readRules(resp.Body)
+		return readRules(a)
 	case http.StatusNotFound, http.StatusGone:
 		return nil, nil
 	}
-	return nil, fmt.Errorf("GET %s: %s", url, resp.Status)
+	return nil, fmt.Errorf("GET %s: %s", url, a.Says())
 }
 
 // readRules reads one byte more than counts, so that robots.Parse knows that

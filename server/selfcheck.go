@@ -7,16 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/inet"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -83,11 +81,10 @@ func SelfCheck(ctx context.Context, j *Journal, c *http.Client, n int) (Checked,
 		return done, fmt.Errorf("self-check: %w", err)
 	}
 	done.Looked, done.Of = len(items), j.Len()
-	if c == nil {
-		c = http.DefaultClient
+	client := fetch.Client{Agent: "Parley self-check", Timeout: checkWait}
+	if c != nil {
+		client.Transport = c.Transport
 	}
-	once := *c
-	once.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	results, inside := make([]*Finding, len(items)), make([]bool, len(items))
 	var all sync.WaitGroup
 	turn := make(chan struct{}, checkAtOnce)
@@ -95,7 +92,7 @@ func SelfCheck(ctx context.Context, j *Journal, c *http.Client, n int) (Checked,
 		turn <- struct{}{}
 		all.Go(func() {
 			defer func() { <-turn }()
-			results[i], inside[i] = checkPage(ctx, &once, j, it)
+			results[i], inside[i] = checkPage(ctx, client, j, it)
 		})
 	}
 	all.Wait()
@@ -148,63 +145,40 @@ func sample(j *Journal, n int) ([]protocol.Item, error) {
 
 // checkPage returns what is wrong with a page, nil if nothing is, and whether
 // the answer came from an address that may know this machine.
-func checkPage(ctx context.Context, c *http.Client, j *Journal, it protocol.Item) (found *Finding, inside bool) {
-	ctx, stop := context.WithTimeout(ctx, checkWait)
-	defer stop()
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
-		at, err := netip.ParseAddrPort(c.Conn.RemoteAddr().String())
-		inside = err == nil && inet.Special(at.Addr()) != ""
-	}})
-	found = compareServed(ctx, c, j, it)
-	return found, inside
-}
-
-func compareServed(ctx context.Context, c *http.Client, j *Journal, it protocol.Item) *Finding {
+func checkPage(ctx context.Context, c fetch.Client, j *Journal, it protocol.Item) (found *Finding, inside bool) {
 	f := &Finding{URL: it.URL}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, it.URL, nil)
-	if err != nil {
-		f.Problem, f.Detail, f.Cure = "the URL cannot be asked for", err.Error(), "Check --base."
-		return f
+	if c.MaxBytes = it.Length + 1; it.Length < 0 {
+		c.MaxBytes = checkAnyBody
 	}
-	req.Header.Set("User-Agent", "Parley self-check")
-	req.Header.Set("Accept-Encoding", "identity")
-	resp, err := c.Do(req)
+	a, err := c.Get(ctx, it.URL, http.Header{"Accept-Encoding": {"identity"}})
 	if err != nil {
-		return f.noAnswer(err)
+		return f.noAnswer(err), false
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return f.status(resp)
+	defer a.Close()
+	inside = a.Remote.IsValid() && inet.Special(a.Remote) != ""
+	if !a.OK() {
+		return f.status(a), inside
 	}
 	if it.Digest.IsZero() {
-		return nil
-	}
-	limit := it.Length
-	if limit < 0 {
-		limit = checkAnyBody
+		return nil, inside
 	}
 	sum := sha256.New()
-	got, err := io.Copy(sum, io.LimitReader(resp.Body, limit+1))
+	got, err := io.Copy(sum, a)
 	if err != nil {
-		return f.noAnswer(err)
+		return f.noAnswer(err), inside
 	}
-	if protocol.Digest(sum.Sum(nil)) == it.Digest {
-		return nil
+	if !a.Cut() && protocol.Digest(sum.Sum(nil)) == it.Digest {
+		return nil, inside
 	}
 	if now, ok, err := j.Get(it.URL); err != nil || !ok || now.Item.Digest != it.Digest || !now.Held.IsZero() {
-		return nil // it changes just now
+		return nil, inside // it changes just now
 	}
-	return f.altered(resp, got, it.Length)
+	return f.altered(a, got, it.Length), inside
 }
 
 func (f *Finding) noAnswer(err error) *Finding {
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err
-	}
 	f.Detail = err.Error()
-	var ne net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout() {
+	if errors.Is(err, fetch.ErrTimeout) {
 		f.Problem = "the web server does not answer within 10 s"
 		f.Cure = "Check that the web server at --base runs and is not overloaded."
 		return f
@@ -214,11 +188,11 @@ func (f *Finding) noAnswer(err error) *Finding {
 }
 
 // status explains an answer that is not 200.
-func (f *Finding) status(resp *http.Response) *Finding {
-	f.Detail = "it answered " + resp.Status
-	switch resp.StatusCode {
+func (f *Finding) status(a *fetch.Answer) *Finding {
+	f.Detail = "it answered " + a.Says()
+	switch a.Status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return f.redirect(resp)
+		return f.redirect(a)
 	case http.StatusNotFound, http.StatusGone:
 		f.Problem = "a page is not found"
 		f.Cure = "Check that --docroot is the directory that the web server serves at --base; if it does not know URLs without .html, leave --clean-urls out."
@@ -234,11 +208,11 @@ func (f *Finding) status(resp *http.Response) *Finding {
 }
 
 // redirect explains where the published form of a URL is not the served one.
-func (f *Finding) redirect(resp *http.Response) *Finding {
+func (f *Finding) redirect(answer *fetch.Answer) *Finding {
 	f.Problem = "the web server redirects"
-	to, err := resp.Location()
+	to, err := url.Parse(answer.Location)
 	from, err2 := url.Parse(f.URL)
-	if err != nil || err2 != nil {
+	if err != nil || err2 != nil || answer.Location == "" {
 		f.Cure = "Let the web server give published pages at their own URL."
 		return f
 	}
@@ -265,9 +239,9 @@ func (f *Finding) redirect(resp *http.Response) *Finding {
 }
 
 // altered explains bytes that are not those that were published.
-func (f *Finding) altered(resp *http.Response, got, want int64) *Finding {
+func (f *Finding) altered(a *fetch.Answer, got, want int64) *Finding {
 	f.Problem = "the bytes are altered on the way"
-	switch ce := resp.Header.Get("Content-Encoding"); {
+	switch ce := a.Header.Get("Content-Encoding"); {
 	case ce != "" && ce != "identity":
 		f.Problem = "the web server compresses although it was asked not to"
 		f.Detail = "Content-Encoding: " + ce
@@ -281,7 +255,7 @@ func (f *Finding) altered(resp *http.Response, got, want int64) *Finding {
 		f.Detail = fmt.Sprintf("%s bytes, as in the file, but others", count(int(got)))
 	}
 	f.Cure = "Something between the file and the crawler rewrites pages: server-side includes, a CDN's minifier or script injection, or a --docroot that is not what is served. Switch it off for these pages, or publish what it makes."
-	if via := cmp.Or(resp.Header.Get("Cf-Ray"), resp.Header.Get("Via")); via != "" {
+	if via := cmp.Or(a.Header.Get("Cf-Ray"), a.Header.Get("Via")); via != "" {
 		f.Detail += ", through a proxy"
 	}
 	return f

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -98,13 +99,13 @@ const fetchMark = "parley/fetched:"
 type fetchStamp struct {
 	claim   claim
 	checked int64 // Unix seconds
-	validators
+	fetch.Validators
 }
 
 func (s fetchStamp) append(b []byte) []byte {
 	b = append(append(b, fetchMark...), s.claim[:]...)
 	b = strconv.AppendInt(b, s.checked, 36)
-	return append(append(b, '\n'), s.validators.String()...)
+	return append(append(b, '\n'), keepValidators(s.Validators)...)
 }
 
 func parseFetchStamp(b string) (s fetchStamp, ok bool) {
@@ -115,7 +116,7 @@ func parseFetchStamp(b string) (s fetchStamp, ok bool) {
 	copy(s.claim[:], b)
 	checked, rest, ok := strings.Cut(b[claimSize:], "\n")
 	n, err := strconv.ParseInt(checked, 36, 64)
-	s.checked, s.validators = n, parseValidators(rest)
+	s.checked, s.Validators = n, parseValidators(rest)
 	return s, ok && err == nil
 }
 
@@ -130,29 +131,20 @@ func (f *fetcher) fetch(ctx context.Context, o server.Offer, c claim) answer {
 	return a
 }
 
-func (f *fetcher) ask(ctx context.Context, o server.Offer, c claim, known server.Offer, was validators) answer {
-	ctx, cancel := context.WithTimeout(ctx, orDefault(f.opts.Timeout, 20*time.Second))
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.URL, nil)
-	if err != nil {
-		return answer{err: err}
-	}
-	req.Header.Set("User-Agent", userAgent)
-	req.Header.Set("Accept", "*/*")
-	if was != (validators{}) {
-		was.ask(req)
-	}
-	resp, err := f.client.Do(req)
+func (f *fetcher) ask(ctx context.Context, o server.Offer, c claim, known server.Offer, was fetch.Validators) answer {
+	header := was.Header()
+	header.Set("Accept", "*/*")
+	resp, err := f.client.Get(ctx, o.URL, header)
 	if err != nil {
 		return answer{err: err, trouble: true}
 	}
-	defer resp.Body.Close()
+	defer resp.Close()
 	now := f.catalog.now()
-	stamp := fetchStamp{c, now.Unix(), validatorsOf(resp)}
-	switch code := resp.StatusCode; {
-	case code == http.StatusNotModified && was != (validators{}):
-		if stamp.validators == (validators{}) {
-			stamp.validators = was
+	stamp := fetchStamp{c, now.Unix(), fetch.ValidatorsOf(resp.Header)}
+	switch code := resp.Status; {
+	case code == http.StatusNotModified && was != (fetch.Validators{}):
+		if stamp.Validators == (fetch.Validators{}) {
+			stamp.Validators = was
 		}
 		known.Stamp = stamp.append(nil)
 		if saysNoIndex(resp.Header) {
@@ -160,13 +152,13 @@ func (f *fetcher) ask(ctx context.Context, o server.Offer, c claim, known server
 		}
 		return answer{offer: known}
 	case code == http.StatusNotFound || code == http.StatusGone:
-		return answer{err: fmt.Errorf("%s: %w", resp.Status, fs.ErrNotExist)}
+		return answer{err: fmt.Errorf("%s: %w", resp.Says(), fs.ErrNotExist)}
 	case code >= 300 && code < 400 && code != http.StatusNotModified:
 		o.LeftOut = leftRedirects
 		return answer{offer: o}
 	case code != http.StatusOK:
-		return answer{err: errors.New(resp.Status), retry: retryAfter(resp.Header, now),
-			trouble: code >= 500 || code == http.StatusTooManyRequests}
+		retry, _ := fetch.RetryAfter(resp.Header, now, time.Hour)
+		return answer{err: errors.New(resp.Says()), retry: retry, trouble: code >= 500 || code == http.StatusTooManyRequests}
 	}
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return answer{err: fmt.Errorf("content coding %.40q, which was not asked for", coding)}
@@ -176,7 +168,7 @@ func (f *fetcher) ask(ctx context.Context, o server.Offer, c claim, known server
 
 // known returns what is published of a page as a reading of it, and the
 // validators to ask with, none if it must be read in any case; and its stamp.
-func (f *fetcher) known(url string) (o server.Offer, v validators, was string, err error) {
+func (f *fetcher) known(url string) (o server.Offer, v fetch.Validators, was string, err error) {
 	e, ok, err := f.catalog.Journal.Get(url)
 	was = string(e.Stamp)
 	stamp, fetched := parseFetchStamp(was)
@@ -186,11 +178,11 @@ func (f *fetcher) known(url string) (o server.Offer, v validators, was string, e
 	it := e.Item
 	o = server.Offer{URL: url, Place: f.catalog.place(url), Modified: it.Modified, Span: it.Span, Length: it.Length, Type: it.Type, Title: it.Title,
 		Digest: it.Digest, Language: it.Language, Canonical: it.Canonical, Text: it.Text, Sketch: e.Sketch}
-	return o, stamp.validators, was, nil
+	return o, stamp.Validators, was, nil
 }
 
 // body reads the page.
-func (f *fetcher) body(o server.Offer, resp *http.Response, stamp fetchStamp, now time.Time) answer {
+func (f *fetcher) body(o server.Offer, resp *fetch.Answer, stamp fetchStamp, now time.Time) answer {
 	if t := mediaType(resp.Header.Get("Content-Type")); t != "" {
 		o.Type = t
 	}
@@ -201,8 +193,7 @@ func (f *fetcher) body(o server.Offer, resp *http.Response, stamp fetchStamp, no
 		o.LeftOut = leftNoIndex
 		return answer{offer: o}
 	}
-	most := f.opts.maxBytes()
-	if resp.ContentLength > most {
+	if resp.Length > f.opts.maxBytes() {
 		o.LeftOut = leftLarge
 		return answer{offer: o}
 	}
@@ -212,11 +203,11 @@ func (f *fetcher) body(o server.Offer, resp *http.Response, stamp fetchStamp, no
 	if f.opts.Features != nil && isPage {
 		w = io.MultiWriter(hash, &head)
 	}
-	n, err := io.Copy(w, io.LimitReader(resp.Body, most+1))
+	n, err := io.Copy(w, resp)
 	if err != nil {
 		return answer{err: err, trouble: true}
 	}
-	if n > most {
+	if resp.Cut() {
 		o.LeftOut = leftLarge
 		return answer{offer: o}
 	}
@@ -292,19 +283,4 @@ func saysNoIndex(h http.Header) bool {
 		}
 	}
 	return false
-}
-
-// retryAfter is how long a server asks to be left alone, an hour at most; zero if it does not.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := strings.TrimSpace(h.Get("Retry-After"))
-	if value == "" {
-		return 0
-	}
-	if n, err := strconv.ParseInt(value, 10, 32); err == nil {
-		return min(max(time.Duration(n)*time.Second, 0), time.Hour)
-	}
-	if t, err := http.ParseTime(value); err == nil {
-		return min(max(t.Sub(now), 0), time.Hour)
-	}
-	return 0
 }

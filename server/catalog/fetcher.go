@@ -6,12 +6,12 @@ import (
 	"hash/maphash"
 	"io/fs"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/server"
 )
 
@@ -33,7 +33,7 @@ const (
 type fetcher struct {
 	catalog *Catalog
 	opts    Fetch
-	client  *http.Client
+	client  fetch.Client
 	partial bool // a source is
 	seed    maphash.Seed
 	wake    chan struct{} // the sources were read
@@ -97,12 +97,10 @@ func newFetcher(c *Catalog) *fetcher {
 	for _, s := range c.Sources {
 		f.partial = f.partial || s.Partial()
 	}
-	client := *http.DefaultClient
+	f.client = fetch.Client{Agent: userAgent, Timeout: orDefault(c.Fetch.Timeout, 20*time.Second), MaxBytes: c.Fetch.maxBytes()}
 	if c.Fetch.Client != nil {
-		client = *c.Fetch.Client
+		f.client.Transport = c.Fetch.Client.Transport
 	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	f.client = &client
 	return f
 }
 

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/parleyweb/parley/internal/fetch"
 )
 
 // A Source names pages of a site.
@@ -61,6 +63,8 @@ func (l List) String() string { return redacted(string(l)) }
 const (
 	documentTimeout = 5 * time.Minute  // for fetching all of a list, a sitemap or a feed
 	documentIdle    = 30 * time.Second // without a byte
+
+	documentRedirects = 10
 
 	// racy is how young a file may be whose next change might not be seen in
 	// its size and time.
@@ -155,87 +159,35 @@ func (d *document) version() (string, error) {
 }
 
 func getDocument(ctx context.Context, name, last string) (*document, error) {
-	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, name, nil)
+	c := fetch.Client{Agent: userAgent, Timeout: documentTimeout, Idle: documentIdle, MaxBytes: -1, Redirects: documentRedirects}
+	a, err := c.Get(ctx, name, parseValidators(last).Header())
 	if err != nil {
-		cancel()
 		return nil, err
 	}
-	idle := time.AfterFunc(documentIdle, cancel)
-	req.Header.Set("User-Agent", userAgent)
-	parseValidators(last).ask(req)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		idle.Stop()
-		cancel()
-		return nil, err
-	}
-	d := &document{Reader: &idleReader{resp.Body, idle}, name: name, validators: validatorsOf(resp).String(), close: func() {
-		idle.Stop()
-		resp.Body.Close()
-		cancel()
-	}}
+	d := &document{Reader: a, name: name, validators: keepValidators(fetch.ValidatorsOf(a.Header)), close: func() { a.Close() }}
 	switch {
-	case resp.StatusCode == http.StatusOK:
+	case a.OK():
 		return d, nil
-	case resp.StatusCode == http.StatusNotModified && last != "":
+	case a.Status == http.StatusNotModified && last != "":
 		err = ErrUnchanged
 	default:
-		err = fmt.Errorf("GET %s: %s", redacted(name), resp.Status)
+		err = fmt.Errorf("GET %s: %s", redacted(name), a.Says())
 	}
 	d.Close()
 	return nil, err
 }
 
-// An idleReader puts off its timer whenever something comes.
-type idleReader struct {
-	r     io.Reader
-	timer *time.Timer
-}
-
-func (i *idleReader) Read(p []byte) (int, error) {
-	n, err := i.r.Read(p)
-	if n > 0 {
-		i.timer.Reset(documentIdle)
-	}
-	return n, err
-}
-
-// validators are what a server wants to be asked with, to answer that nothing has changed.
-type validators struct{ etag, modified string }
-
-// maxValidator is the longest that is kept, in bytes.
-const maxValidator = 256
-
-func validatorsOf(resp *http.Response) (v validators) {
-	keep := func(name string) string {
-		if s := resp.Header.Get(name); len(s) <= maxValidator && !strings.ContainsAny(s, "\r\n") {
-			return s
-		}
+// keepValidators writes validators as they are kept, parseValidators reads them.
+func keepValidators(v fetch.Validators) string {
+	if v == (fetch.Validators{}) {
 		return ""
 	}
-	return validators{keep("ETag"), keep("Last-Modified")}
+	return v.ETag + "\n" + v.LastModified
 }
 
-func (v validators) String() string {
-	if v == (validators{}) {
-		return ""
-	}
-	return v.etag + "\n" + v.modified
-}
-
-func parseValidators(s string) (v validators) {
-	v.etag, v.modified, _ = strings.Cut(s, "\n")
+func parseValidators(s string) (v fetch.Validators) {
+	v.ETag, v.LastModified, _ = strings.Cut(s, "\n")
 	return v
-}
-
-func (v validators) ask(req *http.Request) {
-	if v.etag != "" {
-		req.Header.Set("If-None-Match", v.etag)
-	}
-	if v.modified != "" {
-		req.Header.Set("If-Modified-Since", v.modified)
-	}
 }
 
 // withContext ends reading with ctx.

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	neturl "net/url"
 	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -29,7 +29,7 @@ const accepted = "gzip, zstd"
 // An asker asks web servers, one request at a time, at its pace.
 type asker struct {
 	*Checker
-	client *http.Client
+	client fetch.Client
 	agent  string
 	every  time.Duration
 	last   time.Time
@@ -39,32 +39,23 @@ type asker struct {
 }
 
 func newAsker(c *Checker) *asker {
-	client := http.DefaultClient
+	a := &asker{Checker: c, agent: cmp.Or(c.Agent, agentDefault), every: cmp.Or(c.Every, everyDefault), rules: make(map[string]*rulesOf)}
+	a.client = fetch.Client{Agent: a.agent, Pace: a.turn, MaxBytes: -1}
 	if c.Client != nil {
-		client = c.Client
+		a.client.Transport = c.Client.Transport
 	}
-	once := *client
-	once.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &asker{Checker: c, client: &once, agent: cmp.Or(c.Agent, agentDefault), every: cmp.Or(c.Every, everyDefault),
-		rules: make(map[string]*rulesOf)}
+	return a
 }
 
 // An answer is what a web server said. Its body is to be closed.
 type answer struct {
-	url    string
-	status string // such as "404 Not Found"
-	code   int
-	header http.Header
-	body   io.ReadCloser // without its content coding
-	wire   *counter      // bytes as they came
-	coded  bool          // there was a content coding
-	stop   context.CancelFunc
+	*fetch.Answer
+	body  io.ReadCloser // without its content coding
+	wire  *counter      // bytes as they came
+	coded bool          // there was a content coding
 }
 
-func (a *answer) Close() error {
-	a.stop()
-	return a.body.Close()
-}
+func (a *answer) Close() error { return errors.Join(a.body.Close(), a.Answer.Close()) }
 
 // A counter counts what is read.
 type counter struct {
@@ -84,52 +75,35 @@ func (a *asker) get(ctx context.Context, url string, header http.Header) (*answe
 }
 
 func (a *asker) within(ctx context.Context, wait time.Duration, url string, header http.Header) (*answer, error) {
-	if err := a.turn(ctx); err != nil {
-		return nil, err
-	}
 	if a.Progress != nil {
 		a.Progress(a.done, max(a.planned, a.done+1))
 	}
 	a.done++
-	ctx, stop := context.WithTimeout(ctx, wait)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	client := a.client
+	client.Timeout = wait
+	header = header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Set("Accept-Encoding", accepted) // said here, so that net/http leaves the body as it is
+	resp, err := client.Get(ctx, url, header)
 	if err != nil {
-		stop()
 		return nil, err
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
-	req.Header.Set("User-Agent", a.agent)
-	req.Header.Set("Accept-Encoding", accepted) // said here, so that net/http leaves the body as it is
-	resp, err := a.client.Do(req)
-	if err != nil {
-		stop()
-		return nil, plainly(err)
-	}
-	a.log().Debug("asked", "url", url, "status", resp.StatusCode)
-	ans := &answer{url: url, code: resp.StatusCode, status: short(resp.Status), header: resp.Header, body: resp.Body, stop: stop,
-		wire: &counter{r: resp.Body}}
+	a.log().Debug("asked", "url", url, "status", resp.Status)
+	ans := &answer{Answer: resp, wire: &counter{r: resp}}
+	ans.body = io.NopCloser(ans.wire)
 	switch resp.Header.Get("Content-Encoding") {
 	case "gzip", "x-gzip", "zstd":
 		z, err := coding.NewReader(ans.wire)
 		if err != nil {
-			ans.Close()
-			return nil, plainly(err)
+			resp.Close()
+			return nil, err
 		}
-		ans.coded, ans.body = true, both{z, resp.Body}
-	default:
-		ans.body = both{io.NopCloser(ans.wire), resp.Body}
+		ans.coded, ans.body = true, z
 	}
 	return ans, nil
 }
-
-type both struct {
-	io.ReadCloser
-	below io.Closer
-}
-
-func (b both) Close() error { return errors.Join(b.ReadCloser.Close(), b.below.Close()) }
 
 // turn waits until a request may be sent.
 func (a *asker) turn(ctx context.Context) error {
@@ -143,19 +117,6 @@ func (a *asker) turn(ctx context.Context) error {
 	}
 	a.last = time.Now()
 	return ctx.Err()
-}
-
-// plainly leaves the method and the URL out of an error of package http: whoever tells it names them.
-func plainly(err error) error {
-	var ue *neturl.Error
-	if errors.As(err, &ue) {
-		err = ue.Err
-	}
-	var ne net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout() {
-		return errors.New("no answer in time")
-	}
-	return err
 }
 
 // A rulesOf is the robots.txt of an origin.
@@ -185,7 +146,7 @@ func (x *run) robots(ctx context.Context, origin string) *rulesOf {
 			x.hit("robots-unreachable", origin+"/robots.txt", short(err.Error()))
 			break
 		}
-		code = ans.code
+		code = ans.Status
 		to := ans.location()
 		if to != "" && hop < maxRedirects {
 			ans.Close()
@@ -206,7 +167,7 @@ func (x *run) robots(ctx context.Context, origin string) *rulesOf {
 			}
 			r.got, r.text = true, text
 		case code >= 500 || code == 429:
-			x.hit("robots-unreachable", url, ans.status)
+			x.hit("robots-unreachable", url, ans.Says())
 		}
 		break
 	}
@@ -218,12 +179,10 @@ func (x *run) robots(ctx context.Context, origin string) *rulesOf {
 
 // location returns where an answer redirects to, canonical; empty if it does not.
 func (a *answer) location() string {
-	switch a.code {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-	default:
+	if a.Location == "" {
 		return ""
 	}
-	u, err := protocol.CanonicalURL(a.url, a.header.Get("Location"))
+	u, err := protocol.CanonicalURL(a.URL, a.Location)
 	if err != nil {
 		return ""
 	}
@@ -263,17 +222,17 @@ func (x *run) fetch(ctx context.Context, url string, part bool) *answer {
 			at = to
 			continue
 		}
-		if ans.code < 200 || ans.code >= 300 {
+		if ans.Status < 200 || ans.Status >= 300 {
 			head, _ := io.ReadAll(io.LimitReader(ans.body, 64<<10))
 			ans.Close()
 			if name := challenge(ans, head); name != "" {
 				return fail("challenge", name)
 			}
-			if !part && isRobots(url) && (ans.code == http.StatusNotFound || ans.code == http.StatusGone) {
+			if !part && isRobots(url) && (ans.Status == http.StatusNotFound || ans.Status == http.StatusGone) {
 				x.report.Kind = kindRobots
-				return fail("robots-none", ans.status)
+				return fail("robots-none", ans.Says())
 			}
-			return fail("status", ans.status)
+			return fail("status", ans.Says())
 		}
 		return ans
 	}
@@ -306,7 +265,7 @@ var challenges = []struct{ name, word string }{
 
 // challenge names who challenges the reader of a page, if anybody does.
 func challenge(a *answer, page []byte) string {
-	if a.header.Get("Cf-Mitigated") == "challenge" {
+	if a.Header.Get("Cf-Mitigated") == "challenge" {
 		return "Cloudflare"
 	}
 	if !looksLikeHTML(page) {

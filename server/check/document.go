@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/xmlpull"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -55,8 +56,8 @@ func (x *run) checkURL(ctx context.Context, url string) {
 }
 
 func (x *run) document(ans *answer) *document {
-	d := &document{place: ans.url, url: ans.url, header: ans.header}
-	if t, err := http.ParseTime(ans.header.Get("Last-Modified")); err == nil {
+	d := &document{place: ans.URL, url: ans.URL, header: ans.Header}
+	if t, err := http.ParseTime(ans.Header.Get("Last-Modified")); err == nil {
 		d.modified = t
 	}
 	return d
@@ -100,7 +101,7 @@ func (x *run) readKind(ctx context.Context, d *document, r io.Reader) error {
 	case kindRobots:
 		return x.robotsText(ctx, d, in)
 	case kindHTML:
-		if name := challenge(&answer{header: d.header}, head); name != "" {
+		if name := challenge(&answer{Answer: &fetch.Answer{Header: d.header}}, head); name != "" {
 			return errChallenge{name}
 		}
 		return errHTML
@@ -240,25 +241,25 @@ const (
 func (x *run) again(ctx context.Context, ans *answer) (int, string) {
 	h := http.Header{}
 	for _, v := range [][2]string{{"Etag", "If-None-Match"}, {"Last-Modified", "If-Modified-Since"}} {
-		if s := ans.header.Get(v[0]); s != "" {
+		if s := ans.Header.Get(v[0]); s != "" {
 			h.Set(v[1], s)
 		}
 	}
 	if len(h) == 0 {
 		return noValidators, ""
 	}
-	second, err := x.asking.get(ctx, ans.url, h)
+	second, err := x.asking.get(ctx, ans.URL, h)
 	if err != nil {
 		return notKnown, ""
 	}
 	second.Close()
 	switch {
-	case second.code == http.StatusNotModified:
+	case second.Status == http.StatusNotModified:
 		return notModified, ""
-	case second.code == http.StatusTooManyRequests, second.code >= 500:
+	case second.Status == http.StatusTooManyRequests, second.Status >= 500:
 		return notKnown, ""
 	}
-	return sentAgain, second.status
+	return sentAgain, second.Says()
 }
 
 // packed measures what is written to it as gzip makes it, as long as that is not much work.

@@ -69,7 +69,7 @@ func (x *run) page(ctx context.Context, e entry) {
 	defer ans.Close()
 	head, err := io.ReadAll(io.LimitReader(ans.body, maxPage))
 	if err != nil && ctx.Err() == nil {
-		x.hit("page-unreachable", e.url, short(e.url)+" ("+short(plainly(err).Error())+")")
+		x.hit("page-unreachable", e.url, short(e.url)+" ("+short(err.Error())+")")
 		return
 	}
 	eg := short(e.url)
@@ -77,18 +77,18 @@ func (x *run) page(ctx context.Context, e entry) {
 		x.hit("page-challenge", e.url, eg+" ("+name+")")
 		return
 	}
-	if ans.code != http.StatusOK {
+	if ans.Status != http.StatusOK {
 		if rule := pageStatus(ans); rule != "" {
 			if to := ans.location(); to != "" {
 				eg += " leads to " + short(to)
 			} else {
-				eg += " (" + ans.status + ")"
+				eg += " (" + ans.Says() + ")"
 			}
 			x.hit(rule, e.url, eg)
 		}
 		return
 	}
-	html := strings.Contains(ans.header.Get("Content-Type"), "html") || looksLikeHTML(head)
+	html := strings.Contains(ans.Header.Get("Content-Type"), "html") || looksLikeHTML(head)
 	x.pageSays(ans, e, head, html)
 	if err := x.digest(ans, e, head); err != nil {
 		return
@@ -114,12 +114,12 @@ func (x *run) page(ctx context.Context, e entry) {
 func pageStatus(ans *answer) string {
 	switch to := ans.location(); {
 	case to != "":
-		return redirectRule(ans.url, to)
-	case ans.code == http.StatusTooManyRequests, ans.code == http.StatusServiceUnavailable:
+		return redirectRule(ans.URL, to)
+	case ans.Status == http.StatusTooManyRequests, ans.Status == http.StatusServiceUnavailable:
 		return "busy"
-	case ans.code == http.StatusNotFound, ans.code == http.StatusGone:
+	case ans.Status == http.StatusNotFound, ans.Status == http.StatusGone:
 		return "page-gone"
-	case ans.code >= 400 && ans.code < 500:
+	case ans.Status >= 400 && ans.Status < 500:
 		return "page-refused"
 	}
 	return "page-error"
@@ -158,7 +158,7 @@ func redirectRule(from, to string) string {
 // pageSays checks what a page says of itself.
 func (x *run) pageSays(ans *answer, e entry, head []byte, html bool) {
 	noIndex, canonical := false, ""
-	for _, v := range ans.header.Values("X-Robots-Tag") {
+	for _, v := range ans.Header.Values("X-Robots-Tag") {
 		// "googlebot: noindex" is for one crawler; "noindex" is for all.
 		for s := range strings.SplitSeq(strings.ToLower(v), ",") {
 			if s = strings.TrimSpace(s); s == "noindex" || s == "none" {
@@ -167,7 +167,7 @@ func (x *run) pageSays(ans *answer, e entry, head []byte, html bool) {
 		}
 	}
 	if html && x.Page != nil {
-		says, other := x.Page(ans.url, head)
+		says, other := x.Page(ans.URL, head)
 		noIndex, canonical = noIndex || says, other
 	}
 	if noIndex {

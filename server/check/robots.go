@@ -176,8 +176,8 @@ func (x *run) sitemapLines(ctx context.Context, d *document, file *robots.File) 
 			continue
 		}
 		ans.Close()
-		if ans.code >= 400 {
-			x.hit("sitemap-missing", d.place, short(v)+" ("+ans.status+")")
+		if ans.Status >= 400 {
+			x.hit("sitemap-missing", d.place, short(v)+" ("+ans.Says()+")")
 		}
 	}
 	return ctx.Err()

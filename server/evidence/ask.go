@@ -6,12 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/inet"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -45,44 +45,36 @@ type answer struct {
 
 // client asks as anybody would: with no credentials, no cookies and no proxy
 // that the environment names, which might know us.
-func (k *Keeper) client() *http.Client {
+func (k *Keeper) client() fetch.Client {
 	t := &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce, IdleConnTimeout: 30 * time.Second,
 		TLSHandshakeTimeout: askWait, ResponseHeaderTimeout: askWait, DisableCompression: true, ForceAttemptHTTP2: true,
 		DialContext: (&net.Dialer{Timeout: askWait / 2}).DialContext}
 	if k.Via != nil {
 		t.Proxy = func(*http.Request) (*url.URL, error) { return k.Via, nil }
 	}
-	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return fetch.Client{Transport: t, Agent: "Parley notifier, asking as anybody", Timeout: askWait}
 }
 
 // ask asks for a page of so many bytes; less than zero is unknown.
 func (k *Keeper) ask(ctx context.Context, page string, length int64) (a answer) {
-	ctx, stop := context.WithTimeout(ctx, askWait)
-	defer stop()
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
-		a.inside = k.Via == nil && k.isInside(c.Conn.RemoteAddr())
-	}})
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
+	c := k.http
+	if c.MaxBytes = length; length < 0 {
+		c.MaxBytes = mostBytes
+	}
+	resp, err := c.Get(ctx, page, http.Header{"Accept-Encoding": {"identity"}})
 	if err != nil {
 		a.detail = err.Error()
 		return a
 	}
-	req.Header.Set("User-Agent", "Parley notifier, asking as anybody")
-	req.Header.Set("Accept-Encoding", "identity")
-	resp, err := k.http.Do(req)
-	if err != nil {
-		a.detail = err.Error()
-		return a
-	}
-	defer resp.Body.Close()
-	a.detail = resp.Status
-	switch code := resp.StatusCode; {
+	defer resp.Close()
+	a.inside, a.detail = k.Via == nil && k.isInside(resp.Remote), resp.Says()
+	switch code := resp.Status; {
 	case code == http.StatusOK:
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusUnavailableForLegalReasons:
 		a.says = refused
 		return a
 	case code >= 300 && code < 400:
-		a.says, a.detail = elsewhere, resp.Status+" to "+resp.Header.Get("Location")
+		a.says, a.detail = elsewhere, resp.Says()+" to "+resp.Header.Get("Location")
 		return a
 	case code == http.StatusTooManyRequests, code >= 500, code < 200:
 		return a
@@ -90,18 +82,13 @@ func (k *Keeper) ask(ctx context.Context, page string, length int64) (a answer) 
 		a.says = away
 		return a
 	}
-	most := length
-	if most < 0 {
-		most = mostBytes
-	}
 	sum := sha256.New()
-	n, err := io.Copy(sum, io.LimitReader(resp.Body, most+1))
-	if err != nil {
+	if _, err := io.Copy(sum, resp); err != nil {
 		a.detail = err.Error()
 		return a
 	}
 	a.says, a.noArchive = shown, saysNoArchive(resp.Header)
-	if n <= most { // a longer one has other bytes than the page that is asked about
+	if !resp.Cut() { // a longer one has other bytes than the page that is asked about
 		a.digest = protocol.Digest(sum.Sum(nil))
 	}
 	return a
@@ -109,15 +96,11 @@ func (k *Keeper) ask(ctx context.Context, page string, length int64) (a answer) 
 
 // isInside reports whether what answers at an address may take us for somebody
 // whom others are not: nobody knows whether a stranger would be answered so.
-func (k *Keeper) isInside(addr net.Addr) bool {
-	at, err := netip.ParseAddrPort(addr.String())
-	if err != nil {
-		return true
+func (k *Keeper) isInside(at netip.Addr) bool {
+	if k.Inside != nil && at.IsValid() {
+		return k.Inside(at)
 	}
-	if k.Inside != nil {
-		return k.Inside(at.Addr())
-	}
-	return inet.Special(at.Addr()) != ""
+	return inet.Special(at) != ""
 }
 
 // saysNoArchive reports whether headers ask everybody, or Parley, to keep no copy.

@@ -26,7 +26,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -34,6 +33,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -77,7 +77,7 @@ type Keeper struct {
 	Logger *slog.Logger
 	Now    func() time.Time
 
-	http       *http.Client
+	http       fetch.Client
 	settled    chan struct{} // closed after the first round
 	settleOnce sync.Once
 	news       chan server.Scope // what is to be looked at again; see Watching

@@ -1,0 +1,164 @@
+// Package fetch asks for one document at a time over HTTP, within bounds: how long it may
+// take, how slow and how big it may be, how far it may redirect, and whom it may connect to.
+// Whatever is asked for beside a crawl goes through it: lists, robots.txt, the checks of
+// pages, keys, callbacks and probes. Each caller has limits of its own.
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"time"
+)
+
+const (
+	defaultTimeout = 30 * time.Second
+	defaultBytes   = 1 << 20
+)
+
+var (
+	// ErrTimeout is that Timeout or Idle went by.
+	ErrTimeout = errors.New("no answer in time")
+
+	// ErrPrivate is that an address is none of the public Internet. See [Public].
+	ErrPrivate = errors.New("address is not a public one")
+)
+
+// A Client asks within bounds. Its zero value is ready. Its fields are not to be changed
+// while it is in use; its methods may be called at the same time.
+type Client struct {
+	// Transport carries requests. Nil means http.DefaultTransport.
+	Transport http.RoundTripper
+
+	// Agent is the User-Agent. Empty means "parley".
+	Agent string
+
+	// Timeout bounds one request, from its turn until the last byte is read. Zero means 30 s.
+	Timeout time.Duration
+
+	// Idle bounds how long nothing may come, header or body. Zero means as long as Timeout.
+	Idle time.Duration
+
+	// MaxBytes bounds the body, as [Answer.Read] gives it. Zero means 1 MiB, less than zero no bound.
+	MaxBytes int64
+
+	// Redirects is how many redirects are followed. With none, or after the last of them, the
+	// redirect is the answer.
+	Redirects int
+
+	// Pace, if not nil, waits for the turn of each request. Its error ends the fetch.
+	Pace func(context.Context) error
+}
+
+// Get asks for a document, with a header beside what Client says, which may be nil. An answer
+// of any status is none of the errors; the error says what failed without naming the URL.
+func (c *Client) Get(ctx context.Context, url string, header http.Header) (*Answer, error) {
+	for hop := 0; ; hop++ {
+		req, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			return nil, plain(err)
+		}
+		if header != nil {
+			req.Header = header.Clone()
+		}
+		a, err := c.Do(ctx, req)
+		if err != nil || a.Location == "" || hop >= c.Redirects {
+			return a, err
+		}
+		a.Close()
+		url = a.Location
+	}
+}
+
+// Do sends a request. It follows no redirect: what is sent is meant for whom it is addressed to.
+func (c *Client) Do(ctx context.Context, req *http.Request) (*Answer, error) {
+	if c.Pace != nil {
+		if err := c.Pace(ctx); err != nil {
+			return nil, err
+		}
+	}
+	timeout := c.Timeout
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	ctx, end := context.WithTimeoutCause(ctx, timeout, ErrTimeout)
+	ctx, cancel := context.WithCancelCause(ctx)
+	a := &Answer{URL: req.URL.String(), idle: c.Idle, left: c.MaxBytes}
+	a.end = func() { cancel(nil); end() }
+	a.cause = func(err error) error { return because(ctx, err) }
+	if a.idle > 0 {
+		a.timer = time.AfterFunc(a.idle, func() { cancel(ErrTimeout) })
+	}
+	switch {
+	case a.left == 0:
+		a.left = defaultBytes
+	case a.left < 0:
+		a.left = math.MaxInt64 - 1
+	}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		if at, err := netip.ParseAddrPort(got.Conn.RemoteAddr().String()); err == nil {
+			a.Remote = at.Addr()
+		}
+	}})
+	req = req.WithContext(ctx)
+	if c.Agent != "" || req.Header.Get("User-Agent") == "" {
+		agent := c.Agent
+		if agent == "" {
+			agent = "parley"
+		}
+		req.Header.Set("User-Agent", agent)
+	}
+	one := http.Client{Transport: c.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := one.Do(req)
+	a.rest()
+	if err != nil {
+		err = a.cause(err)
+		a.end()
+		return nil, err
+	}
+	a.Status, a.Header, a.Proto, a.Length, a.body = resp.StatusCode, resp.Header, resp.Proto, resp.ContentLength, resp.Body
+	switch a.Status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		if to, err := resp.Location(); err == nil {
+			a.Location = to.String()
+		}
+	}
+	return a, nil
+}
+
+// CloseIdleConnections ends the connections that wait for another request.
+func (c *Client) CloseIdleConnections() {
+	(&http.Client{Transport: c.Transport}).CloseIdleConnections()
+}
+
+// because returns an error without the method and the URL that net/http puts before it, and
+// ErrTimeout for all that a timeout causes.
+func because(ctx context.Context, err error) error {
+	var slow net.Error
+	if context.Cause(ctx) == ErrTimeout || errors.As(err, &slow) && slow.Timeout() {
+		return ErrTimeout
+	}
+	return plain(err)
+}
+
+func plain(err error) error {
+	var outer *url.Error
+	if errors.As(err, &outer) {
+		return outer.Err
+	}
+	return err
+}
+
+// Text says of a status what people call it, such as "404 Not Found".
+func Text(status int) string {
+	if name := http.StatusText(status); name != "" {
+		return fmt.Sprintf("%d %s", status, name)
+	}
+	return fmt.Sprint(status)
+}
