@@ -11,10 +11,10 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -81,7 +81,8 @@ func (e *ElsewhereError) Error() string {
 }
 
 func statusError(u string, status int, h http.Header, body []byte) *StatusError {
-	e := &StatusError{URL: u, Status: status, RetryAfter: retryAfter(h.Get("Retry-After"))}
+	e := &StatusError{URL: u, Status: status}
+	e.RetryAfter, _ = fetch.RetryAfter(h, time.Now(), maxHint)
 	if t, _, _ := mime.ParseMediaType(h.Get("Content-Type")); t == "application/problem+json" {
 		var problem struct {
 			Title, Detail, Parameter string
@@ -105,17 +106,6 @@ func cursorError(err error, u string) error {
 		e.URL, e.cursor = u, true
 	}
 	return err
-}
-
-// retryAfter reads the header, which is seconds or a date.
-func retryAfter(s string) time.Duration {
-	if n, err := strconv.ParseUint(s, 10, 32); err == nil {
-		return min(time.Duration(n)*time.Second, maxHint)
-	}
-	if t, err := http.ParseTime(s); err == nil {
-		return min(max(0, time.Until(t)), maxHint)
-	}
-	return 0
 }
 
 // A fetcher asks one site.

@@ -245,7 +245,7 @@ func openPublished(ctx context.Context, o JournalOptions) (*os.File, error) {
 	if !strings.HasPrefix(o.Published, "http://") && !strings.HasPrefix(o.Published, "https://") {
 		return openRegular(o.Published)
 	}
-	c := fetch.Client{Timeout: 10 * time.Minute, MaxBytes: maxPublished, Redirects: 10}
+	c := fetch.Client{Agent: "parley", Timeout: 10 * time.Minute, MaxBytes: maxPublished, Redirects: 10}
 	if o.HTTP != nil {
 		c.Transport = o.HTTP.Transport
 	}

@@ -46,7 +46,7 @@ func ReadRobots(ctx context.Context, name string) ([]byte, error) {
 }
 
 func fetchRobots(ctx context.Context, url string) ([]byte, error) {
-	c := fetch.Client{Timeout: robotsTimeout, MaxBytes: robots.MaxBytes + 1, Redirects: 10}
+	c := fetch.Client{Agent: "parley", Timeout: robotsTimeout, MaxBytes: robots.MaxBytes + 1, Redirects: 10}
 	a, err := c.Get(ctx, url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("GET %s: %w", url, err)

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -104,8 +104,7 @@ func (r *run) fetchAbroad(origin string, s *collection.Source) *harvest.Answer {
 		err = allow(s.URL)
 	}
 	if err == nil {
-		c := &http.Client{Transport: r.Harvester.Checked(origin, allow), Timeout: smallPatience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-		err = r.getAbroad(c, s, a)
+		err = r.getAbroad(r.Harvester.Checked(origin, allow), s, a)
 	}
 	if err != nil {
 		a.Status, a.Fault, a.Err = 0, harvest.FaultProtocol, err
@@ -113,24 +112,16 @@ func (r *run) fetchAbroad(origin string, s *collection.Source) *harvest.Answer {
 	return a
 }
 
-func (r *run) getAbroad(c *http.Client, s *collection.Source, a *harvest.Answer) error {
-	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, s.URL, nil)
-	if err != nil {
-		return err
-	}
-	for name, value := range map[string]string{"If-None-Match": s.ETag, "If-Modified-Since": s.LastModified} {
-		if value != "" {
-			req.Header.Set(name, value)
-		}
-	}
+func (r *run) getAbroad(via http.RoundTripper, s *collection.Source, a *harvest.Answer) error {
+	c := fetch.Client{Transport: via, Timeout: smallPatience, MaxBytes: sourceBytes(s.Kind)}
 	a.Asked = time.Now()
-	resp, err := c.Do(req)
+	got, err := c.Get(r.ctx, s.URL, fetch.Validators{ETag: s.ETag, LastModified: s.LastModified}.Header())
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	a.Status, a.Header = resp.StatusCode, resp.Header
-	a.Body, err = io.ReadAll(io.LimitReader(resp.Body, sourceBytes(s.Kind)))
+	defer got.Close()
+	a.Status, a.Header = got.Status, got.Header
+	a.Body, err = got.Bytes()
 	return err
 }
 

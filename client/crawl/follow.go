@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -269,20 +268,3 @@ func signalOf(d client.Door) collection.Signal {
 
 // smallPatience is how long a document may take, with the wait for its site's turn.
 const smallPatience = 15 * time.Minute
-
-// fetchSmall gets a small document, whose redirects are not followed.
-func fetchSmall(ctx context.Context, c *http.Client, u string, most int64) ([]byte, *http.Response, error) {
-	ctx, cancel := context.WithTimeout(ctx, smallPatience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, most))
-	return b, resp, err
-}

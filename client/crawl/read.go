@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -252,15 +252,11 @@ func mediaType(h http.Header) string {
 // longestAgain bounds what a site may ask for.
 const longestAgain = 24 * time.Hour
 
-// retryAfter reads the header, which is seconds or a date. The zero time means
-// that the site does not say.
+// retryAfter is until when the site wants to be left alone. The zero time means
+// that it does not say.
 func retryAfter(h http.Header, now time.Time) time.Time {
-	s := h.Get("Retry-After")
-	if n, err := strconv.ParseUint(s, 10, 32); err == nil {
-		return now.Add(min(time.Duration(n)*time.Second, longestAgain))
-	}
-	if t, err := http.ParseTime(s); err == nil && t.After(now) {
-		return earliest(t, now.Add(longestAgain))
+	if wait, ok := fetch.RetryAfter(h, now, longestAgain); ok {
+		return now.Add(wait)
 	}
 	return time.Time{}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/poll"
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -418,19 +419,22 @@ func (r *run) chase(a *harvest.Answer) (body []byte, status int) {
 		if r.Only != "" && protocol.Origin(to) != protocol.Origin(r.Only) {
 			return nil, http.StatusNotFound // nothing that the site says leads elsewhere
 		}
-		c := &http.Client{Transport: r.Harvester.Transport(protocol.Origin(to)), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-		b, resp, err := fetchSmall(r.ctx, c, to, sourceBytes(collection.Robots))
+		c := fetch.Client{Transport: r.Harvester.Transport(protocol.Origin(to)), Timeout: smallPatience, MaxBytes: sourceBytes(collection.Robots)}
+		a, err := c.Get(r.ctx, to, nil)
 		if err != nil {
 			return nil, 0
 		}
-		if status = resp.StatusCode; status < 300 || status > 399 {
-			return b, status
-		}
-		next, err := resp.Location()
-		if err != nil {
+		b, err := a.Bytes()
+		a.Close()
+		switch {
+		case err != nil:
+			return nil, 0
+		case a.Status < 300 || a.Status > 399:
+			return b, a.Status
+		case a.Location == "":
 			return nil, http.StatusNotFound
 		}
-		to = next.String()
+		to = a.Location
 	}
 	return nil, http.StatusNotFound
 }

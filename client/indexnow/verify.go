@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -287,20 +287,12 @@ func (r *Receiver) fetch(ctx context.Context, p proof) (held bool, err error) {
 }
 
 func (r *Receiver) get(ctx context.Context, url string) (status int, location, body string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	c := fetch.Client{Transport: r.Transport(protocol.Origin(url)), Agent: r.UserAgent, Timeout: lookTime, MaxBytes: maxKeyFile}
+	a, err := c.Get(ctx, url, http.Header{"Accept": {"text/plain"}, "Accept-Encoding": {"identity"}})
 	if err != nil {
 		return 0, "", "", err
 	}
-	req.Header.Set("Accept", "text/plain")
-	req.Header.Set("Accept-Encoding", "identity")
-	if r.UserAgent != "" {
-		req.Header.Set("User-Agent", r.UserAgent)
-	}
-	resp, err := r.Transport(protocol.Origin(url)).RoundTrip(req)
-	if err != nil {
-		return 0, "", "", err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxKeyFile))
-	return resp.StatusCode, resp.Header.Get("Location"), string(b), err
+	defer a.Close()
+	b, err := a.Bytes()
+	return a.Status, a.Location, string(b), err
 }

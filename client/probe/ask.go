@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -19,7 +20,7 @@ import (
 type asker struct {
 	p      *Prober
 	report *Report
-	client *http.Client
+	client fetch.Client
 	robots map[string]*robots.File // by origin
 
 	begun time.Time
@@ -57,15 +58,13 @@ const maxListed = 50_000 // that are remembered
 
 func newAsker(p *Prober, r *Report) *asker {
 	a := &asker{p: p, report: r, begun: time.Now(), robots: make(map[string]*robots.File)}
-	c := http.Client{Timeout: timeout}
+	a.client = fetch.Client{Agent: p.agent(), Timeout: timeout}
 	if p.HTTP != nil {
-		c = http.Client{Transport: p.HTTP.Transport, Timeout: p.HTTP.Timeout}
-		if c.Timeout <= 0 {
-			c.Timeout = timeout
+		a.client.Transport = p.HTTP.Transport
+		if p.HTTP.Timeout > 0 {
+			a.client.Timeout = p.HTTP.Timeout
 		}
 	}
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	a.client = &c
 	return a
 }
 
@@ -214,50 +213,47 @@ func (a *asker) wait(ctx context.Context, f *robots.File) error {
 }
 
 func (a *asker) send(ctx context.Context, url string, q request) (*reply, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return &reply{url: url, fault: err.Error()}, nil
-	}
-	req.Header.Set("User-Agent", a.p.agent())
+	header := http.Header{}
 	if a.p.From != "" {
-		req.Header.Set("From", a.p.From)
+		header.Set("From", a.p.From)
 	}
 	if !q.hand {
-		req.Header.Set("Accept-Encoding", "gzip")
+		header.Set("Accept-Encoding", "gzip")
 	}
 	for k, v := range q.header {
-		req.Header.Set(k, v)
+		header.Set(k, v)
 	}
 	begin := time.Now()
-	r := &reply{url: url, at: a.p.now(), heads: len(url) + headBytes(req.Header)}
-	resp, err := a.client.Do(req)
+	r := &reply{url: url, at: a.p.now(), heads: len(url) + headBytes(header) + len("User-Agent: \r\n") + len(a.client.Agent)}
+	c := a.client
+	if c.MaxBytes = q.max; q.max <= 0 {
+		c.MaxBytes = maxPage
+	}
+	got, err := c.Get(ctx, url, header)
 	if err != nil {
-		r.fault, r.took = plain(err), time.Since(begin)
+		r.fault, r.took = short(err), time.Since(begin)
 		return r, ctx.Err()
 	}
-	defer resp.Body.Close()
-	r.status, r.header, r.proto = resp.StatusCode, resp.Header, resp.Proto
-	r.heads += len(resp.Proto) + len(resp.Status) + headBytes(resp.Header)
-	if l := resp.Header.Get("Location"); l != "" {
+	defer got.Close()
+	r.status, r.header, r.proto = got.Status, got.Header, got.Proto
+	r.heads += len(got.Proto) + len(got.Says()) + headBytes(got.Header)
+	if l := got.Header.Get("Location"); l != "" {
 		if r.location, err = protocol.CanonicalURL(url, l); err != nil {
 			r.location = ""
 		}
 	}
 	if r.status != http.StatusSwitchingProtocols {
-		r.read(resp, q.max)
+		r.read(got, c.MaxBytes)
 	}
 	r.took = time.Since(begin)
 	return r, ctx.Err()
 }
 
 // read reads the body, bounded before and after decoding.
-func (r *reply) read(resp *http.Response, most int64) {
-	if most <= 0 {
-		most = maxPage
-	}
-	wire := &counter{r: io.LimitReader(resp.Body, most)}
+func (r *reply) read(got *fetch.Answer, most int64) {
+	wire := &counter{r: got}
 	var body io.Reader = wire
-	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
+	if strings.EqualFold(got.Header.Get("Content-Encoding"), "gzip") {
 		z, err := gzip.NewReader(wire)
 		if err != nil {
 			r.wire, r.cut = wire.n, true
@@ -270,11 +266,12 @@ func (r *reply) read(resp *http.Response, most int64) {
 	}
 	b, err := io.ReadAll(io.LimitReader(body, most+1))
 	if int64(len(b)) > most {
-		b, r.cut = b[:most], true
+		b = b[:most]
+		r.cut = true
 	}
-	r.body, r.wire = b, wire.n
+	r.body, r.wire, r.cut = b, wire.n, r.cut || got.Cut()
 	if err != nil {
-		r.cut, r.fault = true, plain(err)
+		r.cut, r.fault = true, short(err)
 	}
 }
 
@@ -300,17 +297,7 @@ func headBytes(h http.Header) int {
 	return n
 }
 
-// plain is an error without the method and URL that net/http puts before it.
-func plain(err error) string {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil || !strings.HasPrefix(err.Error(), "Get ") {
-			break
-		}
-		err = inner
-	}
-	return fmt.Sprintf("%.300s", err.Error())
-}
+func short(err error) string { return fmt.Sprintf("%.300s", err.Error()) }
 
 // sameBody reports whether two pages are the same, byte by byte.
 func sameBody(a, b *reply) bool { return a.ok() && b.ok() && bytes.Equal(a.body, b.body) }

@@ -36,7 +36,7 @@ type Client struct {
 	// Transport carries requests. Nil means http.DefaultTransport.
 	Transport http.RoundTripper
 
-	// Agent is the User-Agent. Empty means "parley".
+	// Agent is the User-Agent. Empty leaves it to the header, or else to Transport.
 	Agent string
 
 	// Timeout bounds one request, from its turn until the last byte is read. Zero means 30 s.
@@ -107,15 +107,19 @@ func (c *Client) Do(ctx context.Context, req *http.Request) (*Answer, error) {
 		}
 	}})
 	req = req.WithContext(ctx)
-	if c.Agent != "" || req.Header.Get("User-Agent") == "" {
-		agent := c.Agent
-		if agent == "" {
-			agent = "parley"
-		}
-		req.Header.Set("User-Agent", agent)
+	if c.Agent != "" {
+		req.Header.Set("User-Agent", c.Agent)
 	}
-	one := http.Client{Transport: c.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := one.Do(req)
+	if u := req.URL.User; u != nil && req.Header.Get("Authorization") == "" {
+		password, _ := u.Password()
+		req.SetBasicAuth(u.Username(), password)
+	}
+	// Not by an http.Client: it fails where a Location is no URL, and would hide the status.
+	via := c.Transport
+	if via == nil {
+		via = http.DefaultTransport
+	}
+	resp, err := via.RoundTrip(req)
 	a.rest()
 	if err != nil {
 		err = a.cause(err)
@@ -142,10 +146,16 @@ func (c *Client) CloseIdleConnections() {
 func because(ctx context.Context, err error) error {
 	var slow net.Error
 	if context.Cause(ctx) == ErrTimeout || errors.As(err, &slow) && slow.Timeout() {
-		return ErrTimeout
+		return &timeoutError{plain(err)}
 	}
 	return plain(err)
 }
+
+// A timeoutError is ErrTimeout, and what net/http made of it.
+type timeoutError struct{ cause error }
+
+func (e *timeoutError) Error() string   { return ErrTimeout.Error() }
+func (e *timeoutError) Unwrap() []error { return []error{ErrTimeout, e.cause} }
 
 func plain(err error) error {
 	var outer *url.Error

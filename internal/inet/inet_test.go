@@ -132,3 +132,23 @@ func FuzzSpecial(f *testing.F) {
 		}
 	})
 }
+
+func TestPublicAddresses(t *testing.T) {
+	for _, s := range []string{"8.8.8.8", "93.184.216.34", "2606:4700:4700::1111", "2a00:1450:4001::1", "::ffff:8.8.8.8", "223.255.255.1"} {
+		if inet.Special(netip.MustParseAddr(s)) != "" {
+			t.Errorf("%s is a public address", s)
+		}
+	}
+	for _, s := range []string{"127.0.0.1", "127.8.8.8", "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1",
+		"169.254.169.254", "100.64.0.1", "192.0.0.8", "192.0.2.1", "198.18.0.1", "198.51.100.7", "203.0.113.9", "224.0.0.1", "239.1.1.1",
+		"240.0.0.1", "255.255.255.255", "::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd12:3456::1", "ff02::1", "fec0::1",
+		"::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "2002:7f00:1::", "2001:0:1::", "2001:db8::1", "100::1",
+		"::7f00:1", "3fff::1", "5f00::1", "192.88.99.1"} {
+		if inet.Special(netip.MustParseAddr(s)) == "" {
+			t.Errorf("%s is no public address", s)
+		}
+	}
+	if inet.Special(netip.Addr{}) == "" {
+		t.Error("no address is no public address")
+	}
+}

@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/parleyweb/parley/internal/fetch"
 )
 
 const (
@@ -51,7 +51,7 @@ func (a answer) unclear() bool {
 	var op *net.OpError
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError
-	unsent := errors.As(a.err, &op) && op.Op == "dial" || errors.As(a.err, &dns) || errors.As(a.err, &cert) || errors.Is(a.err, errPrivate) || errors.Is(a.err, errEnded)
+	unsent := errors.As(a.err, &op) && op.Op == "dial" || errors.As(a.err, &dns) || errors.As(a.err, &cert) || errors.Is(a.err, fetch.ErrPrivate) || errors.Is(a.err, errEnded)
 	return !unsent
 }
 
@@ -86,13 +86,12 @@ func clip(s string, n int) string {
 var errEnded = errors.New("not asked: the process is to end")
 
 // ask sends a request and reads the answer, for at most the given time.
-// Redirects are not followed: what is sent is meant for whom it was addressed
-// to. When ctx ends, a request under way has askGrace to end too.
-func ask(ctx context.Context, client *http.Client, req *http.Request, most time.Duration) answer {
+// When ctx ends, a request under way has askGrace to end too.
+func ask(ctx context.Context, via http.RoundTripper, req *http.Request, most time.Duration) answer {
 	if ctx.Err() != nil {
 		return answer{err: errEnded}
 	}
-	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		t := time.NewTimer(askGrace)
@@ -104,25 +103,22 @@ func ask(ctx context.Context, client *http.Client, req *http.Request, most time.
 		}
 	})
 	defer stop()
-	req = req.WithContext(inner)
-	req.Header.Set("User-Agent", userAgent)
-	resp, err := stay(client).Do(req)
+	c := fetch.Client{Transport: via, Agent: userAgent, Timeout: most, MaxBytes: maxAnswer}
+	a, err := c.Do(inner, req)
 	if err != nil {
 		return answer{err: err}
 	}
-	defer resp.Body.Close()
-	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status is the answer
-	return answer{status: resp.StatusCode, header: resp.Header, body: string(b)}
+	defer a.Close()
+	b, _ := a.Bytes() // the status is the answer
+	return answer{status: a.Status, header: a.Header, body: string(b)}
 }
 
-// stay returns a client like c, or like http.DefaultClient if c is nil, that
-// follows no redirect and remembers nothing.
-func stay(c *http.Client) *http.Client {
-	s := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	if c != nil {
-		s.Transport = c.Transport
+// transport returns that of a client that was given, or nil.
+func transport(c *http.Client) http.RoundTripper {
+	if c == nil {
+		return nil
 	}
-	return s
+	return c.Transport
 }
 
 const (
@@ -148,25 +144,11 @@ func backoff(who string, n int) time.Duration {
 // asks for, or else backoff.
 func (a answer) pause(who string, failures int, now time.Time) time.Duration {
 	if a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable {
-		if d, ok := retryAfter(a.header.Get("Retry-After"), now); ok {
-			return d
+		if d, ok := fetch.RetryAfter(a.header, now, longestHint); ok {
+			return max(d, time.Second)
 		}
 	}
 	return backoff(who, failures)
-}
-
-// retryAfter reads a Retry-After header, seconds or a date (RFC 9110, section
-// 10.2.3), as 1 s to longestHint, and false if it says neither.
-func retryAfter(s string, now time.Time) (time.Duration, bool) {
-	s = strings.TrimSpace(s)
-	if n, err := strconv.ParseUint(s, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
-		return max(time.Second, time.Duration(min(n, uint64(longestHint/time.Second)))*time.Second), true
-	}
-	t, err := http.ParseTime(s)
-	if err != nil {
-		return 0, false
-	}
-	return min(max(t.Sub(now), time.Second), longestHint), true
 }
 
 // over reports whether a time has come that was set at most `most` ahead. One

@@ -71,7 +71,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 	h.running.Lock()
 	defer h.running.Unlock()
-	defer h.client.CloseIdleConnections()
+	defer (&http.Client{Transport: h.via}).CloseIdleConnections()
 	h.mu.Lock()
 	err := h.load()
 	h.mu.Unlock()
@@ -384,7 +384,7 @@ func (h *Hub) verify(ctx context.Context, id string, s subscription, at protocol
 	req, err := http.NewRequest(http.MethodGet, question(s, w, challenge), nil)
 	if err != nil {
 		a.err = err
-	} else if a = ask(ctx, h.client, req, callTime); errors.Is(a.err, errEnded) {
+	} else if a = ask(ctx, h.via, req, callTime); errors.Is(a.err, errEnded) {
 		return
 	}
 	ok := a.ok() && a.body == challenge
@@ -459,7 +459,7 @@ func (h *Hub) deliver(ctx context.Context, id string, s subscription, c content)
 		mac.Write(c.body)
 		req.Header.Set("X-Hub-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 	}
-	a := ask(ctx, h.client, req, callTime)
+	a := ask(ctx, h.via, req, callTime)
 	if errors.Is(a.err, errEnded) {
 		return
 	}

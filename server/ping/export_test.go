@@ -1,7 +1,6 @@
 package ping
 
 import (
-	"net/netip"
 	"time"
 )
 
@@ -10,9 +9,7 @@ func (s *IndexNow) SetRoom(urls int) { s.room = urls }
 
 // What follows lets tests see what strangers' words become.
 
-func RetryAfter(s string, now time.Time) (time.Duration, bool) { return retryAfter(s, now) }
-func IsPublic(a netip.Addr) bool                               { return isPublic(a) }
-func Clip(s string, n int) string                              { return clip(s, n) }
+func Clip(s string, n int) string { return clip(s, n) }
 
 // RereadOwed reads a note of a URL and writes it again.
 func RereadOwed(b []byte, now time.Time) (again []byte, due bool) {

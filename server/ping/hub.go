@@ -19,6 +19,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/inet"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -87,7 +89,7 @@ type Hub struct {
 
 	once    sync.Once
 	initErr error
-	client  *http.Client
+	via     http.RoundTripper
 	kick    chan struct{} // something was asked for
 
 	running sync.Mutex // one Run at a time
@@ -227,13 +229,13 @@ func (h *Hub) init() error {
 				return
 			}
 		}
-		h.client = h.HTTP
-		if h.client == nil {
-			t := guardedTransport()
+		h.via = transport(h.HTTP)
+		if h.HTTP == nil {
+			t := fetch.Public()
 			if h.AllowPrivate {
 				t.DialContext = (&net.Dialer{Timeout: callTime}).DialContext
 			}
-			h.client = &http.Client{Transport: t}
+			h.via = t
 		}
 	})
 	return h.initErr
@@ -378,7 +380,7 @@ func (h *Hub) request(form url.Values) (s subscription, no *refusal) {
 			return s, refuse(http.StatusBadRequest, "hub.callback: want port 80, 443, or 1024 to 65535")
 		}
 	}
-	if a, err := netip.ParseAddr(u.Hostname()); err == nil && !h.AllowPrivate && !isPublic(a) {
+	if a, err := netip.ParseAddr(u.Hostname()); err == nil && !h.AllowPrivate && inet.Special(a) != "" {
 		return s, refuse(http.StatusBadRequest, "hub.callback: want a public address")
 	}
 	if len(wanted.Secret) > maxSecret {

@@ -281,7 +281,7 @@ func (s *IndexNow) lookAtKey(ctx context.Context, k key) (right, wrong bool, why
 	if err != nil {
 		return false, true, err.Error()
 	}
-	a := ask(ctx, s.HTTP, req, askTime)
+	a := ask(ctx, transport(s.HTTP), req, askTime)
 	url := s.keyURL(k.Key)
 	switch {
 	case a.status == 0:

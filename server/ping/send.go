@@ -179,7 +179,7 @@ func (e *engine) post(ctx context.Context, k key, urls []string) (answer, error)
 		return answer{}, err
 	}
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
-	return ask(ctx, e.s.HTTP, req, askTime), nil
+	return ask(ctx, transport(e.s.HTTP), req, askTime), nil
 }
 
 // judge records what an answer means.

@@ -27,7 +27,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 		{"503", time.Minute, 76 * time.Second, "", "503"},
 		{"503 seconds", 2 * time.Hour, 2*time.Hour + time.Second, "", "503"},
 		{"500", 10 * time.Minute, 11 * time.Minute, "", "500"}, // it may have taken the batch
-		{"hang", 10*time.Minute + 30*time.Second, 11 * time.Minute, "", "deadline"},
+		{"hang", 10*time.Minute + 30*time.Second, 11 * time.Minute, "", "no answer in time"},
 		{"cut", 10 * time.Minute, 11 * time.Minute, "", "unexpected EOF"},
 		{"redirect", time.Minute, 76 * time.Second, "", "elsewhere.example"},
 		{"404", time.Minute, 76 * time.Second, "", "404"},

@@ -281,7 +281,7 @@ func (p *pinger) step(ctx context.Context) (at time.Time, err error) {
 		return at, err
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	a := ask(ctx, p.w.HTTP, req, askTime)
+	a := ask(ctx, transport(p.w.HTTP), req, askTime)
 	if errors.Is(a.err, errEnded) {
 		return at, ctx.Err()
 	}

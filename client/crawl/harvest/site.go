@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/inet"
 )
 
@@ -211,7 +211,7 @@ func (h *Harvester) comeLater(s *site, a *Answer, now time.Time) time.Time {
 		}
 		return time.Time{}
 	}
-	if wait, ok := retryAfter(a.Header.Get("Retry-After"), now); ok {
+	if wait, ok := fetch.RetryAfter(a.Header, now, maxRetryAfter); ok {
 		return now.Add(wait)
 	}
 	if a.Status != http.StatusTooManyRequests && a.Status != http.StatusServiceUnavailable {
@@ -222,17 +222,6 @@ func (h *Harvester) comeLater(s *site, a *Answer, now time.Time) time.Time {
 }
 
 func troubled(status int) bool { return status == http.StatusTooManyRequests || status >= 500 }
-
-// retryAfter reads the header, which is seconds or a date.
-func retryAfter(v string, now time.Time) (time.Duration, bool) {
-	if n, err := strconv.ParseUint(v, 10, 32); err == nil {
-		return min(time.Duration(n)*time.Second, maxRetryAfter), true
-	}
-	if t, err := http.ParseTime(v); err == nil {
-		return min(max(0, t.Sub(now)), maxRetryAfter), true
-	}
-	return 0, false
-}
 
 // forget drops what is known of sites that have nothing to do and may be
 // asked at once, when there are many of them. The lock is held.

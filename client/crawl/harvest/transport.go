@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -253,7 +254,7 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 		w.end()
 		return nil, err
 	}
-	if again, ok := retryAfter(resp.Header.Get("Retry-After"), time.Now()); ok && polls && troubled(resp.StatusCode) {
+	if again, ok := fetch.RetryAfter(resp.Header, time.Now(), maxRetryAfter); ok && polls && troubled(resp.StatusCode) {
 		h.Quiet(v.origin, time.Now().Add(again)) // else finish sees to it
 	}
 	w.resp.Store(resp)
