@@ -4,7 +4,6 @@ package catalog
 var (
 	ReadList  = readList
 	ParseTime = parseTime
-	NoIndex   = saysNoIndex
 )
 
 // SetMost sets how many URLs all sources may name.

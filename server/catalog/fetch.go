@@ -147,7 +147,7 @@ func (f *fetcher) ask(ctx context.Context, o server.Offer, c claim, known server
 			stamp.Validators = was
 		}
 		known.Stamp = stamp.append(nil)
-		if saysNoIndex(resp.Header) {
+		if html.RobotsTag(resp.Header["X-Robots-Tag"], "").NoIndex {
 			known.LeftOut = leftNoIndex
 		}
 		return answer{offer: known}
@@ -189,7 +189,7 @@ func (f *fetcher) body(o server.Offer, resp *fetch.Answer, stamp fetchStamp, now
 	if o.Modified.IsZero() {
 		o.Modified, o.Span = lastModified(resp.Header, now), 0
 	}
-	if saysNoIndex(resp.Header) {
+	if html.RobotsTag(resp.Header["X-Robots-Tag"], "").NoIndex {
 		o.LeftOut = leftNoIndex
 		return answer{offer: o}
 	}
@@ -262,25 +262,4 @@ func lastModified(h http.Header, now time.Time) time.Time {
 	}
 	t, _ = protocol.SaneModified(t, now)
 	return t
-}
-
-// saysNoIndex reports whether headers ask everybody, or Parley, not to list the page.
-func saysNoIndex(h http.Header) bool {
-	for _, value := range h.Values("X-Robots-Tag") {
-		agent := ""
-		for word := range strings.SplitSeq(strings.ToLower(value), ",") {
-			word = strings.TrimSpace(word)
-			if name, rest, ok := strings.Cut(word, ":"); ok && !strings.ContainsAny(name, " _-") {
-				agent, word = strings.TrimSpace(name), strings.TrimSpace(rest) // "name: noindex", not "max-snippet: 3"
-			}
-			if (word == "noindex" || word == "none") && (agent == "" || agent == "parley" || agent == "*") {
-				return true
-			}
-			if strings.HasPrefix(word, "unavailable_after") && (agent == "" || agent == "parley" || agent == "*") &&
-				html.Expired(html.UnavailableAfter([]byte(value)), time.Now()) {
-				return true
-			}
-		}
-	}
-	return false
 }

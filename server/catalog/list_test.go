@@ -352,18 +352,6 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-func TestNoIndexHeader(t *testing.T) {
-	for value, want := range map[string]bool{
-		"noindex": true, "none": true, "NOINDEX, nofollow": true, "nofollow, noindex": true, "parley: noindex": true, "*: noindex": true,
-		"max-snippet: 3, noindex": true, "unavailable_after: 25 Jun 2030 15:00:00 PST, noindex": true,
-		"": false, "index": false, "googlebot: noindex": false, "googlebot: nofollow, noindex": false, "noindexed": false, "nofollow": false,
-	} {
-		if got := catalog.NoIndex(http.Header{"X-Robots-Tag": {value}}); got != want {
-			t.Errorf("%q is %v", value, got)
-		}
-	}
-}
-
 // A look at scopes yields what they hold, and no more.
 func TestScopes(t *testing.T) {
 	urls := "/a/x\n/a/b/1\n/a/b/2?q=/z\n/a/b/c/3\n/a/d/4\n/a/\n"

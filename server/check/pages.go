@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -88,8 +89,8 @@ func (x *run) page(ctx context.Context, e entry) {
 		}
 		return
 	}
-	html := strings.Contains(ans.Header.Get("Content-Type"), "html") || looksLikeHTML(head)
-	x.pageSays(ans, e, head, html)
+	isHTML := strings.Contains(ans.Header.Get("Content-Type"), "html") || looksLikeHTML(head)
+	x.pageSays(ans, e, head, isHTML)
 	if err := x.digest(ans, e, head); err != nil {
 		return
 	}
@@ -99,7 +100,7 @@ func (x *run) page(ctx context.Context, e entry) {
 	case sentAgain:
 		x.hit("page-no-304", e.url, eg).bytes[0] += ans.wire.n
 	}
-	if html && !ans.coded && len(head) > 2000 {
+	if isHTML && !ans.coded && len(head) > 2000 {
 		p := newPacked()
 		p.Write(head)
 		if n, ok := p.size(); ok && n*10 < int64(len(head))*9 {
@@ -156,17 +157,9 @@ func redirectRule(from, to string) string {
 }
 
 // pageSays checks what a page says of itself.
-func (x *run) pageSays(ans *answer, e entry, head []byte, html bool) {
-	noIndex, canonical := false, ""
-	for _, v := range ans.Header.Values("X-Robots-Tag") {
-		// "googlebot: noindex" is for one crawler; "noindex" is for all.
-		for s := range strings.SplitSeq(strings.ToLower(v), ",") {
-			if s = strings.TrimSpace(s); s == "noindex" || s == "none" {
-				noIndex = true
-			}
-		}
-	}
-	if html && x.Page != nil {
+func (x *run) pageSays(ans *answer, e entry, head []byte, isHTML bool) {
+	noIndex, canonical := html.RobotsTag(ans.Header["X-Robots-Tag"], "").NoIndex, ""
+	if isHTML && x.Page != nil {
 		says, other := x.Page(ans.URL, head)
 		noIndex, canonical = noIndex || says, other
 	}

@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/inet"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -87,7 +87,7 @@ func (k *Keeper) ask(ctx context.Context, page string, length int64) (a answer) 
 		a.detail = err.Error()
 		return a
 	}
-	a.says, a.noArchive = shown, saysNoArchive(resp.Header)
+	a.says, a.noArchive = shown, html.RobotsTag(resp.Header["X-Robots-Tag"], "").NoArchive
 	if !resp.Cut() { // a longer one has other bytes than the page that is asked about
 		a.digest = protocol.Digest(sum.Sum(nil))
 	}
@@ -101,21 +101,4 @@ func (k *Keeper) isInside(at netip.Addr) bool {
 		return k.Inside(at)
 	}
 	return inet.Special(at) != ""
-}
-
-// saysNoArchive reports whether headers ask everybody, or Parley, to keep no copy.
-func saysNoArchive(h http.Header) bool {
-	for _, value := range h.Values("X-Robots-Tag") {
-		agent := ""
-		for word := range strings.SplitSeq(strings.ToLower(value), ",") {
-			word = strings.TrimSpace(word)
-			if name, rest, ok := strings.Cut(word, ":"); ok && !strings.ContainsAny(name, " _-") {
-				agent, word = strings.TrimSpace(name), strings.TrimSpace(rest)
-			}
-			if word == "noarchive" && (agent == "" || agent == "parley" || agent == "*") {
-				return true
-			}
-		}
-	}
-	return false
 }

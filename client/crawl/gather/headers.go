@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/parleyweb/parley/internal/html"
 )
@@ -93,47 +92,11 @@ func looksHTML(body []byte) bool {
 // headers takes in what the header says of the page, and what it links to.
 func (g *Gatherer) headers(p *Page, h http.Header) {
 	g.refs, g.canonical = g.refs[:0], nil
-	for _, v := range h["X-Robots-Tag"] {
-		noIndex, noFollow := g.robotsTag(v)
-		p.NoIndex, p.NoFollow = p.NoIndex || noIndex, p.NoFollow || noFollow
-	}
+	says := html.RobotsTag(h["X-Robots-Tag"], g.Agent)
+	p.NoIndex, p.NoFollow = p.NoIndex || says.NoIndex, p.NoFollow || says.NoFollow
 	for _, v := range h["Link"] {
 		g.linkHeader(v)
 	}
-}
-
-// robotsTag reads a value such as "noindex, nofollow" or "ourbot: noindex,
-// otherbot: nofollow": a name speaks for what follows it, up to the next one.
-func (g *Gatherer) robotsTag(v string) (noIndex, noFollow bool) {
-	ours, at := true, 0
-	for part := range strings.SplitSeq(v, ",") {
-		size := len(part) + 1
-		if name, rest, found := strings.Cut(part, ":"); found && !valued(name) {
-			name = strings.TrimSpace(name)
-			ours = name == "*" || strings.EqualFold(name, "robots") || strings.EqualFold(name, "parley") || g.Agent != "" && strings.EqualFold(name, g.Agent)
-			part = rest
-		}
-		if ours {
-			index, follow := html.Robots([]byte(part))
-			noIndex, noFollow = noIndex || index, noFollow || follow
-			if name, _, _ := strings.Cut(part, ":"); strings.EqualFold(strings.TrimSpace(name), "unavailable_after") {
-				noIndex = noIndex || html.Expired(html.UnavailableAfter([]byte(v[at:])), time.Now()) // its date may have a comma
-			}
-		}
-		at += size
-	}
-	return noIndex, noFollow
-}
-
-// valued reports whether a name is that of a directive that has a value, and
-// not of a robot.
-func valued(name string) bool {
-	switch strings.ToLower(strings.TrimSpace(name)) {
-	case "unavailable_after", "max-snippet", "max-image-preview", "max-video-preview":
-		return true
-	}
-	// A date has colons, too: "unavailable_after: 25 Jun 2010 15:00:00 PST".
-	return strings.ContainsAny(strings.TrimSpace(name), " 0123456789")
 }
 
 // linkHeader takes in the links of a value of the header Link (RFC 8288, section 3).
