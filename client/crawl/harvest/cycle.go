@@ -375,7 +375,7 @@ func (c *cycle) add(sb SiteBatch, o *open) {
 		s.demand(sb)
 	} else {
 		o.left++
-		s.id, s.pages, s.delay = sb.Site, sb.Pages, sb.Delay
+		s.id, s.pages, s.delay = sb.Site, sb.Pages, max(s.delay, sb.Delay) // what Pace told may be newer than the batch
 		s.parts = append(s.parts, part{batch: o, tasks: sb.Tasks})
 	}
 	if !s.busy {

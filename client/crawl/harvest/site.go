@@ -134,7 +134,7 @@ func (h *Harvester) Quiet(origin string, until time.Time) {
 }
 
 // Pace tells the Crawl-delay of a site as soon as it is known: it holds from the
-// last access on, and for Transports too, until Pace or a batch tells another.
+// last access on, and for Transports too, until Pace tells another or a batch a longer one.
 func (h *Harvester) Pace(origin string, delay time.Duration) {
 	h.start()
 	h.mu.Lock()

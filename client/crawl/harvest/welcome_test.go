@@ -82,6 +82,24 @@ func TestWelcome(t *testing.T) {
 	}
 }
 
+// A Crawl-delay that became known while a batch was being put together is not undone by that batch.
+func TestPaceBeforeBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 4})
+		defer w.Close()
+		s := w.AddAt(fakeweb.Honest, "host.example", at(1))
+		h := newHarvester(w)
+		h.Wait, h.Slow = time.Second, -1
+		b := batchOf([]*fakeweb.Site{s}, 1, func(int) int { return 4 })
+		h.Pace(s.Origin, 5*time.Second)
+		harvestAll(t, h, b)
+		begun(t, w, 5*time.Second, always)
+		if n := len(w.Log()); n != 4 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
 // A welcome is that of the address that gave it, for a day, and a Crawl-delay is kept to.
 func TestWelcomeThatIsVoid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -109,6 +127,7 @@ func TestWelcomeThatIsVoid(t *testing.T) {
 		h.Welcome(s.Origin, 2, 0)
 		ask(0, 500*time.Millisecond)
 		ask(3*time.Second, 3*time.Second)
+		h.Pace(s.Origin, 0) // robots.txt says so no more
 		to = at(2)
 		ask(0, 10*time.Second)
 		h.Welcome(s.Origin, 2, 0)
