@@ -216,7 +216,7 @@ func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
 		}
 		if src.Kind != collection.Robots {
 			r.complete(st)
-			if rb := st.robots; (rb.busy || !rb.At.After(now)) && now.Sub(rb.Polled) > robotsRests { // it comes first, and is asked for by now
+			if rb := st.robots; (rb.busy || !rb.At.After(now)) && (st.silent != "" || now.Sub(rb.Polled) > robotsRests) { // it comes first, and is asked for by now
 				src.off, later = true, append(later, src)
 				continue
 			} else if st.silent != "" {

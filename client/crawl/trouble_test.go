@@ -112,6 +112,42 @@ func TestBadCertificateIsSaid(t *testing.T) {
 	}
 }
 
+// A site of which no robots.txt can be had waits with all that is due of it until that is asked for
+// again, however soon that is: it neither fills the processor nor keeps the crawl from ending.
+func TestWhatWaitsForRobotsDoesNotSpin(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
+	srv.Config.ErrorLog = log.New(new(said), "", 0)
+	tries := make(chan struct{}, 1000)
+	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			tries <- struct{}{}
+		}
+	}
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	col := open(t, filepath.Join(t.TempDir(), "crawl"))
+	defer col.Close()
+	c := running(col, srv.URL+"/docs/") // whose manifest is looked for below the path, too
+	c.Hurry = 10 * time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	for range 5 {
+		select {
+		case <-tries:
+		case <-time.After(20 * time.Second):
+			t.Fatal("robots.txt is not asked for again")
+		}
+	}
+	cancel()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the crawl does not end")
+	}
+}
+
 // A crawl that meets only what time does not mend, a certificate that has expired or is of nobody whom it knows, or
 // encryption that is too old, ends at once, has obtained nothing, and knows why.
 func TestCrawlOfABadCertificateEnds(t *testing.T) {
