@@ -117,7 +117,7 @@ func files(c *collector, cp record.Copy, rows map[string]map[string]any, p recor
 				continue
 			}
 			at[place(x.File, x.Offset)] = x
-			if n, ok := newest[x.URL]; x.Status == 200 && x.Sum != "" && (!ok || !x.At.Before(n.At)) {
+			if n, ok := newest[x.URL]; (x.Status == 200 || x.Type == "revisit") && x.Sum != "" && (!ok || !x.At.Before(n.At)) {
 				newest[x.URL] = x
 			}
 		}

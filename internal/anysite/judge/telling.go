@@ -76,11 +76,11 @@ func published(w *world, u string) bool {
 	}
 	ext := strings.ToLower(path.Ext(last))
 	for _, p := range w.publishers(u) {
+		if isSet(p, "reachable") || slices.ContainsFunc(listed(p, "exclude"), func(pattern string) bool { return excludes(pattern, last) }) {
+			return false // or it is not for us to say
+		}
 		if isSet(p, "clean-urls") && (ext == "" || ext == ".html") {
 			return ext == "" && last != "index" // page.html is told as page
-		}
-		if option(p, "exclude", "") != "" || isSet(p, "reachable") {
-			return false // then it is not for us to say
 		}
 		if l, ok := w.last(u, never); ok && l.Size > size(p, "max-file", 100_000_000) {
 			return false
@@ -97,6 +97,17 @@ func published(w *world, u string) bool {
 		return false // its directory is what it is told by
 	}
 	return strings.HasSuffix(u, "/") || slices.Contains([]string{".html", ".htm", ".xhtml", ".pdf"}, ext)
+}
+
+// excludes reports whether a pattern of --exclude leaves out a file, by the last part of its URL, or may: what
+// patterns with directories mean is not for us to say.
+func excludes(pattern, last string) bool {
+	if strings.ContainsAny(pattern, "/{") {
+		return true
+	}
+	file, _ := path.Match(pattern, last)
+	clean, _ := path.Match(pattern, last+".html") // the last part may be without
+	return file || clean
 }
 
 // filtered reports whether the patterns of a crawl leave a URL out, or may: those that begin
@@ -224,7 +235,7 @@ func quota(p record.Program, urls int) bool {
 // for the cap of what is asked for beside it, or for the price of a manifest where nothing is pushed.
 func (w *world) thrift(p record.Program, runs []record.Program, u string) bool {
 	if p.Kind != "run" {
-		return false
+		return p.Kind == "crawl" && isSet(p, "frugal") // what it does not fetch for its price it says
 	}
 	if isSet(p, "frugal") || option(p, "policy", "priced") != "priced" {
 		return !plenty(p, len(w.urls))
