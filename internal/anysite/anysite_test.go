@@ -58,8 +58,8 @@ func TestAnySite(t *testing.T) {
 	}
 	if seed, ok := number("PARLEY_ANYSITE_SEED"); ok {
 		r.Log = t.Logf
-		x := r.Try(t.Context(), anysite.Draw(seed, r.Tables, without...), 251)
-		report(t, r, x, 0)
+		x := r.Try(t.Context(), anysite.Draw(seed, r.Tables, without...))
+		report(t, r, x)
 		return
 	}
 	most, counted := number("PARLEY_ANYSITE")
@@ -86,10 +86,10 @@ func TestAnySite(t *testing.T) {
 	for worker := range atOnce {
 		group.Go(func() {
 			for i := uint64(worker); i < most && time.Now().Before(end) && t.Context().Err() == nil; i += atOnce {
-				x := r.Try(t.Context(), anysite.Draw(begin+i, r.Tables, without...), worker+1)
+				x := r.Try(t.Context(), anysite.Draw(begin+i, r.Tables, without...))
 				mu.Lock()
 				done++
-				report(t, r, x, worker+1)
+				report(t, r, x)
 				mu.Unlock()
 			}
 		})
@@ -99,7 +99,7 @@ func TestAnySite(t *testing.T) {
 }
 
 // report says what a seed showed, and how often it shows that.
-func report(t *testing.T, r *anysite.Runner, x anysite.Result, network int) {
+func report(t *testing.T, r *anysite.Runner, x anysite.Result) {
 	t.Helper()
 	if dir := os.Getenv("PARLEY_ANYSITE_KEEP"); dir != "" && x.Record != nil {
 		if err := keep(filepath.Join(dir, fmt.Sprintf("%d.json.gz", x.Plan.Seed)), x.Record); err != nil {
@@ -125,10 +125,10 @@ func report(t *testing.T, r *anysite.Runner, x anysite.Result, network int) {
 	if os.Getenv("PARLEY_ANYSITE_SHRINK") == "0" {
 		return
 	}
-	kind, rate := r.Rate(context.WithoutCancel(t.Context()), x, network)
+	kind, rate := r.Rate(context.WithoutCancel(t.Context()), x)
 	t.Logf("seed %d: in %d of 10 runs: %s", x.Plan.Seed, rate, kind)
 	if rate >= 5 && os.Getenv("PARLEY_ANYSITE_SHRINK") != "rate" {
-		small := r.Shrink(t.Context(), x.Plan, kind, network)
+		small := r.Shrink(t.Context(), x.Plan, kind)
 		t.Logf("seed %d, made smaller:\n%s", x.Plan.Seed, anysite.Result{Plan: small}.Commands())
 	}
 }

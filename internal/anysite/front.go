@@ -65,7 +65,10 @@ func (f *front) begin() {
 			f.w.mu.Lock()
 			defer f.w.mu.Unlock()
 			f.w.conns++
-			return context.WithValue(ctx, connKey{}, f.w.conns)
+			if t, ok := c.(*tls.Conn); ok {
+				c = t.NetConn()
+			}
+			return context.WithValue(context.WithValue(ctx, connKey{}, f.w.conns), cameKey{}, c)
 		}}
 	go func() {
 		defer close(f.done)
@@ -105,7 +108,7 @@ func (f *front) siteOf(r *http.Request) *site {
 
 // ServeHTTP answers, and writes down what was asked and answered.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
+	began := arrived(r)
 	s := f.siteOf(r)
 	p := f.w.asker(r)
 	door := ""
@@ -167,6 +170,13 @@ func (f *front) answer(w *httptest.ResponseRecorder, r *http.Request, s *site) {
 		s.mu.Lock()
 		quirk = s.files[cmpPath(path, f.clean)].Quirk
 		s.mu.Unlock()
+	}
+	switch quirk {
+	case "nonce", "ssi-date", "minified", "stale": // what is made anew for each request has no parts, and no state to compare
+		r = r.Clone(r.Context())
+		for _, h := range []string{"Range", "If-Range", "If-None-Match", "If-Modified-Since"} {
+			r.Header.Del(h)
+		}
 	}
 	if quirk == "stale" {
 		f.mu.Lock()
@@ -340,7 +350,7 @@ func (w *world) openPorts(s *site) error {
 	const ports = 24
 	q := Page{Path: "ports.html", Quirk: "ports", Age: 48, Name: "ports"}
 	for range ports {
-		ln, err := net.Listen("tcp", net.JoinHostPort(s.front.ip, "0"))
+		ln, err := listenStamped(net.JoinHostPort(s.front.ip, "0"))
 		if err != nil {
 			return err
 		}

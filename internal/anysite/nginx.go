@@ -32,9 +32,7 @@ func (w *world) startNginx(ctx context.Context, s *site) (*nginx, error) {
 		return nil, err
 	}
 	n := &nginx{dir: filepath.Join(w.dir, "nginx"), site: s, shipped: string(shipped), scheme: "http"}
-	if n.address, err = freeAddress(); err != nil {
-		return nil, err
-	}
+	n.address = w.freeAddress()
 	if s.Front == "nginx-tls" {
 		n.scheme = "https"
 		c, err := w.certs.of(s.front.ip, false)

@@ -32,9 +32,9 @@ type Runner struct {
 	Most time.Duration
 }
 
-// Run carries a plan out in a directory of its own, and returns what was seen. Worlds that
-// run at a time have different numbers, from 1 to 250. An error means that the run itself could not be made.
-func (r *Runner) Run(ctx context.Context, p *Plan, number int) (*record.Recording, error) {
+// Run carries a plan out in a directory and a network of its own, and returns what was seen. An error means
+// that the run itself could not be made.
+func (r *Runner) Run(ctx context.Context, p *Plan) (*record.Recording, error) {
 	dir, err := os.MkdirTemp("", "anysite")
 	if err != nil {
 		return nil, err
@@ -43,8 +43,11 @@ func (r *Runner) Run(ctx context.Context, p *Plan, number int) (*record.Recordin
 	if err := os.Chmod(dir, 0o755); err != nil { // nginx reads files as somebody else
 		return nil, err
 	}
-	w := &world{plan: p, dir: dir, programs: r.Programs, tables: r.Tables, network: number, log: r.Log, most: r.Most}
+	w := &world{plan: p, dir: dir, programs: r.Programs, tables: r.Tables, log: r.Log, most: r.Most}
 	defer w.end()
+	if err := w.occupy(); err != nil {
+		return nil, err
+	}
 	if w.certs, err = newCertificates(filepath.Join(dir, "ca.pem")); err != nil {
 		return nil, err
 	}

@@ -24,8 +24,8 @@ type Result struct {
 }
 
 // Try carries a plan out once, and has it judged.
-func (r *Runner) Try(ctx context.Context, p *Plan, number int) Result {
-	rec, err := r.Run(ctx, p, 1+number%250)
+func (r *Runner) Try(ctx context.Context, p *Plan) Result {
+	rec, err := r.Run(ctx, p)
 	x := Result{Plan: p, Record: rec, Err: err}
 	if err == nil {
 		x.Verdict = judge.Judge(rec)
@@ -59,11 +59,11 @@ func (x Result) kinds() map[string]bool {
 
 // shows carries a plan out up to so many times, a few at once, and reports whether a finding
 // of a kind came up in at least least of them: no longer than that takes to know.
-func (r *Runner) shows(ctx context.Context, p *Plan, kind string, least, times, number int) bool {
+func (r *Runner) shows(ctx context.Context, p *Plan, kind string, least, times int) bool {
 	failed, passed := 0, 0
 	for failed < least && passed <= times-least && ctx.Err() == nil {
 		n := min(atOnce, least-failed, times-failed-passed)
-		f := r.several(ctx, p, kind, max(1, n), number)
+		f := r.several(ctx, p, kind, max(1, n))
 		failed, passed = failed+f, passed+max(1, n)-f
 	}
 	return failed >= least
@@ -73,16 +73,16 @@ func (r *Runner) shows(ctx context.Context, p *Plan, kind string, least, times, 
 const atOnce = 3
 
 // several carries a plan out in so many worlds at once, and counts those that show a finding of a kind.
-func (r *Runner) several(ctx context.Context, p *Plan, kind string, worlds, number int) int {
+func (r *Runner) several(ctx context.Context, p *Plan, kind string, worlds int) int {
 	brief := *r
 	if brief.Log = nil; !strings.HasPrefix(kind, "liveness") {
 		brief.Most = 2 * time.Second
 	}
 	var group sync.WaitGroup
 	var failed atomic.Int32
-	for i := range worlds {
+	for range worlds {
 		group.Go(func() {
-			if brief.Try(ctx, p, number+10*(i+1)).kinds()[kind] {
+			if brief.Try(ctx, p).kinds()[kind] {
 				failed.Add(1)
 			}
 		})
@@ -92,21 +92,21 @@ func (r *Runner) several(ctx context.Context, p *Plan, kind string, worlds, numb
 }
 
 // Rate says what the first finding of a result is about, and in how many of ten runs there is one, that one included.
-func (r *Runner) Rate(ctx context.Context, x Result, number int) (kind string, failed int) {
+func (r *Runner) Rate(ctx context.Context, x Result) (kind string, failed int) {
 	kind = "run"
 	if x.Err == nil {
 		kind = kindOf(x.Verdict.Findings[0])
 	}
 	failed = 1
 	for range 3 {
-		failed += r.several(ctx, x.Plan, kind, 3, number)
+		failed += r.several(ctx, x.Plan, kind, 3)
 	}
 	return kind, failed
 }
 
 // Shrink takes steps, options and features away from a plan while what is left
 // shows a finding of the same kind in at least half of four runs: many of them at first, then fewer, then one by one.
-func (r *Runner) Shrink(ctx context.Context, p *Plan, kind string, number int) *Plan {
+func (r *Runner) Shrink(ctx context.Context, p *Plan, kind string) *Plan {
 	var parts []string
 	for _, d := range dimensions {
 		if p.Chosen[d.name] != d.values[0] {
@@ -125,7 +125,7 @@ func (r *Runner) Shrink(ctx context.Context, p *Plan, kind string, number int) *
 		for at := 0; at < len(parts) && ctx.Err() == nil; {
 			end := min(len(parts), at+size)
 			smaller := Draw(p.Seed, r.Tables, slices.Concat(p.Without, parts[at:end])...)
-			if r.shows(ctx, smaller, kind, 2, 4, number) {
+			if r.shows(ctx, smaller, kind, 2, 4) {
 				p, parts = smaller, slices.Delete(parts, at, end)
 			} else {
 				at = end

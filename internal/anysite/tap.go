@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -61,11 +62,20 @@ func (t *passing) note() {
 	w.mu.Lock()
 	w.rec.Requests = append(w.rec.Requests, q)
 	if r.Method == http.MethodGet && (t.door == "" || t.door == "robots") && header["authorization"] == "" && ip != reader && t.status != http.StatusNotModified && t.header.Get("Content-Encoding") != "dcz" {
-		w.rec.Fetches = append(w.rec.Fetches, record.Fetch{At: now, URL: t.url(), Status: t.status, Location: t.header.Get("Location"), Type: t.header.Get("Content-Type"),
+		w.rec.Fetches = append(w.rec.Fetches, record.Fetch{At: now, URL: t.url(), Status: t.shown(), Location: t.header.Get("Location"), Type: t.header.Get("Content-Type"),
 			Sum: s, Size: int64(len(body)), ByTap: true, From: ip})
 	}
 	w.mu.Unlock()
 	t.given(now, body)
+}
+
+// shown is the status of what a GET for all of the page would have shown: a part may be the whole.
+func (t *passing) shown() int {
+	var first, last, size int
+	if _, err := fmt.Sscanf(t.header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &size); t.status == http.StatusPartialContent && err == nil && first == 0 && last == size-1 {
+		return http.StatusOK
+	}
+	return t.status
 }
 
 // given writes down the pages that left by a door.

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -31,7 +32,9 @@ type world struct {
 	disk     string // the same, if it is a file system of its own
 	hosts    string // a table of names for its programs; empty if all sites have addresses
 	most     time.Duration
-	network  int // 127.N.0.0/16, so that several worlds do not meet
+	network  int          // 127.N.0.0/16, so that several worlds do not meet
+	place    net.Listener // holds that network
+	doors    int          // how many addresses were given away
 	certs    *certificates
 	names    *names
 	proxy    *proxy
@@ -121,9 +124,7 @@ func (w *world) build(ctx context.Context) (err error) {
 		if err = w.fill(s); err != nil {
 			return err
 		}
-		if s.door, err = freeAddress(); err != nil {
-			return err
-		}
+		s.door = w.freeAddress()
 	}
 	first := w.sites[0]
 	if w.plan.Chosen["place"] == "two-addresses" {
@@ -258,14 +259,25 @@ func (w *world) know(url string) {
 	w.known[url] = true
 }
 
-// freeAddress is one on which nobody listens.
-func freeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// freeAddress is one on which nobody listens, and at which no connection of anybody else can begin.
+func (w *world) freeAddress() string {
+	w.doors++
+	return fmt.Sprintf("127.%d.250.%d:8080", w.network, w.doors)
+}
+
+// occupy takes 127.N.0.0/16 for a world, as long as it lasts: several may run at a time, in this process and in others.
+func (w *world) occupy() error {
+	for w.network = 1; w.network < 255; w.network++ {
+		if w.network == 77 { // who asks as anybody comes from there
+			continue
+		}
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.250.250:1024", w.network))
+		if err == nil {
+			w.place = ln
+			return nil
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
+	return errors.New("no network of 127/8 is free")
 }
 
 // end closes all that was opened.
@@ -291,6 +303,9 @@ func (w *world) end() {
 	if w.names != nil {
 		w.names.close()
 	}
+	if w.place != nil {
+		w.place.Close()
+	}
 }
 
 // newFront listens at an address that no other site has.
@@ -298,7 +313,7 @@ func (w *world) newFront(kind string) (*front, error) {
 	f := &front{w: w, kind: kind, scheme: "http", clean: w.plan.Has("clean-urls"), stale: map[string]stale{}, done: make(chan struct{})}
 	var err error
 	f.ip = fmt.Sprintf("127.%d.%d.1", w.network, len(w.fronts)+1)
-	if f.listener, err = net.Listen("tcp", net.JoinHostPort(f.ip, "0")); err != nil {
+	if f.listener, err = listenStamped(net.JoinHostPort(f.ip, "0")); err != nil {
 		return nil, err
 	}
 	_, f.port, _ = net.SplitHostPort(f.listener.Addr().String())
