@@ -13,9 +13,12 @@ import (
 )
 
 const (
-	bundlePatience   = time.Minute // until a site that makes a bundle says the first word
-	defaultMaxBundle = 4 << 30
+	bundlePatience = time.Minute // until a site that makes a bundle says the first word
+	answeredPage   = 17 << 20    // bytes that a page that is asked for by name has at most in an answer
 )
+
+// MaxBundle is how many bytes a bundle of changes may have, without its coding.
+const MaxBundle = 4 << 30
 
 // MaxWants is how many pages one Batch asks for at most, fewer than a question may name.
 const MaxWants = 1000
@@ -94,7 +97,7 @@ func (f *fetcher) batch(ctx context.Context, ref string, want []Want, yield func
 		return err
 	}
 	defer resp.Body.Close()
-	r, err := bundle.NewReader(io.Reader(resp.Body), bundle.Limits{Page: f.maxPage, Total: f.maxBundle, Changes: 2 * MaxWants})
+	r, err := bundle.NewReader(io.Reader(resp.Body), bundle.Limits{Page: f.maxPage, Total: max(f.maxBundle, int64(len(want))*answeredPage), Changes: 2 * MaxWants})
 	if err != nil {
 		return err
 	}

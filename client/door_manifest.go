@@ -57,6 +57,9 @@ func (f *follower) describedAt() (string, error) {
 	return withQuery(f.offer.Query, page.Query())
 }
 
+// DefaultMaxManifest is how large a manifest may be, in bytes, where Source.MaxManifest is zero.
+const DefaultMaxManifest = 4 << 30
+
 // maxParts bounds in how many parts the answer to a query may come.
 const maxParts = 10_000
 

@@ -132,7 +132,7 @@ func newFetcher(s *Source) (*fetcher, error) {
 	}
 	origin := protocol.Origin(base)
 	f := &fetcher{base: base, origin: origin, manifestURL: manifest, client: new(http.Client), agent: cmp.Or(s.UserAgent, defaultAgent), token: s.Token,
-		maxPage: cmp.Or(s.MaxPage, defaultMaxPage), maxBundle: defaultMaxBundle, pace: s.Pace, hurry: s.Hurry, allow: s.Allow, found: s.Found}
+		maxPage: cmp.Or(s.MaxPage, defaultMaxPage), maxBundle: MaxBundle, pace: s.Pace, hurry: s.Hurry, allow: s.Allow, found: s.Found}
 	if s.HTTP != nil {
 		*f.client = *s.HTTP
 	} else {

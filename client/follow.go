@@ -144,14 +144,14 @@ func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
 		return nil, err
 	}
 	f := &follower{fetcher: ask,
-		poll: src.Poll, askEvery: src.AskEvery, every: src.Every, maxManifest: src.MaxManifest, log: src.Log,
+		poll: src.Poll, askEvery: src.AskEvery, every: src.Every, maxManifest: cmp.Or(src.MaxManifest, DefaultMaxManifest), log: src.Log,
 		cursor: cursor, resync: cursor.IsZero(),
 		stream: doorState{shut: src.NoStream}, changes: doorState{shut: src.NoChanges},
 		etag: src.ETag, lastModified: src.LastModified,
 		as: cmp.Or(src.As, protocol.AsMeta), choose: src.Choose, late: src.ManifestFirst, filter: src.Filter, have: src.Held,
 		bundleEvery: src.BundleEvery, bundleCount: src.BundleCount,
 		packing:  map[string]wsconn.Packing{protocol.SubprotocolZstd: new(coding.Messages)},
-		archives: spool{dir: src.Temp, most: cmp.Or(src.MaxArchive, defaultMaxArchive)},
+		archives: spool{dir: src.Temp, most: cmp.Or(src.MaxArchive, DefaultMaxArchive)},
 	}
 	if f.poll <= 0 {
 		f.poll = defaultPoll

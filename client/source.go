@@ -104,7 +104,7 @@ type Source struct {
 	ETag, LastModified string
 
 	// MaxManifest bounds a manifest, in bytes without content coding. Zero
-	// means 4 GiB.
+	// means DefaultMaxManifest.
 	MaxManifest int64
 
 	// MaxPage bounds the bytes of a page, of whatever Bodies holds and Batch

@@ -16,11 +16,13 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
+// DefaultMaxArchive is how large an archive may be, in bytes as it comes, where Source.MaxArchive is zero.
+const DefaultMaxArchive = 16 << 30
+
 const (
-	defaultMaxArchive = 16 << 30
-	spoolTries        = 5                // in a row that bring no byte more, and beginnings anew in all
-	spoolParts        = 1000             // requests in all
-	spoolPatience     = 10 * time.Minute // until a site that may be making an archive says the first word
+	spoolTries    = 5                // in a row that bring no byte more, and beginnings anew in all
+	spoolParts    = 1000             // requests in all
+	spoolPatience = 10 * time.Minute // until a site that may be making an archive says the first word
 )
 
 // partPattern is the names of what is being downloaded.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/bundle"
+	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -521,6 +522,33 @@ func TestBatchRefusals(t *testing.T) {
 				t.Errorf("%s: refused without a word: %.200q", c.what, b)
 			}
 		}
+	}
+}
+
+// A bundle ends before its pages are more than whoever reads it takes, and the rest comes with the next.
+func TestBundlesOfLargePages(t *testing.T) {
+	d := newDepot(t)
+	from := d.journal.Head()
+	var steps []journal.Step
+	for i := range 300 {
+		steps = append(steps, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: protocol.Item{
+			URL: fmt.Sprintf("%sd/%d.html", d.base, i), Length: 16 << 20, Digest: protocol.Sum(fmt.Append(nil, i))}}})
+	}
+	head, err := d.journal.Append(t.Context(), steps)
+	d.must(err)
+	bundles := 0
+	for at := from; at != head; bundles++ {
+		resp, err := http.Get(d.base + "parley/batch?after=" + at.String())
+		d.must(err)
+		resp.Body.Close()
+		to, err := protocol.ParseCursor(resp.Header.Get("Parley-Cursor"))
+		if err != nil || to.Seq <= at.Seq || (to.Seq-at.Seq)*16<<20 > server.MaxBundle {
+			t.Fatalf("%s: from %v to %v, %v", resp.Status, at, to, err)
+		}
+		at = to
+	}
+	if bundles != 3 {
+		t.Errorf("%d bundles", bundles)
 	}
 }
 

@@ -18,6 +18,10 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
+// MaxBundle is how many bytes of pages a bundle brings at most, unless one page has more: what
+// follows comes with the next. Whoever reads one takes twice as much.
+const MaxBundle = 2 << 30
+
 // Bounds of a bundle.
 const (
 	bundlePages = 10_000   // URLs that changed, those that are not told too
@@ -46,7 +50,7 @@ type pack struct {
 
 // packAfter gathers what follows a cursor, up to a number of changes or to
 // the cursor upTo, if that is not zero; where an expression is to be evaluated
-// for long, up to where that got.
+// for long, or the pages are large, up to where that got.
 //
 // What a selection lets through decides which pages are told: of each, the
 // last version that it let through.
@@ -54,7 +58,7 @@ func (n *Notifier) packAfter(ctx context.Context, t *turn, s *selection, after, 
 	p := &pack{from: after, to: after}
 	f := folding{byURL: make(map[string]*folded)}
 	seen := make(map[string]struct{})
-	enough := packTime
+	enough, room := packTime, int64(MaxBundle)
 	if !upTo.IsZero() {
 		enough = queryWork // more than it took to find out where that is
 	}
@@ -80,22 +84,37 @@ func (n *Notifier) packAfter(ctx context.Context, t *turn, s *selection, after, 
 			break
 		}
 		most -= len(changes)
-		p.to.Seq = changes[len(changes)-1].Seq
-		for _, c := range changes {
+		for i := range changes {
 			if err := t.rest(ctx); err != nil {
 				return nil, err
 			}
-			c, _, ok, err := n.selects(ctx, s, c)
+			c, _, ok, err := n.selects(ctx, s, changes[i])
 			if err != nil {
 				return nil, err
 			}
 			if ok {
+				if room -= bundleWeight(&c); room < 0 && len(f.byURL) > 0 {
+					full = true
+					break
+				}
 				f.add(c)
 			}
+			p.to.Seq = changes[i].Seq
 		}
 	}
 	p.changes = f.last()
 	return p, nil
+}
+
+// bundleWeight is how many bytes the page of a change has at most in a bundle.
+func bundleWeight(c *protocol.Change) int64 {
+	switch {
+	case c.Op == protocol.Delete || c.Item.Digest.IsZero() || c.Item.Length > bundlePage:
+		return 0
+	case c.Item.Length < 0:
+		return bundlePage
+	}
+	return c.Item.Length
 }
 
 // folding makes of many changes one for each URL.

@@ -236,8 +236,8 @@ func openRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// maxPublished bounds a published manifest that is fetched, in bytes.
-const maxPublished = 4 << 30
+// MaxManifest is how large a published manifest may be to be fetched, in bytes.
+const MaxManifest = 4 << 30
 
 // openPublished opens the published manifest. Its error wraps fs.ErrNotExist
 // where there surely is none.
@@ -245,7 +245,7 @@ func openPublished(ctx context.Context, o JournalOptions) (*os.File, error) {
 	if !strings.HasPrefix(o.Published, "http://") && !strings.HasPrefix(o.Published, "https://") {
 		return openRegular(o.Published)
 	}
-	c := fetch.Client{Agent: "parley", Timeout: 10 * time.Minute, MaxBytes: maxPublished, Redirects: 10}
+	c := fetch.Client{Agent: "parley", Timeout: 10 * time.Minute, MaxBytes: MaxManifest, Redirects: 10}
 	if o.HTTP != nil {
 		c.Transport = o.HTTP.Transport
 	}

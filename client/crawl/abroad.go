@@ -113,7 +113,7 @@ func (r *run) fetchAbroad(origin string, s *collection.Source) *harvest.Answer {
 }
 
 func (r *run) getAbroad(via http.RoundTripper, s *collection.Source, a *harvest.Answer) error {
-	c := fetch.Client{Transport: via, Timeout: smallPatience, MaxBytes: sourceBytes(s.Kind)}
+	c := fetch.Client{Transport: via, Timeout: smallPatience, MaxBytes: SourceBytes(s.Kind)}
 	a.Asked = time.Now()
 	got, err := c.Get(r.ctx, s.URL, fetch.Validators{ETag: s.ETag, LastModified: s.LastModified}.Header())
 	if err != nil {

@@ -244,7 +244,7 @@ func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
 		src.busy, src.off = true, false
 		st.asking++
 		r.busy++
-		add(st, harvest.Task{URL: src.URL, Source: src.ID, MaxBytes: sourceBytes(src.Kind),
+		add(st, harvest.Task{URL: src.URL, Source: src.ID, MaxBytes: SourceBytes(src.Kind),
 			IfNoneMatch: src.ETag, IfModifiedSince: src.LastModified})
 	}
 }

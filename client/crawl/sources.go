@@ -20,14 +20,16 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// sourceBytes is how much of a source is read: what a sitemap may have, and
-// 500 KiB of a robots.txt (RFC 9309).
-func sourceBytes(kind collection.SourceKind) int64 {
+// SourceBytes is how much of a source is read, in bytes: what a sitemap and a feed may have, and
+// 500 KiB of a robots.txt (RFC 9309). What tells of changes is read as package client does it.
+func SourceBytes(kind collection.SourceKind) int64 {
 	switch kind {
 	case collection.Robots:
 		return 500 << 10
 	case collection.SitemapXML:
-		return 50 << 20
+		return seed.MaxSitemap
+	case collection.NewsFeed:
+		return seed.MaxFeed
 	}
 	return 4 << 20
 }
@@ -419,7 +421,7 @@ func (r *run) chase(a *harvest.Answer) (body []byte, status int) {
 		if r.Only != "" && protocol.Origin(to) != protocol.Origin(r.Only) {
 			return nil, http.StatusNotFound // nothing that the site says leads elsewhere
 		}
-		c := fetch.Client{Transport: r.Harvester.Transport(protocol.Origin(to)), Timeout: smallPatience, MaxBytes: sourceBytes(collection.Robots)}
+		c := fetch.Client{Transport: r.Harvester.Transport(protocol.Origin(to)), Timeout: smallPatience, MaxBytes: SourceBytes(collection.Robots)}
 		a, err := c.Get(r.ctx, to, nil)
 		if err != nil {
 			return nil, 0

@@ -3,9 +3,16 @@ package endtoend
 import (
 	"testing"
 
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/internal/feed"
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/internal/sitemap"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/archive"
 )
 
 // TestHalvesAgree is the table of what both halves have a limit, a default or a list of: what a site publishes by
@@ -19,6 +26,14 @@ func TestHalvesAgree(t *testing.T) {
 	}{
 		{"bytes of a page: --max-file of rdfgen and notifier, --max-page of crawler follow", server.MaxFile, crawl.DefaultMaxPage, true},
 		{"bytes of a page of documentation, --max-file of crawler crawl and run", longest, harvest.DefaultMaxBytes, false},
+		{"bytes of a manifest: what the site reads of its own, and crawler follow", server.MaxManifest, client.DefaultMaxManifest, true},
+		{"bytes of the site's archive, and --max-archive of crawler follow --as site", archive.DefaultMaxBytes, client.DefaultMaxArchive, true},
+		{"bytes of the pages of a bundle, and of the whole bundle with what is said of them", 2 * server.MaxBundle, client.MaxBundle, true},
+		{"bytes of a sitemap", sitemap.MaxBytes, crawl.SourceBytes(collection.SitemapXML), false},
+		{"bytes of a sitemap, and what is parsed", sitemap.MaxBytes, seed.MaxSitemap, false},
+		{"bytes of a feed", feed.MaxBytes, crawl.SourceBytes(collection.NewsFeed), true},
+		{"bytes of a feed, and what is parsed", feed.MaxBytes, seed.MaxFeed, true},
+		{"bytes of robots.txt", robots.MaxBytes, crawl.SourceBytes(collection.Robots), true},
 	} {
 		if row.same && row.site != row.crawler || row.site > row.crawler {
 			t.Errorf("%s: %d at the site, %d in the crawler", row.what, row.site, row.crawler)

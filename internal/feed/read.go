@@ -21,7 +21,7 @@ type Options struct {
 	// Empty means unknown.
 	URL string
 
-	// MaxBytes bounds the document. Zero means 16 MiB.
+	// MaxBytes bounds the document. Zero means the constant of that name.
 	MaxBytes int64
 }
 
@@ -37,10 +37,11 @@ var (
 	ErrLimit = errors.New("over the limit")
 )
 
-// The feed is parsed in memory, by a library that has no limits: these bound
-// what it takes, and how deep it recurses.
+// MaxBytes is how many bytes of a feed are read unless Options say otherwise, and how many
+// a site writes. It is parsed in memory, by a library that has no limits.
+const MaxBytes = 16 << 20
+
 const (
-	maxBytes   = 16 << 20
 	maxObjects = 200_000 // elements, or JSON objects and lists
 )
 
@@ -61,7 +62,7 @@ func Read(r io.Reader, o Options) (Feed, error) {
 
 func read(r io.Reader, o Options) (Feed, error) {
 	if o.MaxBytes <= 0 {
-		o.MaxBytes = maxBytes
+		o.MaxBytes = MaxBytes
 	}
 	b, err := io.ReadAll(io.LimitReader(r, o.MaxBytes+1))
 	switch {

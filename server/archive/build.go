@@ -294,6 +294,9 @@ func (b *build) zip(ctx context.Context) (*file, error) {
 
 // place gives the archive its name.
 func (b *build) place(whole *part) (*file, error) {
+	if whole.size > b.m.maxBytes() {
+		return nil, fmt.Errorf("more than %d bytes: %w", b.m.maxBytes(), errSize)
+	}
 	if err := whole.buf.Flush(); err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ type Maker struct {
 	NoArchive func(item *protocol.Item, page []byte) bool
 
 	MaxPage  int64 // bytes of a page whose bytes are in an archive; zero means 64 MiB
-	MaxBytes int64 // bytes of an archive's data; zero means 16 GiB
+	MaxBytes int64 // bytes of an archive; zero means DefaultMaxBytes
 
 	// Reserve is how much of the file system is left to others, in bytes: first
 	// of all to the journal. Where less is free no archive is made. Zero means a
@@ -150,8 +150,11 @@ func (m *Maker) maxBytes() int64 {
 	if m.MaxBytes > 0 {
 		return m.MaxBytes
 	}
-	return 16 << 30
+	return DefaultMaxBytes
 }
+
+// DefaultMaxBytes is how large an archive gets: a larger site has none.
+const DefaultMaxBytes = 16 << 30
 
 // init takes over what an earlier process has left.
 func (m *Maker) init() {

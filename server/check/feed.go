@@ -15,13 +15,10 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// maxFeed bounds a feed, which is read into memory.
-const maxFeed = 16 << 20
-
 // feed checks a news feed.
 func (x *run) feed(ctx context.Context, d *document, r io.Reader) error {
 	x.report.Kind = kindFeed
-	text, err := io.ReadAll(io.LimitReader(r, maxFeed+1))
+	text, err := io.ReadAll(io.LimitReader(r, feed.MaxBytes+1))
 	if err != nil {
 		return err
 	}
@@ -29,7 +26,7 @@ func (x *run) feed(ctx context.Context, d *document, r io.Reader) error {
 	if kind := bytes.TrimSpace(text); len(kind) > 0 && kind[0] == '{' && !bytes.Contains(kind, []byte(`"items"`)) {
 		return errUnknown{"JSON, and no JSON Feed"}
 	}
-	f, err := feed.Read(bytes.NewReader(text), feed.Options{URL: d.url, MaxBytes: maxFeed})
+	f, err := feed.Read(bytes.NewReader(text), feed.Options{URL: d.url})
 	strict := x.feedText(d, text)
 	switch {
 	case errors.Is(err, feed.ErrHTML):

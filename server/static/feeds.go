@@ -171,6 +171,7 @@ func (f *Feeds) make(ctx context.Context, j *server.Journal, made *set) error {
 	if err != nil {
 		return err
 	}
+	entries = fitting(entries)
 	for _, o := range f.forms() {
 		m, err := made.create(o.path)
 		if err != nil {
@@ -186,6 +187,19 @@ func (f *Feeds) make(ctx context.Context, j *server.Journal, made *set) error {
 		}
 	}
 	return nil
+}
+
+// fitting returns as many entries, the first, as a feed has room for that whoever reads it takes whole.
+// Each is counted as the form that says most would write it, with every character escaped.
+func fitting(entries []feed.Entry) []feed.Entry {
+	room := feed.MaxBytes - 64<<10 // for what stands before them
+	for i := range entries {
+		e := &entries[i]
+		if room -= 15*len(e.URL) + 6*(len(e.Title)+len(e.Summary)) + 500; room < 0 {
+			return entries[:i]
+		}
+	}
+	return entries
 }
 
 // entries returns what the feeds have, newest first.

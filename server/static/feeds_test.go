@@ -265,6 +265,33 @@ func oracle(w *web, f *static.Feeds) string {
 	return strings.Join(append(news, gone...), " ")
 }
 
+// A feed is never longer than what reads it takes, however long the URLs are.
+func TestFeedsAreNotTooLongToBeRead(t *testing.T) {
+	w := newWeb(t)
+	w.must(w.journal.Settle())
+	f := w.feeds()
+	f.Public, f.Entries = nil, 400
+	for round := range 2 {
+		var steps []journal.Step
+		for i := range 400 {
+			op, url := protocol.Create, fmt.Sprintf("%sp?%d%s", webBase, i, strings.Repeat("&", 8000))
+			if round == 1 && i%2 == 0 {
+				op = protocol.Delete
+			}
+			steps = append(steps, w.stepOf(op, url, "", -1, fmt.Sprint(i)))
+		}
+		w.append(steps...)
+		if told := w.told(f); len(told) < 100*8000 {
+			t.Errorf("the feeds tell %d bytes of URLs", len(told))
+		}
+		for _, name := range []string{"feed.atom", "feed.rss", "feed.json"} {
+			if n := len(w.read(name)); n > feed.MaxBytes {
+				t.Errorf("%s has %d bytes, and %d are read", name, n, feed.MaxBytes)
+			}
+		}
+	}
+}
+
 // Whatever the changes are, only so many of them are looked at; what the
 // journal has forgotten is not missed.
 func TestFeedsReadNoFurtherThanTheyMust(t *testing.T) {

@@ -36,12 +36,13 @@ type List struct {
 	Skipped  int     // entries without a URL that could be asked for
 }
 
-// What one document may hold.
+// MaxSitemap and MaxFeed are how many bytes of a sitemap, uncompressed, and of a feed are read.
 const (
-	maxDocument = sitemap.MaxBytes + 1<<20 // bytes, uncompressed
-	maxFeed     = 16 << 20
-	maxEntries  = 4 * sitemap.MaxURLs // many are longer than the protocol allows, and still of use
+	MaxSitemap = sitemap.MaxBytes + 1<<20
+	MaxFeed    = feed.MaxBytes
 )
+
+const maxEntries = 4 * sitemap.MaxURLs // many sitemaps are longer than the protocol allows, and still of use
 
 // ErrNone says that a document is not what was asked for: most often a page
 // that says "not found" with a status that says "found".
@@ -57,7 +58,7 @@ func ReadSitemap(url string, body []byte) (List, error) {
 		return d, fmt.Errorf("read sitemap %.200s: %w", url, err)
 	}
 	defer z.Close()
-	r := sitemap.NewReader(z, sitemap.Options{URL: url, MaxBytes: maxDocument, MaxEntries: maxEntries})
+	r := sitemap.NewReader(z, sitemap.Options{URL: url, MaxBytes: MaxSitemap, MaxEntries: maxEntries})
 	for {
 		e, err := r.Next()
 		d.Kind = r.Kind().String()
@@ -87,7 +88,7 @@ func ReadFeed(url string, body []byte) (List, error) {
 		return List{}, fmt.Errorf("read feed %.200s: %w", url, err)
 	}
 	defer z.Close()
-	f, err := feed.Read(z, feed.Options{URL: url, MaxBytes: maxFeed})
+	f, err := feed.Read(z, feed.Options{URL: url, MaxBytes: MaxFeed})
 	if errors.Is(err, feed.ErrHTML) || errors.Is(err, feed.ErrOther) {
 		err = fmt.Errorf("%w: %w", ErrNone, err)
 	}
