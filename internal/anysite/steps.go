@@ -115,7 +115,7 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 		old := filepath.Join(s.docroot, filepath.FromSlash(from))
 		if kind == "copy" {
 			q.Path = to
-			urls = append(urls, s.url(from), s.url(to))
+			urls = append(urls, s.url(to))
 			err = first(w.write(s, q), link("", to))
 			return urls, err
 		}

@@ -88,7 +88,7 @@ func events(r *record.Recording, w *world) []Finding {
 				}
 			}
 			flag("truncated", cut)
-			if l, seen := w.said(u, s.Sum); seen && p.Kind != "follow" { // which reads no page
+			if l, seen := w.said(u, s.Sum); seen && p.Kind != "follow" && !isSet(p, "no-parse") { // which read no page
 				flag("noindex", l.NoIndex)
 				flag("nofollow", l.NoFollow)
 			}

@@ -117,8 +117,14 @@ func (w *world) since(u string, until time.Time) (sums []string) {
 	if !ok || l.Status != 200 {
 		return nil
 	}
+	written := never // the last time, if at all: what others saw of a page after that is of after it, though the step was under way
+	for _, f := range w.r.Docroot {
+		if f.URL == u && !f.At.After(until) {
+			written = f.At
+		}
+	}
 	for _, x := range w.seen[u] {
-		if x.Status == 200 && !x.from.After(until) && x.to.After(l.from) && (x.Sum == l.Sum || !x.from.Before(l.from)) && !slices.Contains(sums, x.Sum) {
+		if x.Status == 200 && !x.from.After(until) && x.to.After(l.from) && (x.Sum == l.Sum || !x.from.Before(l.from) || x.At.After(written)) && !slices.Contains(sums, x.Sum) {
 			sums = append(sums, x.Sum)
 		}
 	}
