@@ -2,8 +2,11 @@ package server
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/parleyweb/parley/internal/journal"
 )
@@ -40,6 +43,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		notYet  time.Time              // after that: nothing is looked at before
 		backoff = p.hurried(retryLook) // the next wait after a failure
 		soon    map[Scope]time.Time    // unsettled scopes
+		trouble lookTrouble
 	)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -71,12 +75,13 @@ func (p *Publisher) Run(ctx context.Context) error {
 		}
 		now = p.now()
 		if err != nil {
-			p.log().Error("look failed: what is published stays as it is", "err", err, "again_in", backoff)
+			trouble.fails(p.log(), err, now, backoff)
 			p.giveBack(scopes)
 			failed, notYet, backoff = now, now.Add(backoff), p.hurried(min(2*backoff, retryMost))
 			continue
 		}
 		notYet, backoff = time.Time{}, p.hurried(retryLook)
+		trouble.ends(p.log())
 		for _, s := range unsettled {
 			if soon == nil {
 				soon = make(map[Scope]time.Time)
@@ -90,6 +95,36 @@ func (p *Publisher) Run(ctx context.Context) error {
 			p.countMissed(rep, calls)
 		}
 		fullAt = now.Add(orDefault(p.LookEvery, 10*time.Minute))
+	}
+}
+
+// sayAgain is how often it is said that looks go on failing for the same reason.
+const sayAgain = time.Hour
+
+// A lookTrouble is why looks have been failing, which is said once, when the reason changes, and seldom after that.
+type lookTrouble struct {
+	why string // without the figures, such as the time, which differ each time
+	at  time.Time
+}
+
+func (l *lookTrouble) fails(log *slog.Logger, err error, now time.Time, again time.Duration) {
+	why := strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, err.Error())
+	say := log.Debug
+	if why != l.why || now.Sub(l.at) >= sayAgain {
+		say, l.why, l.at = log.Error, why, now
+	}
+	say("look failed: what is published stays as it is", "err", err, "again_in", again)
+}
+
+func (l *lookTrouble) ends(log *slog.Logger) {
+	if l.why != "" {
+		log.Info("looks succeed again")
+		*l = lookTrouble{}
 	}
 }
 

@@ -1,10 +1,13 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -165,6 +168,37 @@ func TestRunTriesAgain(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// Looks that go on failing are said once, once more when the reason changes, and each hour; and that they succeed again.
+func TestRunSaysTroubleOnce(t *testing.T) {
+	var said bytes.Buffer // read when nobody writes
+	running(t, func(w *world) {
+		errorsSaid := func(reason string, d time.Duration) int {
+			w.mu.Lock()
+			w.fail = errors.New(reason)
+			w.mu.Unlock()
+			before := strings.Count(said.String(), "level=ERROR")
+			w.write("a.html", reason)
+			time.Sleep(d)
+			synctest.Wait()
+			return strings.Count(said.String(), "level=ERROR") - before
+		}
+		if n := errorsSaid("root is missing", 30*time.Minute); n != 1 {
+			t.Errorf("said %d times in half an hour", n)
+		}
+		if n := errorsSaid("root cannot be read", 150*time.Minute); n != 3 {
+			t.Errorf("another reason was said %d times in two hours and a half", n)
+		}
+		w.mu.Lock()
+		w.fail = nil
+		w.mu.Unlock()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if !strings.Contains(said.String(), "looks succeed again") {
+			t.Error("it is not said that looks succeed again")
+		}
+	}, func(w *world) { w.pub.Log = slog.New(slog.NewTextHandler(&said, nil)) })
 }
 
 // Whoever watches says that everything is to be looked at when a docroot is back:
