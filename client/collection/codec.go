@@ -96,7 +96,7 @@ func unseal(key, b []byte) ([]byte, bool) {
 var errRecord = errors.New("malformed record")
 
 func damaged(bucket []byte, key []byte) error {
-	return fmt.Errorf("%w: %s %x: %w", ErrDamaged, bucket, key, errRecord)
+	return fmt.Errorf("state is %w: %s %x: %w", ErrDamaged, bucket, key, errRecord)
 }
 
 // A decoder reads the parts of a record; bad stays set after the first fault.

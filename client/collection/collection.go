@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -24,11 +24,11 @@ import (
 var Never = time.UnixMilli(never).UTC()
 
 // ErrHeld is returned by Open when another process has the collection.
-var ErrHeld = errors.New("held by another process")
+var ErrHeld = boltfile.ErrHeld
 
 // ErrDamaged is returned where the state is not what was written: its disk has
 // lost some of it, or it is no state.
-var ErrDamaged = errors.New("state is damaged")
+var ErrDamaged = boltfile.ErrDamaged
 
 // ErrVersion is returned by Open for a state that another version of the program
 // has written, whole as it is.
@@ -269,14 +269,12 @@ func (r *Reception) Add(o *Reception) {
 type Collection struct {
 	dir  string
 	opts Options
-	file *os.File // of db
-	db   *bbolt.DB
+	db   *boltfile.File
 
 	mu        sync.Mutex // the writer's turn, and what only the writer uses
 	copied    *copyMeta  // nil: it is no copy. Readers want mem
 	root      string     // of the files of a copy; empty: mirrorDir
 	broken    error      // what was read from a file that is damaged may be wrong
-	stuck     bool       // bbolt has failed with its lock held
 	table     findTable
 	touched   int    // records, since pages of the file were given back
 	committed []byte // what stateOfContents gave to the last transaction
@@ -318,7 +316,7 @@ func Open(dir string, o *Options) (*Collection, error) {
 func (c *Collection) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err := errors.Join(c.closeContents(), c.closeFile())
+	err := errors.Join(c.closeContents(), c.db.Close())
 	if err != nil {
 		return fmt.Errorf("close collection %s: %w", c.dir, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -81,7 +82,7 @@ func (c *Collection) openContents(state []byte) error {
 // markContents stores how far the contents go, in a transaction of its own.
 func (c *Collection) markContents() error {
 	c.committed = c.stateOfContents()
-	return guard(func() error { return c.db.Update(c.writeMeta) })
+	return boltfile.Guard(func() error { return c.db.Update(c.writeMeta) })
 }
 
 func info(m map[string]string) []warc.Field {

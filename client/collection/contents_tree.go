@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/filename"
 )
 
@@ -72,7 +73,7 @@ func (t *tree) hold() error {
 		return err
 	}
 	t.held = f
-	return lock(f)
+	return boltfile.Lock(f)
 }
 
 // foreign reports whether the directory holds anything but what is a mirror's own.

@@ -19,6 +19,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -204,7 +205,7 @@ func (c *Collection) openCopy() error {
 	} else if abs, err := filepath.Abs(c.opts.Root); err == nil {
 		meta.Root = abs
 	}
-	if err := guard(func() error { return c.db.Update(meta.write) }); err != nil {
+	if err := boltfile.Guard(func() error { return c.db.Update(meta.write) }); err != nil {
 		return err
 	}
 	c.copied = &meta

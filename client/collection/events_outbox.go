@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -160,7 +161,7 @@ func (c *Collection) beginJournal() error {
 		return err
 	}
 	o.told = o.journal.Head()
-	return guard(func() error {
+	return boltfile.Guard(func() error {
 		return c.db.Update(func(tx *bbolt.Tx) error {
 			box := tx.Bucket(outboxBucket)
 			for _, name := range [][]byte{stepsBucket, asidesBucket} {
@@ -380,7 +381,7 @@ func empty(box *bbolt.Bucket, name []byte) error {
 // strikeNow strikes out in a transaction of its own.
 func (c *Collection) strikeNow() error {
 	o := &c.contents.outlet
-	err := guard(func() error {
+	err := boltfile.Guard(func() error {
 		return c.db.Update(func(tx *bbolt.Tx) error { return o.strike(tx.Bucket(outboxBucket)) })
 	})
 	if err == nil {
@@ -513,7 +514,7 @@ func tells(s *journal.Step, ch *protocol.Change) bool {
 func (c *Collection) strikeFirst(n int) error {
 	o := &c.contents.outlet
 	var rest [][2][]byte
-	err := guard(func() error {
+	err := boltfile.Guard(func() error {
 		return c.db.Update(func(tx *bbolt.Tx) error {
 			box := tx.Bucket(outboxBucket)
 			i := 0

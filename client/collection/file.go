@@ -5,16 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime"
-	"runtime/debug"
-	"strconv"
-	"time"
 
 	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/boltfile"
 )
 
 // The buckets of state.db.
@@ -43,12 +38,9 @@ const (
 	// before cannot read, or reads what was written before as something else.
 	formatVersion = 2
 
-	// roomToGrow is address space, not memory: bbolt cannot grow the mapping
-	// of its file while somebody reads, so there is room for a long time.
-	roomToGrow = int64(4 << 30)
-
-	// growBy is how much the file grows at once. It costs a sync each time.
-	growBy = 16 << 20
+	// Of the file, see boltfile.Options: there is room for as long as somebody reads.
+	roomToGrow = 4 << 30
+	growBy     = 16 << 20
 
 	// giveBackAfter is how many records are touched before the pages that were
 	// mapped for them are given back: else all of the file would soon look like
@@ -60,59 +52,20 @@ func (c *Collection) open(path string) error {
 	if err := c.checkCopy(); err != nil {
 		return err
 	}
-	if !c.opts.ReadOnly {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-	}
-	o := &bbolt.Options{
-		Timeout:  max(c.opts.Wait, time.Millisecond), // zero would wait for ever
-		ReadOnly: c.opts.ReadOnly,
-		// A free list that is not in the file would be found by reading all of
-		// it on every Open, in a goroutine that panics if the file is damaged.
-		NoFreelistSync: false,
-		FreelistType:   bbolt.FreelistMapType,
-		NoStatistics:   true,
-	}
 	if st, err := os.Stat(path); err == nil && st.Size() == 0 && c.opts.ReadOnly {
 		return errEmpty // bbolt would make a state of it
 	}
-	if strconv.IntSize == 64 && runtime.GOOS != "windows" { // there the file itself would grow
-		room := roomToGrow
-		o.InitialMmapSize = int(room)
-		if st, err := os.Stat(path); err == nil {
-			o.InitialMmapSize += int(st.Size())
-		}
-	}
-	o.OpenFile = func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
-		c.file, err = os.OpenFile(name, flag, mode)
-		return c.file, err
-	}
-	err := guard(func() (err error) {
-		c.db, err = bbolt.Open(path, 0o600, o)
-		return err
-	})
-	switch {
-	case err == nil:
-	case errors.Is(err, berrors.ErrTimeout):
-		return ErrHeld
-	case errors.Is(err, ErrDamaged):
-		if c.file != nil {
-			c.abandon()
-		}
-		return err
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	default:
+	db, err := boltfile.Open(path, boltfile.Options{ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Room: roomToGrow, GrowBy: growBy})
+	if err != nil {
 		return err
 	}
-	c.db.AllocSize = growBy
-	if err := guard(c.load); err != nil {
-		c.closeFile()
+	c.db = db
+	if err := boltfile.Guard(c.load); err != nil {
+		c.db.Close()
 		return err
 	}
 	if err := c.openContents(c.committed); err != nil {
-		c.closeFile()
+		c.db.Close()
 		return err
 	}
 	if !c.opts.ReadOnly {
@@ -127,7 +80,7 @@ func (c *Collection) open(path string) error {
 			err = c.waitAnew()
 		}
 		if err != nil {
-			return errors.Join(err, c.closeContents(), c.closeFile())
+			return errors.Join(err, c.closeContents(), c.db.Close())
 		}
 	}
 	return nil
@@ -140,19 +93,13 @@ func (c *Collection) load() error {
 	fresh := false
 	strategy := ""
 	err := c.db.View(func(tx *bbolt.Tx) error {
-		// What lies beyond the end of the file cannot even be looked at.
-		if st, err := c.file.Stat(); err != nil {
-			return err
-		} else if st.Size() < tx.Size() {
-			return fmt.Errorf("%w: file has %d of %d bytes", ErrDamaged, st.Size(), tx.Size())
-		}
 		if k, _ := tx.Cursor().First(); k == nil {
 			fresh = true
 			return nil
 		}
 		meta := tx.Bucket(metaBucket)
 		if meta == nil {
-			return fmt.Errorf("%w: no %s", ErrDamaged, metaBucket)
+			return fmt.Errorf("state is %w: no %s", ErrDamaged, metaBucket)
 		}
 		var err error
 		if strategy, c.committed, err = parseMeta(meta.Get(metaKey)); err != nil {
@@ -160,7 +107,7 @@ func (c *Collection) load() error {
 		}
 		for _, name := range allBuckets {
 			if tx.Bucket(name) == nil {
-				return fmt.Errorf("%w: no %s", ErrDamaged, name)
+				return fmt.Errorf("state is %w: no %s", ErrDamaged, name)
 			}
 		}
 		if err := c.loadSites(tx); err != nil {
@@ -169,7 +116,7 @@ func (c *Collection) load() error {
 		if err := c.loadStage(tx); err != nil {
 			return err
 		}
-		defer giveBack(tx)
+		defer boltfile.GiveBack(tx)
 		if err := c.loadURLs(tx); err != nil {
 			return err
 		}
@@ -220,43 +167,12 @@ func parseMeta(raw []byte) (strategy string, contents []byte, err error) {
 	return strategy, contents, nil
 }
 
-// abandon does what bbolt cannot any more: it gives up the lock and the file.
-func (c *Collection) abandon() error {
-	unlock(c.file)
-	return c.file.Close()
-}
-
-// closeFile closes the file. Where bbolt failed with its own lock held, it
-// would wait for that for ever.
-func (c *Collection) closeFile() error {
-	if c.stuck {
-		return c.abandon()
-	}
-	return c.db.Close()
-}
-
-// guard runs f and makes an error of a panic: bbolt panics on pages that it
-// did not write, and so does whatever reads beyond the end of a file that
-// somebody cut.
-func guard(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			if _, ok := p.(runtime.Error); ok { // its text says nothing to people
-				p = "a page of the file is not what was written"
-			}
-			err = fmt.Errorf("%w: %v", ErrDamaged, p)
-		}
-	}()
-	return f()
-}
-
 // reading runs f in a reading transaction. It must not take long: bbolt cannot
 // use again what is free since then, and writers wait to publish; and f must not read in another.
 func (c *Collection) reading(f func(*bbolt.Tx) error) error {
 	c.stage.mu.RLock() // what is merged into a bucket goes from the stage after that
 	defer c.stage.mu.RUnlock()
-	return guard(func() error { return c.db.View(f) })
+	return boltfile.Guard(func() error { return c.db.View(f) })
 }
 
 // reorder gives every page that waits the rank that another strategy gives it.

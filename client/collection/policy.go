@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/boltfile"
 )
 
 // policyKey is where the meta bucket has by what policy revisits were decided last.
@@ -41,7 +42,7 @@ func (c *Collection) KeepPolicy() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return guard(func() error {
+	return boltfile.Guard(func() error {
 		return c.db.Update(func(tx *bbolt.Tx) error {
 			return tx.Bucket(metaBucket).Put(policyKey, seal(raw, policyKey, 0))
 		})

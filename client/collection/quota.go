@@ -40,7 +40,7 @@ func (s *applying) room(isNew bool) error {
 	}
 	if isNew && o.MaxState > 0 {
 		if s.used == 0 {
-			s.used = s.c.used(s.tx)
+			s.used = s.c.db.Used(s.tx)
 		}
 		if s.used > o.MaxState {
 			return &QuotaError{State: o.MaxState}
@@ -48,12 +48,6 @@ func (s *applying) room(isNew bool) error {
 	}
 	s.grown++
 	return nil
-}
-
-// used is how many bytes of the state's file are in use.
-func (c *Collection) used(tx *bbolt.Tx) int64 {
-	stats := c.db.Stats()
-	return tx.Size() - int64(stats.FreePageN+stats.PendingPageN)*int64(c.db.Info().PageSize)
 }
 
 // The pages that only a snapshot names which has not been whole yet are marked with the number

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/boltfile"
 )
 
 // An update is one transaction: pages and sites that it has read and changed,
@@ -72,17 +72,17 @@ func (c *Collection) update(f func(u *update) error) error {
 		return c.broken
 	}
 	news := 0
-	err := guard(func() error {
+	err := boltfile.Guard(func() error {
 		tx, err := c.db.Begin(true)
-		if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		if errors.Is(err, boltfile.ErrClosed) {
 			return fs.ErrClosed
 		} else if err != nil {
 			return err
 		}
-		defer c.rollback(tx)
+		defer c.db.Rollback(tx)
 		if c.touched >= giveBackAfter {
 			c.touched = 0
-			giveBack(tx)
+			boltfile.GiveBack(tx)
 		}
 		u := c.newUpdate(tx)
 		if err := f(u); err != nil {
@@ -135,14 +135,6 @@ func (c *Collection) update(f func(u *update) error) error {
 		}
 	}
 	return nil
-}
-
-// rollback ends a writing transaction that was not committed; of one that was
-// there is nothing to do. bbolt reads the file for it, and may fail.
-func (c *Collection) rollback(tx *bbolt.Tx) {
-	c.stuck = true
-	tx.Rollback() // says ErrTxClosed after a Commit
-	c.stuck = false
 }
 
 func (c *Collection) newUpdate(tx *bbolt.Tx) *update {

@@ -149,7 +149,7 @@ func (c *Collection) loadURLs(tx *bbolt.Tx) error {
 			return err
 		}
 		if b.id != c.last {
-			return fmt.Errorf("%w: urls after %d are missing", ErrDamaged, c.last)
+			return fmt.Errorf("state is %w: urls after %d are missing", ErrDamaged, c.last)
 		}
 		for b.next(&b.d) {
 			if b.site == 0 || int(b.site) > len(c.sites) {

@@ -5,16 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"runtime"
-	"runtime/debug"
-	"strconv"
 	"strings"
-	"time"
 
 	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/parleyweb/parley/internal/boltfile"
 )
 
 // The buckets of the file. Present items stand in one of two, so that another
@@ -35,12 +30,9 @@ var (
 func logBuckets() [][]byte { return [][]byte{heldBucket, changesBucket, goneBucket, gravesBucket} }
 
 const (
-	// roomToGrow is address space, not memory: bbolt cannot grow the mapping
-	// of its file while a View is open, so there is room for a long time.
+	// Of the file, see boltfile.Options: there is room for as long as a View may be open.
 	roomToGrow = 1 << 30
-
-	// growBy is how much the file grows at once. It costs a sync each time.
-	growBy = 4 << 20
+	growBy     = 4 << 20
 
 	// giveBackAfter is how many items are touched before the pages that were
 	// mapped for them are given back. To walk over a million items would else
@@ -49,87 +41,22 @@ const (
 )
 
 func (j *Journal) open() error {
-	if !j.opts.ReadOnly {
-		if err := os.MkdirAll(filepath.Dir(j.path), 0o755); err != nil {
-			return err
-		}
-	}
-	o := &bbolt.Options{
-		Timeout:  max(j.opts.Wait, time.Millisecond), // zero would wait for ever
-		ReadOnly: j.opts.ReadOnly,
-		// A free list that is not in the file would be found by reading all of
-		// it on every Open, in a goroutine that panics if the file is damaged.
-		NoFreelistSync: false,
-		FreelistType:   bbolt.FreelistMapType,
-		NoStatistics:   true,
-	}
-	if strconv.IntSize == 64 && runtime.GOOS != "windows" { // there the file itself would grow
-		o.InitialMmapSize = roomToGrow
-		if st, err := os.Stat(j.path); err == nil {
-			o.InitialMmapSize += int(st.Size())
-		}
-	}
-	o.OpenFile = func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
-		j.file, err = os.OpenFile(name, flag, mode)
-		return j.file, err
-	}
-	err := guard(func() (err error) {
-		j.db, err = bbolt.Open(j.path, 0o600, o)
-		return err
-	})
-	switch {
-	case err == nil:
-	case errors.Is(err, berrors.ErrTimeout):
-		return ErrHeld
-	case errors.Is(err, ErrDamaged):
-		j.abandon()
-		return err
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
-		return fmt.Errorf("not a journal, or %w: %w", ErrDamaged, err)
-	default:
+	db, err := boltfile.Open(j.path, boltfile.Options{ReadOnly: j.opts.ReadOnly, Wait: j.opts.Wait, Room: roomToGrow, GrowBy: growBy})
+	if err != nil {
 		return err
 	}
-	j.db.AllocSize = growBy
-	if err := guard(j.load); err != nil {
-		j.close()
+	j.db = db
+	if err := boltfile.Guard(j.load); err != nil {
+		j.db.Close()
 		return err
 	}
 	return nil
-}
-
-// abandon does what bbolt cannot any more: it gives up the lock and the file.
-func (j *Journal) abandon() error {
-	unlock(j.file)
-	return j.file.Close()
-}
-
-// close closes the file. Where bbolt failed with its own lock held, it would
-// wait for that for ever.
-func (j *Journal) close() error {
-	if j.stuck {
-		return j.abandon()
-	}
-	return j.db.Close()
-}
-
-// rollback ends a writing transaction that was not committed; of one that was
-// there is nothing to do. bbolt reads the file for it, and may fail.
-func (j *Journal) rollback(tx *bbolt.Tx) {
-	j.stuck = true
-	tx.Rollback() // says ErrTxClosed after a Commit
-	j.stuck = false
 }
 
 // load reads the state, makes that of a new file, and drops leftovers.
 func (j *Journal) load() error {
 	var fresh, leftover bool
 	err := j.db.View(func(tx *bbolt.Tx) error {
-		// What lies beyond the end of the file cannot even be looked at.
-		if st, err := os.Stat(j.path); err != nil {
-			return err
-		} else if st.Size() < tx.Size() {
-			return fmt.Errorf("file is %w: %d of %d bytes", ErrDamaged, st.Size(), tx.Size())
-		}
 		if k, _ := tx.Cursor().First(); k == nil {
 			fresh = true
 			return nil
@@ -153,7 +80,7 @@ func (j *Journal) load() error {
 	if err != nil {
 		return err
 	}
-	defer j.rollback(tx)
+	defer j.db.Rollback(tx)
 	var missing [][]byte
 	switch {
 	case fresh:
@@ -235,28 +162,12 @@ func writeMeta(tx *bbolt.Tx, m meta) error {
 	return tx.Bucket(metaBucket).Put(metaKey, appendMeta(nil, m))
 }
 
-// guard runs f and makes an error of a panic: bbolt panics on pages that it
-// did not write, and so does whatever reads beyond the end of a file that
-// somebody cut.
-func guard(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			if _, ok := p.(runtime.Error); ok { // its text says nothing to people
-				p = "a page of it is not what was written"
-			}
-			err = fmt.Errorf("file is %w: %v", ErrDamaged, p)
-		}
-	}()
-	return f()
-}
-
 // begin begins a reading transaction. The caller ends it with Rollback.
 func (j *Journal) begin() (*bbolt.Tx, error) {
 	j.commit.RLock()
 	defer j.commit.RUnlock()
 	tx, err := j.db.Begin(false)
-	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+	if errors.Is(err, boltfile.ErrClosed) {
 		return nil, errClosed
 	}
 	return tx, err
@@ -272,21 +183,21 @@ func (j *Journal) update(f func(tx *bbolt.Tx, m *meta) error) error {
 	if j.broken != nil {
 		return j.broken
 	}
-	err := guard(func() error {
+	err := boltfile.Guard(func() error {
 		tx, err := j.db.Begin(true)
-		if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		if errors.Is(err, boltfile.ErrClosed) {
 			return errClosed
 		} else if err != nil {
 			return err
 		}
-		defer j.rollback(tx)
+		defer j.db.Rollback(tx)
 		m, err := readMeta(tx)
 		if err != nil {
 			return err
 		}
 		if j.touched >= giveBackAfter {
 			j.touched = 0
-			giveBack(tx)
+			boltfile.GiveBack(tx)
 		}
 		if err := f(tx, &m); err != nil {
 			return err
@@ -298,7 +209,7 @@ func (j *Journal) update(f func(tx *bbolt.Tx, m *meta) error) error {
 		defer j.commit.Unlock()
 		id := tx.ID()
 		if err := tx.Commit(); err != nil {
-			if j.visible(id) {
+			if j.db.Visible(id) {
 				j.broken = fmt.Errorf("it must be opened again, since a transaction may have been lost or not: %w", err)
 			}
 			return err
@@ -313,17 +224,6 @@ func (j *Journal) update(f func(tx *bbolt.Tx, m *meta) error) error {
 		j.broken = err // what bbolt remembers of the file may be wrong as well
 	}
 	return err
-}
-
-// visible reports whether a transaction whose commit failed is seen in the
-// file all the same, so that nobody knows whether the disk has it.
-func (j *Journal) visible(id int) bool {
-	tx, err := j.db.Begin(false)
-	if err != nil {
-		return true
-	}
-	defer tx.Rollback()
-	return tx.ID() >= id
 }
 
 func (j *Journal) publish(m meta) {

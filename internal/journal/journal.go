@@ -10,22 +10,22 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/protocol"
 )
 
 // ErrHeld is returned by Open when another process has the file.
-var ErrHeld = errors.New("journal is held by another process")
+var ErrHeld = boltfile.ErrHeld
 
 // ErrDamaged is wrapped by every error that says that the file is not what a
 // journal wrote. What it still holds cannot be trusted: the cure is to move it
 // away, and to begin a new epoch.
-var ErrDamaged = errors.New("damaged")
+var ErrDamaged = boltfile.ErrDamaged
 
 // errClosed is what a closed journal answers.
 var errClosed = fmt.Errorf("journal is closed: %w", fs.ErrClosed)
@@ -104,12 +104,10 @@ type Step struct {
 type Journal struct {
 	path string
 	opts Options
-	db   *bbolt.DB
-	file *os.File // that of db
+	db   *boltfile.File
 
 	turn    sync.Mutex // one writer at a time
 	broken  error      // guarded by turn: nothing may be written any more
-	stuck   bool       // guarded by turn: bbolt failed with its own lock held
 	touched int        // guarded by turn: items since the last giveBack
 
 	// commit is held for writing while a transaction is made durable, and for
@@ -153,7 +151,7 @@ func (j *Journal) Close() error {
 	}
 	j.turn.Lock()
 	defer j.turn.Unlock()
-	if err := j.close(); err != nil {
+	if err := j.db.Close(); err != nil {
 		return j.fail("close", err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -50,7 +51,7 @@ func (j *Journal) Note(key string) ([]byte, error) {
 	}
 	defer tx.Rollback()
 	var value []byte
-	err = guard(func() (err error) {
+	err = boltfile.Guard(func() (err error) {
 		notes := tx.Bucket(notesBucket)
 		if notes == nil || key == "" {
 			return nil
@@ -76,7 +77,7 @@ func (j *Journal) EachNote(prefix string, f func(key string, value []byte) error
 	}
 	defer v.Close()
 	none := false
-	if err := guard(func() error { none = v.tx.Bucket(notesBucket) == nil; return nil }); err != nil || none {
+	if err := boltfile.Guard(func() error { none = v.tx.Bucket(notesBucket) == nil; return nil }); err != nil || none {
 		return err
 	}
 	type note struct {
@@ -179,7 +180,7 @@ func (j *Journal) Gone(url string) (protocol.Tombstone, bool, error) {
 	}
 	defer tx.Rollback()
 	var dead protocol.Tombstone
-	err = guard(func() error {
+	err = boltfile.Guard(func() error {
 		var seq []byte
 		if url != "" {
 			seq = tx.Bucket(goneBucket).Get([]byte(url))

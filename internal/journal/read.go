@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -73,7 +74,7 @@ func (j *Journal) read(ctx context.Context, after protocol.Cursor, max int) ([]p
 	}
 	defer tx.Rollback()
 	var changes []protocol.Change
-	err = guard(func() error {
+	err = boltfile.Guard(func() error {
 		if m, err = readMeta(tx); err != nil {
 			return err
 		}
@@ -130,7 +131,7 @@ func (j *Journal) Get(url string) (Entry, bool, error) {
 	defer tx.Rollback()
 	var e Entry
 	var ok bool
-	err = guard(func() error {
+	err = boltfile.Guard(func() error {
 		m, err := readMeta(tx)
 		if err == nil && url != "" {
 			e, ok, err = getEntry(tx.Bucket(itemsBuckets[m.slot]), itemKey(url))

@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -35,7 +36,7 @@ func (j *Journal) View() (*View, error) {
 		return nil, j.fail("view", err)
 	}
 	v := &View{j: j, tx: tx}
-	err = guard(func() (err error) {
+	err = boltfile.Guard(func() (err error) {
 		v.m, err = readMeta(tx)
 		return err
 	})
@@ -227,10 +228,10 @@ func (r *rows[T]) fill() {
 	most := min(2*len(r.ahead)+1, maxAhead)
 	if r.since += most; r.since >= giveBackAfter {
 		r.since = 0
-		giveBack(r.v.tx)
+		boltfile.GiveBack(r.v.tx)
 	}
 	r.ahead, r.given = r.ahead[:0], 0
-	err := guard(func() error {
+	err := boltfile.Guard(func() error {
 		for len(r.ahead) < most {
 			move := r.move
 			if r.c == nil {

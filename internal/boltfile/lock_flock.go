@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package collection
+package boltfile
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// lock takes a file for this process alone until it is closed, or returns
+// Lock takes a file for this process alone until it is closed, or returns
 // ErrHeld. A file system that has no locks locks nothing.
-func lock(f *os.File) error {
+func Lock(f *os.File) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return ErrHeld
 	}

@@ -1,11 +1,11 @@
 //go:build !unix || aix || solaris
 
-package collection
+package boltfile
 
 import "os"
 
-// lock takes a file for this process alone. Here only the state is locked.
-func lock(*os.File) error { return nil }
+// Lock takes a file for this process alone. Here only the state is locked.
+func Lock(*os.File) error { return nil }
 
 // unlock does nothing: here closing the file is enough, or all there is.
 func unlock(*os.File) {}

@@ -1,4 +1,4 @@
-package collection
+package boltfile
 
 import (
 	"syscall"
@@ -6,10 +6,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// giveBack tells the system that the pages of the mapped file need not stay
+// GiveBack tells the system that the pages of the mapped file need not stay
 // resident. They stay in the page cache, and come back when they are touched.
 // tx is open, so that the mapping cannot go.
-func giveBack(tx *bbolt.Tx) {
+func GiveBack(tx *bbolt.Tx) {
 	// Nothing is lost if the system does not want to know.
 	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), syscall.MADV_DONTNEED)
 }
