@@ -90,8 +90,7 @@ Each setting is printed as a line of a configuration file. --all prints every
 one, and after them what the papers behind Parley call settings (G01-G54), with
 their values and where they are here.`,
 		LogLevel: slog.LevelWarn,
-		Seldom:   seldom(),
-		SeldomIn: `"crawler config --all"`,
+		Groups:   append([]command.Group{{Title: "What is printed", Options: []string{"all", "json", "config"}}}, crawlGroups()...),
 		Flags: func(fs *flag.FlagSet) {
 			s.define(fs)
 			fs.BoolVar(&all, "all", false, "print all of them")
@@ -101,7 +100,7 @@ their values and where they are here.`,
 		Run: func(ctx context.Context, env *command.Env) error {
 			var list []setting
 			set.VisitAll(func(f *flag.Flag) {
-				if _, text := flag.UnquoteUsage(f); isSetting(f.Name) && (all || slices.Contains(common, f.Name)) {
+				if _, text := flag.UnquoteUsage(f); isSetting(f.Name) && (all || slices.Contains(common(), f.Name)) {
 					list = append(list, setting{f.Name, f.Value.String(), f.DefValue, text})
 				}
 			})

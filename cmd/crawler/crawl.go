@@ -72,8 +72,7 @@ func engine(name, summary, help string, once bool) *command.Command {
 		Variadic: true,
 		Required: []string{"into"},
 		LogLevel: slog.LevelInfo,
-		Seldom:   seldom(),
-		SeldomIn: `"crawler config --all"`,
+		Groups:   append(crawlGroups(), command.Group{Title: "This time", Options: []string{"sites", "again", "config"}}),
 		Flags: func(fs *flag.FlagSet) {
 			s.define(fs)
 			fs.StringVar(&file, "sites", "", "`FILE` of URLs to begin with, one a line")

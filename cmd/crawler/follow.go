@@ -97,6 +97,12 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 		Args:     []string{"BASE"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelInfo,
+		Groups: []command.Group{
+			{Title: "The copy", Options: []string{"into", "where", "only"}},
+			{Title: "How it is kept", Options: []string{"as", "poll", "max-page", "max-pages", "max-state"}},
+			{Title: "Who asks", Options: []string{"contact", "token", "allow-private"}},
+			{Title: "Beside it", Options: []string{"config", "log-level"}},
+		},
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&c.Dir, "into", "", "keep the copy in `DIR`")
 			fs.StringVar(&c.State, "state", "", "`DIRECTORY` that remembers the copy (default DIR/.parley)")

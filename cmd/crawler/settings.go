@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,8 +73,23 @@ type settings struct {
 	stopAfter                      command.Duration
 }
 
-// common are the settings that most crawls need: the rest is in "crawler config --all".
-var common = []string{"into", "contact", "store", "wait", "domain", "max-depth", "per-site", "max-pages", "strategy", "policy", "budget", "in-flight", "indexnow-listen", "admin", "allow-private"}
+// crawlGroups are the settings that most crawls need.
+func crawlGroups() []command.Group {
+	return []command.Group{
+		{Title: "What is kept, and who asks", Options: []string{"into", "store", "contact"}},
+		{Title: "What is crawled", Options: []string{"domain", "max-pages", "per-site", "max-depth"}},
+		{Title: "How it is asked", Options: []string{"wait", "in-flight", "budget", "allow-private"}},
+		{Title: "Beside it", Options: []string{"admin"}},
+	}
+}
+
+// common are the names of those settings.
+func common() (names []string) {
+	for _, g := range crawlGroups() {
+		names = append(names, g.Options...)
+	}
+	return names
+}
 
 func newSettings() *settings {
 	s := &settings{
@@ -172,18 +186,6 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.IntVar(&s.stopPages, "stop-pages", 0, "end after `N` pages")
 	fs.Var(&s.stopBytes, "stop-bytes", "end after `SIZE` of bodies")
 	fs.Var(&s.stopAfter, "stop-after", "end after `TIME`")
-}
-
-// seldom returns the settings that are not common.
-func seldom() (names []string) {
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	newSettings().define(fs)
-	fs.VisitAll(func(f *flag.Flag) {
-		if !slices.Contains(common, f.Name) {
-			names = append(names, f.Name)
-		}
-	})
-	return names
 }
 
 // listed is a list for seed.Rules, where nil means what is built in; "none" is

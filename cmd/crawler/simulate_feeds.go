@@ -56,6 +56,10 @@ wants, whatever --per-slot says; all others ask what ranks highest in each slot,
 ahead what its price says.`,
 		LogLevel:  slog.LevelWarn,
 		Elsewhere: []string{"*"},
+		Groups: []command.Group{
+			{Title: "What is simulated", Options: []string{"world", "policy", "feeds", "days", "slot", "per-slot", "window", "seed", "seeds", "data"}},
+			{Title: "What is printed", Options: []string{"json", "chart"}},
+		},
 		Flags: func(fs *flag.FlagSet) {
 			f.flags = fs
 			fs.StringVar(&f.world, "world", "synthetic", "in the world `NAME`: synthetic, weekly or real")

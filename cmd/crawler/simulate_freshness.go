@@ -50,6 +50,10 @@ priced is what the crawler does by itself: harmonic. "-known" is told the true
 rates, and "-deaf" heeds nothing that sites tell.`,
 		LogLevel:  slog.LevelWarn,
 		Elsewhere: []string{"*"},
+		Groups: []command.Group{
+			{Title: "What is simulated", Options: []string{"world", "policy", "budget", "tell", "days", "sites", "pages", "seed", "seeds", "data"}},
+			{Title: "What is printed", Options: []string{"json", "chart"}},
+		},
 		Flags: func(fs *flag.FlagSet) {
 			f.flags = fs
 			fs.Var(&f.worlds, "world", "in the worlds `NAME,...`")

@@ -445,7 +445,7 @@ func TestManualOfForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	var help strings.Builder
-	if code := command.Main(t.Context(), notifier, []string{"-h"}, nil, &help, io.Discard); code != 0 {
+	if code := command.Main(t.Context(), notifier, []string{"--help-all"}, nil, &help, io.Discard); code != 0 {
 		t.Fatalf("-h: %d", code)
 	}
 	named := regexp.MustCompile("[ `(](--[a-z][a-z-]*)").FindAllSubmatch(manual, -1)

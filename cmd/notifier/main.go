@@ -91,6 +91,12 @@ func notifier() *command.Command {
 		Help:      help,
 		Required:  siteflags.Required(),
 		LogLevel:  slog.LevelInfo,
+		Groups: []command.Group{
+			{Title: "The site", Options: []string{"docroot", "base", "exclude", "robots"}},
+			{Title: "What is written", Options: []string{"out", "sitemap", "state"}},
+			{Title: "What is told", Options: []string{"listen", "preset", "callers", "ask-via"}},
+			{Title: "Beside it", Options: []string{"admin", "config", "log-level"}},
+		},
 		Flags: func(fs *flag.FlagSet) {
 			d.site.Asks.Rate = 50
 			d.site.Define(fs)

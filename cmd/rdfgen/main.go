@@ -72,6 +72,11 @@ func rdfgen() *command.Command {
 		Help:      help,
 		Required:  siteflags.Required(),
 		LogLevel:  slog.LevelError,
+		Groups: []command.Group{
+			{Title: "The site", Options: []string{"docroot", "base", "include", "exclude", "robots"}},
+			{Title: "What is written", Options: []string{"out", "sitemap", "atom", "state", "config"}},
+			{Title: "This time", Options: []string{"dry-run", "verbose", "accept-deletions"}},
+		},
 		Flags: func(fs *flag.FlagSet) {
 			j.site.Define(fs)
 			fs.BoolVar(&j.dryRun, "dry-run", false, "list what would be published, and what is left out, and write nothing")

@@ -45,10 +45,9 @@ type Command struct {
 	LogLevel slog.Level                        // of --log-level, unless said otherwise
 	Run      func(context.Context, *Env) error // nil if there are only parts
 
-	// Seldom names options that the help leaves out, and SeldomIn says where they
-	// are explained, such as "crawler config --all".
-	Seldom   []string
-	SeldomIn string
+	// Groups are the options that most people set, which -h shows; --help-all
+	// shows all. Without groups -h shows all.
+	Groups []Group
 
 	// Sites says what sections in the configuration file mean: see [Sites].
 	Sites Sites
@@ -64,6 +63,12 @@ type Command struct {
 	Elsewhere []string
 
 	Sub []*Command // the parts
+}
+
+// A Group is some options of a Command that belong together.
+type Group struct {
+	Title   string // such as "The site"
+	Options []string
 }
 
 // An Env is what a Command runs in.
@@ -176,9 +181,11 @@ func (c *Command) run(ctx context.Context, name string, args []string, site stri
 	rest, err := c.read(p, args, site)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		return c.help(env.Stdout, name, p.fs)
+		return c.help(env.Stdout, name, p.fs, false)
 	case err != nil:
 		return err
+	case p.helpAll:
+		return c.help(env.Stdout, name, p.fs, true)
 	case p.list:
 		return c.list(env, p.fs)
 	case p.version:
@@ -201,7 +208,7 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 		return nil, err
 	case err != nil:
 		return nil, Misusef("%s", longNames(err))
-	case p.version, p.list:
+	case p.version, p.list, p.helpAll:
 		return nil, nil
 	case c.Run == nil && len(rest) > 0:
 		return nil, Misusef("there is no %s", rest[0])
@@ -232,6 +239,7 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 type options struct {
 	fs            *flag.FlagSet
 	version, list bool
+	helpAll       bool
 	site          string
 	level, format choice
 }
@@ -253,6 +261,7 @@ func (c *Command) options(name string) *options {
 		o.fs.StringVar(&o.site, "site", "", "of the sites in the configuration file, take only the section `NAME`")
 	}
 	o.fs.BoolFunc("version", "print the version and exit", func(string) error { o.version = true; return nil })
+	o.fs.BoolFunc("help-all", "show all options", func(string) error { o.helpAll = true; return nil })
 	o.fs.BoolFunc(listOption, "", func(string) error { o.list = true; return nil })
 	return o
 }

@@ -320,23 +320,28 @@ func TestVariadic(t *testing.T) {
 	}
 }
 
-// A command with many options keeps what is seldom needed out of its help.
-func TestSeldom(t *testing.T) {
+// The help of a command with many options shows, by groups, those that most people set.
+func TestGroupsOfOptions(t *testing.T) {
 	tool := func() *command.Command {
-		return &command.Command{Name: "tool", Seldom: []string{"rare"}, SeldomIn: `"tool config"`,
+		return &command.Command{Name: "tool", Groups: []command.Group{{Title: "What for", Options: []string{"usual"}}},
 			Flags: func(fs *flag.FlagSet) { fs.Bool("rare", false, "hardly ever"); fs.Bool("usual", false, "always") },
 			Run:   func(context.Context, *command.Env) error { return nil }}
 	}
-	var out strings.Builder
-	if code := command.Main(t.Context(), tool, []string{"-h"}, nil, &out, io.Discard); code != 0 {
-		t.Errorf("help: exit code %d", code)
-	}
-	for want, there := range map[string]bool{"--usual": true, "hardly ever": false, `1 options that are seldom needed: see "tool config"`: true} {
-		if strings.Contains(out.String(), want) != there {
-			t.Errorf("%q in the help: want %v in\n%s", want, there, &out)
+	for arg, texts := range map[string]map[string]bool{
+		"-h":         {"What for:\n  --usual": true, "hardly ever": false, "tool --help-all shows 5 more options": true},
+		"--help-all": {"What for:\n  --usual": true, "hardly ever": true, "--help-all shows": false, "Other options:\n  --config": true},
+	} {
+		var out strings.Builder
+		if code := command.Main(t.Context(), tool, []string{arg}, nil, &out, io.Discard); code != 0 {
+			t.Errorf("%s: exit code %d", arg, code)
+		}
+		for want, there := range texts {
+			if strings.Contains(out.String(), want) != there {
+				t.Errorf("%q in %s: want %v in\n%s", want, arg, there, &out)
+			}
 		}
 	}
 	if code := command.Main(t.Context(), tool, []string{"--rare"}, nil, io.Discard, io.Discard); code != 0 {
-		t.Errorf("a seldom option is none: exit code %d", code)
+		t.Errorf("an option of no group is none: exit code %d", code)
 	}
 }

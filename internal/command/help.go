@@ -6,12 +6,12 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 )
 
-// help writes all that there is to say of a command.
-func (c *Command) help(w io.Writer, name string, fs *flag.FlagSet) error {
+// help says what a command is for, and how to use it: with all of its options, or
+// those that most people set.
+func (c *Command) help(w io.Writer, name string, fs *flag.FlagSet, all bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s.\n\nUsage: %s %s\n", name, c.Summary, name, c.Usage)
 	if c.Help != "" {
@@ -24,20 +24,29 @@ func (c *Command) help(w io.Writer, name string, fs *flag.FlagSet) error {
 		}
 		fmt.Fprintf(&b, "%s COMMAND -h says more of each.\n", name)
 	}
-	fmt.Fprintf(&b, "\nOptions:\n")
+	shown := map[string]bool{listOption: true, "help-all": true}
+	for _, g := range c.Groups {
+		fmt.Fprintf(&b, "\n%s:\n", g.Title)
+		for _, option := range g.Options {
+			b.WriteString(describe(fs.Lookup(option)))
+			shown[option] = true
+		}
+	}
+	var more strings.Builder
 	left := 0
 	fs.VisitAll(func(f *flag.Flag) {
-		if f.Name == listOption {
-			return
-		}
-		if slices.Contains(c.Seldom, f.Name) {
+		if !shown[f.Name] {
+			more.WriteString(describe(f))
 			left++
-			return
 		}
-		b.WriteString(describe(f))
 	})
-	if left > 0 {
-		fmt.Fprintf(&b, "\nAnd %d options that are seldom needed: see %s.\n", left, c.SeldomIn)
+	switch {
+	case len(c.Groups) == 0:
+		fmt.Fprintf(&b, "\nOptions:\n%s", &more)
+	case all:
+		fmt.Fprintf(&b, "\nOther options:\n%s", &more)
+	default:
+		fmt.Fprintf(&b, "\n%s --help-all shows %d more options.\n", name, left)
 	}
 	if c.Run != nil {
 		fmt.Fprintf(&b, "\nAn option that is not given is taken from the environment, else from the file\nthat --config names: a line for each, such as \"docroot /srv/www\". An option that\nmay be repeated is repeated there, and has one value a line in the environment.\n")
@@ -66,7 +75,7 @@ type Option struct {
 func (c *Command) list(env *Env, fs *flag.FlagSet) error {
 	table := []Option{}
 	fs.VisitAll(func(f *flag.Flag) {
-		if f.Name == listOption || f.Name == "version" {
+		if f.Name == listOption || f.Name == "version" || f.Name == "help-all" {
 			return
 		}
 		kind := strings.TrimSuffix(fmt.Sprintf("%T", f.Value), "Value")

@@ -133,7 +133,7 @@ func TestDayOne(t *testing.T) {
 func TestSharedConfiguration(t *testing.T) {
 	option := regexp.MustCompile(`(?m)^  --([a-z0-9-]+)( .+)?$`)
 	has := func(program string) map[string]bool {
-		out, _ := run(t, program, "-h")
+		out, _ := run(t, program, "--help-all")
 		names := map[string]bool{}
 		for _, m := range option.FindAllStringSubmatch(out, -1) {
 			names[m[1]] = true
