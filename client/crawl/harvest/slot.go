@@ -32,8 +32,12 @@ type slot struct {
 	at      *address // nil: each origin's own
 	hosts   int
 	big     bool            // one of its sites has more than BigSite pages
-	waiters []chan struct{} // of who ask by themselves, and come before tasks
+	waiters []chan struct{} // of who ask by themselves, and come before tasks...
+	owed    bool            // ...but not twice in a row while tasks wait: who asks by himself had the last turn
 }
+
+// owes reports whether the next turn is that of tasks.
+func (sl *slot) owes() bool { return sl.owed && len(sl.queue) > 0 }
 
 type slotKey struct {
 	domain string
@@ -109,6 +113,7 @@ func (h *Harvester) enter(s *site, now time.Time) bool {
 		h.admit(s, sl, now)
 	}
 	sl.taken++
+	sl.owed = false
 	s.held = sl
 	return true
 }
@@ -146,7 +151,7 @@ func (h *Harvester) acquire(ctx context.Context, origin string) (*site, error) {
 			continue
 		}
 		sl := h.slotOf(s)
-		if sl.taken >= sl.most || len(sl.waiters) > 0 {
+		if sl.taken >= sl.most || len(sl.waiters) > 0 || sl.owes() {
 			if !h.queueUp(ctx, sl) {
 				return nil, ctx.Err()
 			}
@@ -164,12 +169,23 @@ func (h *Harvester) acquire(ctx context.Context, origin string) (*site, error) {
 func (h *Harvester) queueUp(ctx context.Context, sl *slot) bool {
 	turn := make(chan struct{})
 	sl.waiters = append(sl.waiters, turn)
-	h.mu.Unlock()
-	select {
-	case <-turn:
-	case <-ctx.Done():
+	for handed := false; !handed && ctx.Err() == nil; {
+		h.mu.Unlock()
+		t := time.NewTimer(time.Second)
+		select {
+		case <-turn:
+			handed = true
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		t.Stop()
+		h.mu.Lock()
+		if i := slices.Index(sl.waiters, turn); i == 0 && sl.taken < sl.most && (!sl.owes() || h.cycle == nil) { // tasks had the next turn, and have gone elsewhere
+			sl.waiters = sl.waiters[1:]
+			sl.taken++
+			handed = true
+		}
 	}
-	h.mu.Lock()
 	if ctx.Err() == nil {
 		return true
 	}
@@ -201,7 +217,7 @@ func (h *Harvester) persist(ctx context.Context, s *site, sl *slot) bool {
 			if sl.at != nil {
 				h.admit(s, sl, now)
 			}
-			s.held = sl
+			s.held, sl.owed = sl, true
 			return true
 		}
 		h.rest(ctx, wait)
@@ -234,7 +250,7 @@ func (h *Harvester) release(s *site) {
 
 // yield hands the turn of a slot on. The lock is held.
 func (h *Harvester) yield(sl *slot) {
-	if len(sl.waiters) > 0 {
+	if len(sl.waiters) > 0 && !sl.owes() {
 		turn := sl.waiters[0]
 		sl.waiters = sl.waiters[1:]
 		close(turn) // the turn stays taken

@@ -160,6 +160,47 @@ func TestTransportByAddress(t *testing.T) {
 	})
 }
 
+// Who asks by himself again and again, oftener than the host may be asked, takes no more than every second turn
+// from the pages that wait; and gets his own though they have gone elsewhere meanwhile.
+func TestVisitorsLeaveTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 4})
+		defer w.Close()
+		s, neighbour := w.AddAt(fakeweb.Honest, "a.host.example", at(1)), w.AddAt(fakeweb.Honest, "b.host.example", at(1))
+		h := newHarvester(w)
+		h.Wait, h.Slow = 15*time.Second, -1
+		ctx, stop := context.WithCancel(t.Context())
+		var visitor sync.WaitGroup
+		var visits atomic.Int32
+		for _, of := range []*fakeweb.Site{s, neighbour} { // which share a slot
+			visitor.Go(func() {
+				client := &http.Client{Transport: h.Transport(of.Origin)}
+				for ctx.Err() == nil {
+					if resp, err := client.Get(of.Origin + "/robots.txt"); err == nil {
+						resp.Body.Close()
+						visits.Add(1)
+					}
+					time.Sleep(5 * time.Second)
+				}
+			})
+		}
+		synctest.Wait()
+		begin := time.Now()
+		harvestAll(t, h, batchOf([]*fakeweb.Site{s}, 1, func(int) int { return 10 }))
+		if d := time.Since(begin); d > 11*30*time.Second {
+			t.Errorf("ten pages took %v", d)
+		}
+		if visits.Load() < 8 {
+			t.Errorf("%d visits meanwhile", visits.Load())
+		}
+		time.Sleep(time.Minute)
+		stop()
+		visitor.Wait()
+		h.Close()
+		begun(t, w, 15*time.Second, always)
+	})
+}
+
 // Another origin is refused, by whatever way.
 func TestTransportRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
