@@ -7,7 +7,8 @@
 //	PARLEY_ANYSITE_SEED=7 go test ...                  one, with all that it did
 //	PARLEY_ANYSITE_WITHOUT=step2,nonce go test ...     without some of it
 //	PARLEY_ANYSITE_PROGRAMS=DIR go test ...            the programs of DIR
-//	PARLEY_ANYSITE_FROM=7, _KEEP=DIR, _SHRINK=0        begin there, keep recordings, say no more than once
+//	PARLEY_ANYSITE_FROM=7, _KEEP=DIR                   begin there, keep recordings
+//	PARLEY_ANYSITE_SHRINK=0 or rate                    say no more than once, or how often
 //	PARLEY_ANYSITE_JUDGE=DIR go test -run JudgeAgain   what was kept, judged again
 //
 // A [Plan] is what a seed draws. [Run] carries it out in a directory: it starts

@@ -108,7 +108,7 @@ func (f *front) siteOf(r *http.Request) *site {
 
 // ServeHTTP answers, and writes down what was asked and answered.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	began := arrived(r)
+	began, sent := arrived(r)
 	s := f.siteOf(r)
 	p := f.w.asker(r)
 	door := ""
@@ -116,7 +116,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		door = s.doorOf(r.URL.Path)
 	}
 	conn, _ := r.Context().Value(connKey{}).(int)
-	t := passing{front: f, site: s, request: r, began: began, conn: conn, from: p, door: door}
+	t := passing{front: f, site: s, request: r, began: began, sent: sent, conn: conn, from: p, door: door}
 	if door == "stream" && r.Header.Get("Upgrade") != "" {
 		t.stream(w)
 		return

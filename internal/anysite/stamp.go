@@ -21,6 +21,10 @@ type stampedConn struct {
 	*net.TCPConn
 	raw  syscall.RawConn
 	came atomic.Int64 // in nanoseconds since 1970; 0 is unknown
+
+	// first is when the first of them came since a handler began. Of HTTP/2 what is read last may be of
+	// others than the request: by when it came at the latest and at the earliest is all that is known.
+	first atomic.Int64
 }
 
 // stamped has a listener note when what its connections read has come.
@@ -75,7 +79,9 @@ func (c *stampedConn) Read(p []byte) (n int, err error) {
 	messages, _ := syscall.ParseSocketControlMessage(oob[:noob])
 	for _, m := range messages {
 		if m.Header.Level == syscall.SOL_SOCKET && m.Header.Type == syscall.SCM_TIMESTAMPNS && len(m.Data) >= int(unsafe.Sizeof(syscall.Timespec{})) {
-			c.came.Store((*syscall.Timespec)(unsafe.Pointer(&m.Data[0])).Nano())
+			at := (*syscall.Timespec)(unsafe.Pointer(&m.Data[0])).Nano()
+			c.came.Store(at)
+			c.first.CompareAndSwap(0, at)
 		}
 	}
 	return n, nil
@@ -86,15 +92,22 @@ func (c *stampedConn) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{c})
 }
 
-// arrived is when a request came, whose handler has just begun.
-func arrived(r *http.Request) time.Time {
-	now := time.Now()
+// arrived is when a request came whose handler has just begun: at the latest, and at the earliest.
+func arrived(r *http.Request) (latest, earliest time.Time) {
+	latest = time.Now()
+	earliest = latest
 	if c, ok := r.Context().Value(cameKey{}).(*stampedConn); ok {
-		if at := c.came.Load(); at > 0 && at < now.UnixNano() {
-			return time.Unix(0, at)
+		if at := c.came.Load(); at > 0 && at < latest.UnixNano() {
+			latest = time.Unix(0, at)
+		}
+		if at := c.first.Swap(0); at > 0 {
+			earliest = time.Unix(0, at)
 		}
 	}
-	return now
+	if earliest.After(latest) {
+		earliest = latest
+	}
+	return latest, earliest
 }
 
 // cameKey is that of the connection of a request.

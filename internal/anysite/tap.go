@@ -28,7 +28,8 @@ type passing struct {
 	front   *front
 	site    *site
 	request *http.Request
-	began   time.Time
+	began   time.Time // when the request came, at the latest
+	sent    time.Time // and at the earliest
 	conn    int
 	from    *process // nil: the runner itself, or nobody that is known
 	door    string
@@ -53,7 +54,7 @@ func (t *passing) note() {
 			header[strings.ToLower(h)] = v
 		}
 	}
-	q := record.Request{Began: t.began, Ended: now, Host: r.Host, Address: net.JoinHostPort(t.front.ip, t.front.port), Conn: t.conn, Method: r.Method, URL: t.url(),
+	q := record.Request{Began: t.began, Sent: t.sent, Ended: now, Host: r.Host, Address: net.JoinHostPort(t.front.ip, t.front.port), Conn: t.conn, Method: r.Method, URL: t.url(),
 		Header: header, Status: t.status, Sum: s, Size: int64(len(t.body)), Door: t.door}
 	if t.from != nil {
 		q.From = t.from.name
@@ -173,7 +174,7 @@ func (t *passing) stream(w http.ResponseWriter) {
 	down.Close()
 	<-ended
 	<-read
-	q := record.Request{Began: t.began, Ended: time.Now(), Host: t.request.Host, Address: net.JoinHostPort(t.front.ip, t.front.port), Conn: t.conn, Method: "GET", URL: t.url(),
+	q := record.Request{Began: t.began, Sent: t.sent, Ended: time.Now(), Host: t.request.Host, Address: net.JoinHostPort(t.front.ip, t.front.port), Conn: t.conn, Method: "GET", URL: t.url(),
 		Header: map[string]string{"user-agent": t.request.UserAgent()}, Status: t.status, Door: "stream"}
 	if t.from != nil {
 		q.From = t.from.name

@@ -108,6 +108,9 @@ func deadline(w *world, p record.Program) time.Duration {
 				t += duration(q, "write-every", 10*time.Second)
 			}
 			tells = max(tells, t)
+			if rate := number(q, "welcome-rate", 0); rate > 0 { // it wishes to be asked so often
+				pause = max(pause, time.Duration(float64(time.Second)/rate))
+			}
 		}
 		d = max(d, tells+2*slack)
 		for _, said := range w.robots(originOf(site), agentOf(p)) {

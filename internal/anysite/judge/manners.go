@@ -154,6 +154,9 @@ func (m *mannered) request(q record.Request) {
 	done := access{ended: later(q.Ended, q.Began), url: q.URL}
 	if done.took = done.ended.Sub(q.Began); waiting {
 		done.ended, done.took = q.Began, 0 // it waits for news, and others go on
+		if !q.Sent.IsZero() {
+			done.ended = q.Sent
+		}
 	}
 	for _, k := range keys {
 		if !done.ended.Before(m.slots[k].ended) {

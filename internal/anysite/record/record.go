@@ -70,6 +70,7 @@ type Fetch struct {
 // A Request is one request that the tap saw.
 type Request struct {
 	Began, Ended time.Time // first byte of the request; last of the answer
+	Sent         time.Time `json:",omitzero"` // when the request may have been sent at the earliest; zero is Began
 	From         string    // name of the program
 	Host         string    // host and port as dialled by name
 	Address      string    // IP address and port that was connected to
