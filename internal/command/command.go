@@ -207,7 +207,7 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	case errors.Is(err, flag.ErrHelp):
 		return nil, err
 	case err != nil:
-		return nil, Misusef("%s", longNames(err))
+		return nil, Misusef("%s", explain(p.fs, err))
 	case p.version, p.list, p.helpAll:
 		return nil, nil
 	case c.Run == nil && len(rest) > 0:
@@ -281,8 +281,12 @@ func parse(fs *flag.FlagSet, args []string) (rest []string, err error) {
 	}
 }
 
-// longNames writes the options in an error of package flag as we write them.
-func longNames(err error) string {
+// explain says what is wrong with a command line, with options as we write them.
+func explain(fs *flag.FlagSet, err error) string {
+	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
+		name = strings.TrimPrefix(name, "-")
+		return fmt.Sprintf("unknown option --%s%s", name, didYouMean(fs, "--", name))
+	}
 	return strings.NewReplacer(" --", " --", " -", " --").Replace(err.Error())
 }
 

@@ -131,13 +131,33 @@ func TestEnvironmentAndFile(t *testing.T) {
 	}
 }
 
+// What is wrong in a configuration file is named by its line.
+func TestConfigurationFileThatIsWrong(t *testing.T) {
+	for text, want := range map[string]string{
+		"docroot /\n\nmax-fil 2k\n":      `:3: unknown option "max-fil"; did you mean "max-file"?`,
+		"docroot /\nmax-file\n":          ":2: option max-file needs a value",
+		"# all\ndocroot /\ngrace soon\n": ":3: ",
+		"zzzz 1\n":                       `:1: unknown option "zzzz"` + "\n",
+	} {
+		file := filepath.Join(t.TempDir(), "tool.conf")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c := called(nil, "--config", file); c.code != command.Misuse || !strings.Contains(c.stderr, file+want) {
+			t.Errorf("%q: exit code %d, %s", text, c.code, c.stderr)
+		}
+	}
+}
+
 func TestMisuse(t *testing.T) {
 	for _, c := range []struct {
 		args, want string
 	}{
 		{"", "--docroot is required"},
 		{"--docroot=", "--docroot is required"},
-		{"--nonsense", "--nonsense"},
+		{"--nonsense", "tool: unknown option --nonsense\n"},
+		{"--docrot=/", `unknown option --docrot; did you mean "--docroot"?`},
+		{"--grce=1m", `unknown option --grce; did you mean "--grace"?`},
 		{"--docroot", "needs an argument: --docroot"},
 		{"--docroot / --grace soon", "want a duration"},
 		{"--docroot / --max-file -3", "want a size"},
@@ -173,21 +193,21 @@ tool COMMAND -h says more of each.
 
 Options:
   --config FILE
-        read more options from FILE: lines of name and value (env PARLEY_CONFIG)
+        read more options from FILE: lines of name and value
   --docroot DIR
-        publish DIR (env PARLEY_DOCROOT)
+        publish DIR
   --grace TIME
-        hold deletions for TIME (default 1m, env PARLEY_GRACE)
+        hold deletions for TIME (default 1m)
   --include PATTERN
-        publish PATTERN too; may be repeated (env PARLEY_INCLUDE)
+        publish PATTERN too; may be repeated
   --keep
-        stay (env PARLEY_KEEP)
+        stay
   --log-format FORMAT
-        log as FORMAT: text or json (default text, env PARLEY_LOG_FORMAT)
+        log as FORMAT: text or json (default text)
   --log-level LEVEL
-        log what is at least as grave as LEVEL: error, warn, info, debug (default error, env PARLEY_LOG_LEVEL)
+        log what is at least as grave as LEVEL: error, warn, info, debug (default error)
   --max-file SIZE
-        leave out files over SIZE (default 100MB, env PARLEY_MAX_FILE)
+        leave out files over SIZE (default 100MB)
   --version
         print the version and exit
 `

@@ -49,9 +49,9 @@ func (c *Command) help(w io.Writer, name string, fs *flag.FlagSet, all bool) err
 		fmt.Fprintf(&b, "\n%s --help-all shows %d more options.\n", name, left)
 	}
 	if c.Run != nil {
-		fmt.Fprintf(&b, "\nAn option that is not given is taken from the environment, else from the file\nthat --config names: a line for each, such as \"docroot /srv/www\". An option that\nmay be repeated is repeated there, and has one value a line in the environment.\n")
+		fmt.Fprintf(&b, "\nEvery option can also be set in the environment (--max-file as PARLEY_MAX_FILE) and in\nthe file that --config names (\"max-file 2MB\"). The command line wins over the environment,\nand the environment over the file. To repeat an option, repeat its line in the file, or\nput one value on each line of the variable.\n")
 		if c.Sites != OneSite {
-			fmt.Fprintf(&b, "\nSeveral sites: in the file, a line [NAME] begins the options of one, and what\nstands before the first goes for all. Each is run for; --site takes one of them.\n")
+			fmt.Fprintf(&b, "\nThe file may describe several sites: a line [NAME] begins the options of one, and the\nlines before the first such line are for all sites. --site NAME runs one site alone.\n")
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -86,7 +86,7 @@ func (c *Command) list(env *Env, fs *flag.FlagSet) error {
 	return env.PrintJSON(table)
 }
 
-// describe says what an option is for, what it is by default, and how the environment calls it.
+// describe says what an option is for and its default.
 func describe(f *flag.Flag) string {
 	value, text := flag.UnquoteUsage(f)
 	if value != "" {
@@ -95,11 +95,10 @@ func describe(f *flag.Flag) string {
 	if f.Name == "version" {
 		return fmt.Sprintf("  --version\n        %s\n", text)
 	}
-	note := "env " + envPrefix + "_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 	if d := f.DefValue; d != "" && d != "false" && d != "0" && d != "0s" {
-		note = "default " + d + ", " + note
+		text += fmt.Sprintf(" (default %s)", d)
 	}
-	return fmt.Sprintf("  --%s%s\n        %s (%s)\n", f.Name, value, text, note)
+	return fmt.Sprintf("  --%s%s\n        %s\n", f.Name, value, text)
 }
 
 // Version says which build this is, such as "v0.1.0 (1a2b3c4d5e6f, go1.26.0)".

@@ -118,16 +118,20 @@ func (c *Command) configParser(fs *flag.FlagSet, site string) ff.ConfigFileParse
 		in := ""
 		err := eachLine(r, func(line string) error {
 			if m := sectionLine.FindStringSubmatch(line); m != nil {
-				in = m[1]
-			} else if in == "" || in == site {
-				lines.WriteString(line + "\n")
+				in, line = m[1], ""
+			} else if in != "" && in != site {
+				line = ""
 			}
+			lines.WriteString(line + "\n") // an empty one too, for the numbers of those that follow
 			return nil
 		})
 		if err != nil {
 			return err
 		}
+		number := 0
+		where := func() string { return fmt.Sprintf("%s:%d", fs.Lookup("config").Value, number) }
 		return eachLine(strings.NewReader(lines.String()), func(line string) error {
+			number++
 			name, value, ok := splitLine(line)
 			if !ok {
 				return nil
@@ -136,13 +140,17 @@ func (c *Command) configParser(fs *flag.FlagSet, site string) ff.ConfigFileParse
 			switch {
 			case f == nil && (slices.Contains(c.Elsewhere, name) || slices.Contains(c.Elsewhere, "*")):
 				return nil
-			case f == nil: // set says that there is none
+			case f == nil:
+				return fmt.Errorf("%s: unknown option %q%s", where(), name, didYouMean(fs, "", name))
 			case value == "" && isBool(f):
 				value = "true"
 			case value == "":
-				return fmt.Errorf("%s stands there without a value", name)
+				return fmt.Errorf("%s: option %s needs a value", where(), name)
 			}
-			return set(name, value)
+			if err := set(name, value); err != nil {
+				return fmt.Errorf("%s: %w", where(), err)
+			}
+			return nil
 		})
 	}
 }

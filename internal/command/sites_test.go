@@ -143,7 +143,7 @@ func TestConfigurationLines(t *testing.T) {
 			t.Errorf("%q: code %d, told %q, want %q: %s", line, code, told, want, said)
 		}
 	}
-	if _, code, said := sitesCalled(t, command.OneSite, "base\n", nil); code != 2 || !strings.Contains(said, "base stands there without a value") {
+	if _, code, said := sitesCalled(t, command.OneSite, "base\n", nil); code != 2 || !strings.Contains(said, "option base needs a value") {
 		t.Errorf("code %d: %s", code, said)
 	}
 }
