@@ -272,6 +272,9 @@ func (f *follower) isNews(head protocol.Manifest, part bool) (bool, error) {
 
 // manifestDoors takes the doors that a manifest names. An answer to a query need not name any.
 func (f *follower) manifestDoors(head protocol.Manifest) {
+	if f.named(head.Discovery) && f.offer != nil && f.offer.Version == 0 {
+		f.offer = nil // it was silent where it was asked
+	}
 	if !f.asksSite() || head.Stream != "" || head.Changes != "" {
 		f.setDoors(head.Stream, head.Changes)
 	}

@@ -112,6 +112,8 @@ func cursorError(err error, u string) error {
 type fetcher struct {
 	base, origin, manifestURL string
 
+	discovery string // where the site describes itself, as its manifest says; empty where that says nothing of use
+
 	client *http.Client
 	agent  string
 	token  string
@@ -133,6 +135,7 @@ func newFetcher(s *Source) (*fetcher, error) {
 	origin := protocol.Origin(base)
 	f := &fetcher{base: base, origin: origin, manifestURL: manifest, client: new(http.Client), agent: cmp.Or(s.UserAgent, defaultAgent), token: s.Token,
 		maxPage: cmp.Or(s.MaxPage, defaultMaxPage), maxBundle: MaxBundle, pace: s.Pace, hurry: s.Hurry, allow: s.Allow, found: s.Found}
+	f.named(s.Discovery)
 	if s.HTTP != nil {
 		*f.client = *s.HTTP
 	} else {
@@ -161,6 +164,18 @@ func newFetcher(s *Source) (*fetcher, error) {
 		return nil
 	}
 	return f, nil
+}
+
+// named takes note of where a manifest says that its site is described. A manifest speaks of
+// its own site: what is not below its base is not believed.
+func (f *fetcher) named(u string) (news bool) {
+	local, ok := strings.CutPrefix(u, f.base)
+	path, err := url.PathUnescape(local)
+	if !ok || u == f.discovery || err != nil || strings.Contains(path, "..") || strings.Contains(path, `\`) {
+		return false
+	}
+	f.discovery = u
+	return true
 }
 
 // allowed asks the caller about a URL. That of a stream is shown to him as what

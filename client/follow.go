@@ -441,7 +441,7 @@ func (f *follower) mended(door Door, as protocol.Form) error {
 }
 
 func (f *follower) emit(s Step) error {
-	f.lost = false
+	f.lost, s.Discovery = false, f.discovery
 	if !f.yield(s, nil) {
 		return errStop
 	}

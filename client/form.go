@@ -50,6 +50,9 @@ func (f *follower) learn(ctx context.Context) error {
 		return nil
 	}
 	d, err := f.wellKnown(ctx)
+	if err != nil && ctx.Err() == nil && says(err) {
+		d, err = f.pointed(ctx, err)
+	}
 	switch {
 	case err == nil:
 		f.setDoors(d.Stream, d.Changes)
@@ -185,8 +188,25 @@ func (f *follower) discover(ctx context.Context) error {
 	if _, err := r.Next(); err != nil && err != io.EOF {
 		return err
 	}
-	f.setDoors(r.Head().Stream, r.Head().Changes)
+	f.manifestDoors(r.Head())
 	return nil
+}
+
+// pointed has a site that is described neither below its base nor at the root of its host say by
+// its manifest where it is. It returns err where that says nothing else.
+func (f *follower) pointed(ctx context.Context, err error) (*protocol.Discovery, error) {
+	if f.discovery != "" || f.late { // it was asked there, or the manifest is read first
+		return nil, err
+	}
+	resp, r, merr := f.openManifest(ctx, f.manifestURL, false)
+	if merr != nil {
+		return nil, err // what is wrong with the manifest is said when that is read
+	}
+	defer resp.Body.Close()
+	if _, merr := r.Next(); merr != nil && merr != io.EOF || !f.named(r.Head().Discovery) {
+		return nil, err
+	}
+	return f.described(ctx, f.discovery)
 }
 
 // says reports whether err is a site's word that it has no well-known file. That it
@@ -201,21 +221,28 @@ func says(err error) bool {
 // errOther is of a well-known file that speaks of another site, or not of one.
 var errOther = errors.New("it speaks of another site")
 
-// wellKnown reads how the site describes itself: below its base, or at the root of its host,
-// where a site below a path may be described too.
-func (f *fetcher) wellKnown(ctx context.Context) (*protocol.Discovery, error) {
-	d, err := f.described(ctx, f.base)
-	if root := f.origin + "/"; err != nil && root != f.base && says(err) {
-		if other, rerr := f.described(ctx, root); rerr == nil || !says(rerr) {
-			d, err = other, rerr
+// wellKnown reads how the site describes itself: where its manifest says, below its base, or
+// at the root of its host, where a site below a path may be described too.
+func (f *fetcher) wellKnown(ctx context.Context) (d *protocol.Discovery, err error) {
+	asked := []string{""}
+	for _, place := range []string{f.discovery, f.base + protocol.DiscoveryPath, f.origin + "/" + protocol.DiscoveryPath} {
+		if slices.Contains(asked, place) {
+			continue
+		}
+		asked = append(asked, place)
+		other, oerr := f.described(ctx, place)
+		if err == nil || oerr == nil || !says(oerr) {
+			d, err = other, oerr
+		}
+		if err == nil || !says(err) {
+			break
 		}
 	}
 	return d, err
 }
 
-// described reads the description of the site that stands below a base.
-func (f *fetcher) described(ctx context.Context, base string) (*protocol.Discovery, error) {
-	place := base + protocol.DiscoveryPath
+// described reads the description of the site that stands at place.
+func (f *fetcher) described(ctx context.Context, place string) (*protocol.Discovery, error) {
 	text, err := f.getJSON(ctx, place, stall, protocol.MaxDiscovery)
 	if err != nil {
 		return nil, err

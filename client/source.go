@@ -41,6 +41,11 @@ type Source struct {
 	// Found, if not nil, is told what the site says of itself whenever that is read.
 	Found func(*protocol.Discovery)
 
+	// Discovery is where the site describes itself, as its manifest says (Step.Discovery), if that
+	// is known. It is asked there first if that is below Base; else, and where nothing is
+	// there, below Base and at the root of the host. A manifest that Follow reads says it again.
+	Discovery string
+
 	// As is the form in which changes are asked for; empty means AsMeta. A form
 	// that the site does not offer is an *OfferError, which ends Follow; with a program
 	// in Filter, AsBatch and AsSite are of none.

@@ -45,6 +45,10 @@ type Step struct {
 	// Source.ETag; empty where it has none.
 	ETag, LastModified string
 
+	// Discovery is where the site describes itself, as its manifest says, for
+	// Source.Discovery; empty where no manifest was read that says it.
+	Discovery string
+
 	// Door is how the step came.
 	Door Door
 

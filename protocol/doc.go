@@ -397,8 +397,8 @@
 // The manifest names the doors in its channel. So does .well-known/parley
 // below the base URL ([DiscoveryPath]), https://www.example.com/docs/.well-known/parley
 // for a site at https://www.example.com/docs/, so that a host can have several
-// sites. The channel names it as p:discovery, and a reader asks there; where the
-// channel does not, it asks below the base and then at the root of the
+// sites. The channel names it as p:discovery, and a reader asks there if that is below
+// the base; where the channel names nothing, or is not read yet, it asks below the base and then at the root of the
 // host, where a site below a path may be described too. A description speaks of
 // the site that it names as base, and of no other.
 //
