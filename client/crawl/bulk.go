@@ -37,16 +37,17 @@ func (r *run) bulks(b *harvest.Batch, now time.Time) {
 	}
 	kept := b.Sites[:0]
 	for _, sb := range b.Sites {
-		if st := r.siteOf(sb.Site); st != nil && st.bulk(now) {
-			src := st.manifestOf(sb.Tasks)
-			many, others := split(sb.Tasks, src, client.MaxWants)
-			if src != nil && len(many) >= least {
-				st.bulking = true
-				if sb.Tasks = others; len(others) == 0 {
-					r.log.Debug("batch begun", "batch", b.Number, "site", st.Origin, "pages", len(many), "together", true)
-				}
-				r.group.Go(func() { r.askBulk(st, src, many) })
+		for st := r.siteOf(sb.Site); st != nil && len(sb.Tasks) > 0; {
+			src, many, others := st.together(sb.Tasks, least, now)
+			if src == nil {
+				break
 			}
+			src.bulking = true
+			st.bulking++
+			if sb.Tasks = others; len(others) == 0 {
+				r.log.Debug("batch begun", "batch", b.Number, "site", st.Origin, "pages", len(many), "together", true)
+			}
+			r.group.Go(func() { r.askBulk(st, src, many) })
 		}
 		if len(sb.Tasks) > 0 {
 			kept = append(kept, sb)
@@ -55,48 +56,50 @@ func (r *run) bulks(b *harvest.Batch, now time.Time) {
 	b.Sites = kept
 }
 
-// bulk reports whether a site may be asked for many pages at once: it tells of
-// itself, and has not shown that there is no such door.
-func (st *site) bulk(now time.Time) bool {
-	return !st.bulking && !now.Before(st.bulkFrom)
+// bulk reports whether a source may be asked for many pages at once: it tells of
+// pages, is not asked for others now, and has not shown that there is no such door.
+func (s *source) bulk(now time.Time) bool {
+	return s.tells() && !s.bulking && !now.Before(s.bulkFrom) &&
+		!(s.offer != nil && s.offer.d.Batch == "" && time.Since(s.offer.at) < offerLasts)
 }
 
-// manifestOf is the source that has told of the first page among tasks that any has told of, nil if none has:
-// of several, each below a path of its own, the one whose path is the longest.
-func (st *site) manifestOf(tasks []harvest.Task) (of *source) {
-	var told []*source
-	for _, src := range st.sources {
-		if src.Kind == collection.ManifestRDF && src.Status == http.StatusOK && (!src.Changed.IsZero() || !src.Cursor.IsZero()) {
-			told = append(told, src)
-		}
-	}
-	for i := 0; i < len(tasks) && len(told) > 0 && of == nil; i++ {
-		for _, src := range told {
-			if tasks[i].Page != 0 && strings.HasPrefix(tasks[i].URL, src.base()) && (of == nil || len(src.base()) > len(of.base())) {
-				of = src
+// tells reports whether a source is a manifest that has told of pages.
+func (s *source) tells() bool {
+	return s.Kind == collection.ManifestRDF && s.Status == http.StatusOK && (!s.Changed.IsZero() || !s.Cursor.IsZero())
+}
+
+// together returns the first source that may be asked for as many of the tasks' pages as are worth it, those pages,
+// MaxWants at most, and all other tasks; nil if there is none. Of several manifests, each below a path of its own, the one
+// whose path is the longest speaks for a page.
+func (st *site) together(tasks []harvest.Task, least int, now time.Time) (of *source, pages, others []harvest.Task) {
+	by := make(map[*source]int)
+	owners := make([]*source, len(tasks))
+	for i := range tasks {
+		for _, src := range st.sources {
+			if tasks[i].Page != 0 && src.tells() && strings.HasPrefix(tasks[i].URL, src.base()) &&
+				(owners[i] == nil || len(src.base()) > len(owners[i].base())) {
+				owners[i] = src
 			}
 		}
+		by[owners[i]]++
 	}
-	if of != nil && of.offer != nil && of.offer.d.Batch == "" && time.Since(of.offer.at) < offerLasts {
-		return nil
+	for _, src := range st.sources {
+		if of == nil && by[src] >= max(least, 1) && src.bulk(now) {
+			of = src
+		}
 	}
-	return of
+	for i := range tasks {
+		if of != nil && owners[i] == of && len(pages) < client.MaxWants {
+			pages = append(pages, tasks[i])
+		} else {
+			others = append(others, tasks[i])
+		}
+	}
+	return of, pages, others
 }
 
 // base is the URL of the directory in which a manifest stands, below which its site is.
 func (s *source) base() string { return s.URL[:strings.LastIndexByte(s.URL, '/')+1] }
-
-// split divides tasks into pages below the base of a source, at most so many, and all else.
-func split(tasks []harvest.Task, src *source, most int) (pages, others []harvest.Task) {
-	for _, t := range tasks {
-		if src != nil && t.Page != 0 && len(pages) < most && strings.HasPrefix(t.URL, src.base()) {
-			pages = append(pages, t)
-		} else {
-			others = append(others, t)
-		}
-	}
-	return pages, others
-}
 
 // askBulk asks for pages that were given out, together. What does not come so is
 // asked for by itself.
@@ -124,9 +127,10 @@ func (r *run) askBulk(st *site, src *source, tasks []harvest.Task) {
 		r.log.Debug("pages came together", "site", st.Origin, "pages", n, "left", len(rest))
 	}
 	r.mu.Lock()
-	st.bulking = false
+	st.bulking--
+	src.bulking = false
 	if err != nil {
-		st.bulkFrom = time.Now().Add(r.hurried(bulkAfter))
+		src.bulkFrom = time.Now().Add(r.hurried(bulkAfter))
 	}
 	sb := harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: rest}
 	r.mu.Unlock()
@@ -148,10 +152,10 @@ func (r *run) askBulk(st *site, src *source, tasks []harvest.Task) {
 // returns how many.
 func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int, err error) {
 	r.mu.Lock()
-	base := src.URL
+	base, described := src.URL, src.described
 	r.mu.Unlock()
 	allow := func(u string) error { return r.allowed(st, u) }
-	from := &client.Source{Base: base, UserAgent: r.Harvester.Agent, Token: r.Token, MaxPage: r.mostBytes(),
+	from := &client.Source{Base: base, Discovery: described, UserAgent: r.Harvester.Agent, Token: r.Token, MaxPage: r.mostBytes(),
 		HTTP: &http.Client{Transport: r.Harvester.Checked(st.Origin, allow)}, Allow: allow,
 		Found: func(d *protocol.Discovery) { r.welcomed(st, d) }}
 	ctx, cancel := context.WithCancel(r.asking)

@@ -96,11 +96,11 @@ func (r *run) heard(src *source) {
 // crawl ends, or, in a crawl that is to end, until its manifest was read.
 func (r *run) followed(src *source) collection.Source {
 	r.mu.Lock()
-	st, s := src.site, src.Source
+	st, s, described := src.site, src.Source, src.described
 	r.mu.Unlock()
 	allow := func(u string) error { return r.allowed(st, u) }
 	t := r.Harvester.Checked(st.Origin, allow)
-	from := &client.Source{Base: s.URL, UserAgent: r.Harvester.Agent, Poll: orElse(r.ManifestEvery, manifestEvery), AskEvery: r.AskEvery, Hurry: r.Hurry,
+	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: r.Harvester.Agent, Poll: orElse(r.ManifestEvery, manifestEvery), AskEvery: r.AskEvery, Hurry: r.Hurry,
 		NoStream: r.NoStreams, NoChanges: r.NoChanges, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
 	from.Found = func(d *protocol.Discovery) { r.welcomed(st, d) }
 	from.Every = func() time.Duration { return r.nextLook(st) }
@@ -204,6 +204,11 @@ func (r *run) followed(src *source) collection.Source {
 		if !step.Cursor.IsZero() {
 			over = 0
 			s.Cursor = step.Cursor
+		}
+		if step.Discovery != "" {
+			r.mu.Lock()
+			src.described = step.Discovery
+			r.mu.Unlock()
 		}
 		if step.ETag != "" || step.LastModified != "" {
 			s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, under

@@ -38,8 +38,7 @@ type site struct {
 	silent     string    // why nothing of it may be asked for at present, robots.txt apart
 	offer      *offer    // what it offers, nil: not known
 	differs    bool      // it makes differences of its pages for whoever has them (RFC 9842)
-	bulking    bool      // it is being asked for many pages at once
-	bulkFrom   time.Time // it is not to be asked so before
+	bulking    int       // requests for many of its pages at once that are open
 	delivering int       // steps that are being taken in, with pages perhaps
 	behind     time.Time // it has more to tell: until then its pages wait for that; zero if it has not
 	first      bool      // its manifest is being read for the first time: pages wait for that
@@ -55,6 +54,10 @@ type source struct {
 	lasts bool   // it failed by what a minute does not mend
 	heard bool   // followed, and not to be waited for
 	offer *offer // what its site offers there, nil: not known
+
+	described string    // URL of the site's description, where the manifest names it
+	bulking   bool      // it is being asked for many pages at once
+	bulkFrom  time.Time // it is not to be asked so before
 
 	told   collection.Reception // since the run began
 	choice Choice               // in which form it is asked to tell, empty until it is
@@ -247,7 +250,7 @@ func (st *site) obeys() bool { return st.robots != nil && !st.robots.Polled.IsZe
 // waits reports whether the pages of a site are to wait: its robots.txt is not
 // known yet, or its sources are being asked (App. W), or it wants to be left alone.
 func (st *site) waits(now time.Time) bool {
-	return st.delivering > 0 || st.bulking || !st.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.first || now.Before(st.rests())
+	return st.delivering > 0 || st.bulking > 0 || !st.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.first || now.Before(st.rests())
 }
 
 // rests returns until when the pages of a site are to wait, whatever else is known.

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // forbidsSecret is a robots.txt that forbids what stands in /secret/.
@@ -181,56 +179,4 @@ func TestRobotsOfASiteBelowAPath(t *testing.T) {
 		t.Errorf("rdfgen exits %d: %s", code, said)
 	}
 	wantManifest("with a copy of its host's robots.txt")
-}
-
-// Two sites below one host, each with a notifier of its own: both tell their
-// pages, although one file at the root of the host can only speak of one.
-func TestTwoSitesOnOneHost(t *testing.T) {
-	mux := http.NewServeMux()
-	web := httptest.NewServer(mux)
-	defer web.Close()
-	mux.HandleFunc("/robots.txt", http.NotFound)
-	dir := t.TempDir()
-	for i, name := range []string{"docs", "blog"} {
-		root, address := filepath.Join(dir, name), freeAddress(t)
-		if err := os.MkdirAll(root, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for page := range 20 {
-			if err := os.WriteFile(filepath.Join(root, fmt.Sprintf("%d.html", page)), []byte(fmt.Sprintf("<p>Page %d of %s", page, name)), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		doors := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", address; r.SetXForwarded() },
-			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }} // until it listens
-		mux.Handle("/"+name+"/", http.StripPrefix("/"+name+"/", http.FileServer(http.Dir(root))))
-		for _, door := range []string{"robots.rdf", "parley/", ".well-known/parley"} {
-			mux.Handle("/"+name+"/"+door, doors)
-		}
-		if i == 0 {
-			mux.Handle("/.well-known/parley", doors)
-		}
-		n := start(t, nil, "notifier", "--docroot", root, "--base", web.URL+"/"+name+"/", "--listen", address, "--state", filepath.Join(dir, name+".state"),
-			"--preset", "high", "--trust-docroot", "--no-self-check")
-		t.Cleanup(n.stop)
-		for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-			if resp, err := http.Get(web.URL + "/" + name + "/robots.rdf"); err == nil && resp.Body.Close() == nil && resp.StatusCode == http.StatusOK {
-				break
-			} else if n.ended() || time.Now().After(end) {
-				t.Fatalf("the notifier of %s does not describe it: %s", name, n.said())
-			}
-		}
-	}
-	for _, name := range []string{"docs", "blog"} {
-		base, mirror := web.URL+"/"+name+"/", filepath.Join(dir, name+".mirror")
-		c := start(t, nil, "crawler", "follow", base, "--into", mirror, "--as", "page")
-		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-			if diff := difference(tree(t, filepath.Join(dir, name)), tree(t, mirror)); diff == "" {
-				break
-			} else if c.ended() || time.Now().After(end) {
-				t.Fatalf("the mirror of %s %s:\n%s", base, diff, c.said())
-			}
-		}
-		c.stop()
-	}
 }
