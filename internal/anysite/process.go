@@ -183,6 +183,8 @@ func (p *process) stop() {
 		p.wait(10 * time.Second)
 		if p.running() {
 			p.w.fail(fmt.Errorf("%s does not end when it is told to", p.name))
+			p.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines stand in the recording
+			p.wait(2 * time.Second)
 			p.kill()
 			<-p.done
 		}

@@ -126,7 +126,7 @@ func deadline(w *world, p record.Program) time.Duration {
 	if p.Kind != "follow" && pause > 0 {
 		pause = max(pause, 10*w.slowness(p.Name)) // whoever answers slowly is left in peace for ten times as long
 	}
-	d += time.Duration(urls) * pause
+	d += 2 * time.Duration(urls) * pause // a page that is not what was told is asked for twice
 	switch {
 	case p.Kind == "follow" && option(p, "via", "stream") == "manifest", p.Kind == "follow" && !slices.ContainsFunc(p.Sites, func(s string) bool {
 		return slices.ContainsFunc(w.publishers(s), streams)

@@ -19,7 +19,12 @@ import (
 func manners(r *record.Recording, w *world) []Finding {
 	c := &collector{oracle: "manners"}
 	byName := map[string][]record.Request{}
+	conns := map[int]bool{}
 	for _, q := range r.Requests {
+		if !conns[q.Conn] && !q.Sent.IsZero() && waits(q) && q.Door != "stream" {
+			q.Began = q.Sent // who waits for news keeps his turn from the dial until it is written, and no longer
+		}
+		conns[q.Conn] = true
 		if p, ok := w.program(q.From, q.Began); ok && crawls(p) {
 			byName[q.From] = append(byName[q.From], q)
 		}
@@ -124,15 +129,16 @@ func (m *mannered) request(q record.Request) {
 	keys := []string{host, domain(host) + " " + at.String()}
 	gap := wait
 	if wait > 0 {
-		if pace, ok := m.welcome[origin].pace(m.program, at, q.Began); ok {
-			gap = min(gap, pace)
-		}
 		last := m.slots[keys[0]]
 		if other := m.slots[keys[1]]; other.ended.After(last.ended) {
 			last = other
 		}
 		least := gap
-		if m.program.Kind != "follow" && gap == wait {
+		pace, welcomed := m.welcome[origin].pace(m.program, at, q.Began)
+		if welcomed { // so often may it begin, and what slows it down voids the welcome
+			gap, least = min(gap, pace), min(gap, max(0, pace-last.took))
+		}
+		if m.program.Kind != "follow" && !welcomed {
 			least = max(least, min(10*last.took, 5*time.Minute))
 		}
 		if d := q.Began.Sub(last.ended); last.ended.IsZero() {
@@ -154,7 +160,7 @@ func (m *mannered) request(q record.Request) {
 	done := access{ended: later(q.Ended, q.Began), url: q.URL}
 	if done.took = done.ended.Sub(q.Began); waiting {
 		done.ended, done.took = q.Began, 0 // it waits for news, and others go on
-		if !q.Sent.IsZero() {
+		if !q.Sent.IsZero() && q.Door != "stream" { // which keeps its turn until it is answered
 			done.ended = q.Sent
 		}
 	}
