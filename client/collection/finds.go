@@ -209,9 +209,7 @@ func (u *update) told(w *work, by Signal) {
 
 // exclude takes a page out of the queue.
 func (w *work) exclude(why string) {
-	if w.State == Gone {
-		w.forget()
-	}
+	w.leaveGone()
 	w.State, w.Why, w.At, w.planned, w.dirty = Excluded, why, Never, true, true
 	w.settle()
 }

@@ -66,9 +66,7 @@ func (m *model) forget(p *modelPage) {
 }
 
 func (m *model) exclude(p *modelPage) {
-	if p.state == collection.Gone {
-		m.forget(p)
-	}
+	m.leaveGone(p)
 	p.state, p.told, p.missed, p.never = collection.Excluded, false, 0, true
 }
 
@@ -145,12 +143,20 @@ func (m *model) fail(p *modelPage, dns bool) {
 		}
 	}
 	p.fails++
+	m.leaveGone(p)
 	p.state = collection.Failing
 	m.after(p, wait)
 }
 
+func (m *model) leaveGone(p *modelPage) {
+	if p.state == collection.Gone {
+		m.forget(p)
+	}
+}
+
 func (m *model) refuse(p *modelPage) {
 	p.fails++
+	m.leaveGone(p)
 	p.state = collection.Refused
 	m.settle(p)
 	m.after(p, 7*24*time.Hour)
@@ -206,6 +212,7 @@ func (m *model) visit(v *collection.Visit, p *modelPage) {
 		m.find(path, v.Target.Depth, false, false)
 		m.answered(p)
 		m.settle(p)
+		m.leaveGone(p)
 		p.state, p.target = collection.Moved, path
 		m.after(p, 7*24*time.Hour)
 	case v.Status == 410:

@@ -327,6 +327,7 @@ func (u *update) moved(w *work, v *Visit) error {
 		fault = clip("redirect to what is not admitted: "+t.Exclude, maxField)
 	}
 	w.answered()
+	w.leaveGone()
 	w.State, w.Target, w.Fault = Moved, t.URL, fault
 	w.settle()
 	u.later(w, v, u.c.opts.Again.Moved)
@@ -346,8 +347,16 @@ func (u *update) failed(w *work, v *Visit, fault string) {
 		}
 	}
 	w.fail(fault, u.now)
+	w.leaveGone()
 	w.State = Failing
 	u.later(w, v, wait)
+}
+
+// leaveGone drops what was held of a page that was gone, and that has another answer now, but no content.
+func (w *work) leaveGone() {
+	if w.State == Gone {
+		w.forget()
+	}
 }
 
 func (w *work) fail(fault string, now time.Time) {
@@ -361,6 +370,7 @@ func (w *work) fail(fault string, now time.Time) {
 // refused takes in an answer that will not pass soon.
 func (u *update) refused(w *work, v *Visit, fault string) {
 	w.fail(fault, u.now)
+	w.leaveGone()
 	w.State = Refused
 	w.settle()
 	u.later(w, v, u.c.opts.Again.Refused)

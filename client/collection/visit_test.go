@@ -2,12 +2,14 @@ package collection_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
 )
 
 func TestSilentPageIsGoneBy410(t *testing.T) {
@@ -74,6 +76,36 @@ func TestNothingElseMakesAPageGone(t *testing.T) {
 		}
 	}
 	check(t, r.c)
+}
+
+// What is gone is not held again by an answer that has no content, such as a redirect to where the page has moved.
+func TestWhatIsGoneIsNotHeldByAnotherAnswer(t *testing.T) {
+	for _, v := range []collection.Visit{
+		{Status: 308, Target: &collection.Find{URL: home + "/b"}},
+		{Status: 403}, {Status: 503}, {Fault: "timeout"},
+		{Status: 200, Soft404: true, Body: []byte("not here")},
+	} {
+		r := newRig(t)
+		r.find("/a")
+		r.visit("/a", 200, "A")
+		r.visit("/a", 410, "")
+		r.wait(30 * 24 * time.Hour)
+		v.Page, v.Asked = r.page("/a").ID, r.now
+		r.commit(collection.Turn{Visits: []collection.Visit{v}})
+		if p := r.page("/a"); !p.Digest.IsZero() || p.State == collection.Held {
+			t.Errorf("after %+v: %+v", v, p)
+		}
+		var told []protocol.Op
+		for _, e := range r.events(protocol.Cursor{}) {
+			if e.URL == home+"/a" {
+				told = append(told, e.Op)
+			}
+		}
+		if !slices.Equal(told, []protocol.Op{protocol.Create, protocol.Delete}) {
+			t.Errorf("after %+v events tell %v", v, told)
+		}
+		check(t, r.c)
+	}
 }
 
 func TestFailuresAreRetriedFirstSoonThenSeldom(t *testing.T) {
