@@ -63,7 +63,7 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 		sums := w.since(u, at)
 		state := w.telling(u)
 		mine, theirs := w.allowed(u, agentOf(p), began, at), w.allowed(u, "", always, at) // who tells knows what was forbidden before
-		told := state == "told" && published(w, u) && theirs == "always"
+		told := state == "told" && published(w, u) && theirs == "always" && !(p.Kind != "follow" && isSet(p, "no-manifests"))
 		changed := l.from.After(began) || w.before(u, l, began)
 		switch linked := reach[u] > 0 && reach[u] <= int(number(p, "max-depth", 15))+1; {
 		case !w.ever(u, ""):
