@@ -159,7 +159,7 @@ func (m *mannered) request(q record.Request) {
 	}
 	done := access{ended: later(q.Ended, q.Began), url: q.URL}
 	if done.took = done.ended.Sub(q.Began); waiting {
-		done.ended, done.took = q.Began, 0 // it waits for news, and others go on
+		done.ended, done.took = q.Began, 0          // it waits for news, and others go on
 		if !q.Sent.IsZero() && q.Door != "stream" { // which keeps its turn until it is answered
 			done.ended = q.Sent
 		}
