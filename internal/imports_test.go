@@ -1,4 +1,4 @@
-package parley_test
+package internal_test
 
 import (
 	"encoding/json"
@@ -109,6 +109,7 @@ type goPackage struct {
 func goList(t *testing.T, args ...string) []goPackage {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps"}, args...)...)
+	cmd.Dir = ".." // the root of the module
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
