@@ -18,7 +18,7 @@ type welcome struct {
 func readWelcome(body []byte, at netip.Prefix, read time.Time) (w welcome) {
 	var doc struct {
 		Welcome struct {
-			Requests float64 `json:"requests_per_second"`
+			Requests float64 `json:"rate"`
 		} `json:"welcome"`
 	}
 	if json.Unmarshal(body, &doc) == nil && doc.Welcome.Requests > 0 {
