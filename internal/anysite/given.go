@@ -90,9 +90,14 @@ func (g *giver) message(text []byte) {
 	if m.URL != "" {
 		m.Ev = append(m.Ev, m.change)
 	}
+	last := map[string]string{} // what is said of a page in the end
+	for _, c := range m.Ev {
+		last[c.URL] = c.Op
+	}
 	for _, c := range m.Ev {
 		switch {
 		case c.Op == "delete":
+		case (c.Body == nil || c.Body.Href != "") && last[c.URL] == "delete": // it was there once
 		case c.Body == nil, c.Body.Href != "":
 			g.give("changes", c.URL, nil)
 		case c.Body.Enc == "dcz":
