@@ -195,7 +195,7 @@ func (f *follower) discover(ctx context.Context) error {
 // pointed has a site that is described neither below its base nor at the root of its host say by
 // its manifest where it is. It returns err where that says nothing else.
 func (f *follower) pointed(ctx context.Context, err error) (*protocol.Discovery, error) {
-	if f.discovery != "" || f.late { // it was asked there, or the manifest is read first
+	if f.discovery != "" || f.choose != nil { // it was asked there, or there is time until the manifest is read
 		return nil, err
 	}
 	resp, r, merr := f.openManifest(ctx, f.manifestURL, false)
