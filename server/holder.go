@@ -29,6 +29,9 @@ type Holder struct {
 	State     string // path of the journal, which this process has open
 	Publisher *Publisher
 
+	// HTTP asks for pages where somebody wants a self-check; nil asks directly.
+	HTTP *http.Client
+
 	// Answers says what else of this process can be asked: GET /NAME is
 	// answered with the JSON of what the function returns, which must encode.
 	// A name is one path segment, such as "senders", and none of the above.
@@ -82,7 +85,7 @@ func (h *Holder) mux() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { answer(w, h.Publisher.Status()) })
 	m.HandleFunc("POST /self-check", func(w http.ResponseWriter, r *http.Request) {
-		checked, err := SelfCheck(r.Context(), h.Publisher.Journal, nil, 0)
+		checked, err := SelfCheck(r.Context(), h.Publisher.Journal, h.HTTP, 0)
 		reply(w, r, checked, err)
 	})
 	for name, f := range h.Answers {

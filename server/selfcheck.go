@@ -69,7 +69,8 @@ func (c Checked) String() string {
 // SelfCheck asks for up to n pages that the journal holds, spread over the
 // site, as a crawler would, and finds out whether they are there, at their
 // own URL, with the bytes that were published. Zero n means 20. Each page is
-// given 10 s. c may be nil; its redirects are not followed. Findings are
+// given 10 s. c may be nil; its redirects are not followed. What comes through a
+// proxy of its Transport does not count as answered from inside. Findings are
 // ordered by how many pages they concern. The error is about the journal or ctx.
 func SelfCheck(ctx context.Context, j *Journal, c *http.Client, n int) (Checked, error) {
 	var done Checked
@@ -155,7 +156,7 @@ func checkPage(ctx context.Context, c fetch.Client, j *Journal, it protocol.Item
 		return f.noAnswer(err), false
 	}
 	defer a.Close()
-	inside = a.Remote.IsValid() && inet.Special(a.Remote) != ""
+	inside = a.Remote.IsValid() && inet.Special(a.Remote) != "" && !proxied(c.Transport, it.URL)
 	if !a.OK() {
 		return f.status(a), inside
 	}
@@ -174,6 +175,23 @@ func checkPage(ctx context.Context, c fetch.Client, j *Journal, it protocol.Item
 		return nil, inside // it changes just now
 	}
 	return f.altered(a, got, it.Length), inside
+}
+
+// proxied reports whether a URL is asked for through a proxy: then the address that answers is that one's.
+func proxied(via http.RoundTripper, url string) bool {
+	if via == nil {
+		via = http.DefaultTransport
+	}
+	t, ok := via.(*http.Transport)
+	if !ok || t.Proxy == nil {
+		return false
+	}
+	r, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	proxy, err := t.Proxy(r)
+	return err == nil && proxy != nil
 }
 
 func (f *Finding) noAnswer(err error) *Finding {

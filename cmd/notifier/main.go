@@ -184,7 +184,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		}
 	}
 	rules := siteflags.RulesOf(site)
-	holder := &server.Holder{State: d.site.State, Publisher: p, Log: env.Log,
+	holder := &server.Holder{State: d.site.State, Publisher: p, HTTP: d.site.Asks.HTTP(), Log: env.Log,
 		Answers: map[string]func(context.Context) (any, error){
 			"forms":   func(context.Context) (any, error) { return f.status(n), nil },
 			"tellers": func(context.Context) (any, error) { return t.status() },
@@ -244,7 +244,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	t.own(ctx, own)
 	f.own(ctx, own)
 	if !d.noSelfCheck {
-		own("self-check", func() error { selfCheck(ctx, journal, p, env.Log); return nil })
+		own("self-check", func() error { selfCheck(ctx, journal, p, d.site.Asks.HTTP(), env.Log); return nil })
 	}
 	env.Log.Info("notifier listens", "address", doors.Addr().String(), "base", d.site.Base, "state", d.site.State, "manifest", snapshot.Path)
 	owned.Wait()
@@ -279,7 +279,7 @@ func serve(ctx context.Context, ln net.Listener, h http.Handler, showOut func(co
 
 // selfCheck waits for the first look and then finds out whether the web server
 // gives what is published.
-func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher, log *slog.Logger) {
+func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher, via *http.Client, log *slog.Logger) {
 	for p.Status().Looks == 0 {
 		select {
 		case <-ctx.Done():
@@ -287,7 +287,7 @@ func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	checked, err := server.SelfCheck(ctx, journal, nil, 0)
+	checked, err := server.SelfCheck(ctx, journal, via, 0)
 	if err != nil {
 		if ctx.Err() == nil {
 			log.Warn("self-check could not be made", "err", err)

@@ -230,7 +230,7 @@ func (j *job) turn(ctx context.Context) error {
 	holding, stop := context.WithCancel(ctx)
 	var held sync.WaitGroup
 	held.Go(func() {
-		if err := (&server.Holder{State: j.site.State, Publisher: p, Log: j.env.Log}).Run(holding); err != nil {
+		if err := (&server.Holder{State: j.site.State, Publisher: p, HTTP: j.site.Asks.HTTP(), Log: j.env.Log}).Run(holding); err != nil {
 			j.env.Log.Warn("other processes cannot ask this one", "err", err)
 		}
 	})
@@ -258,7 +258,7 @@ func (j *job) turn(ctx context.Context) error {
 	}
 	var checked *server.Checked
 	if j.selfCheck {
-		c, err := server.SelfCheck(ctx, journal, nil, 0)
+		c, err := server.SelfCheck(ctx, journal, j.site.Asks.HTTP(), 0)
 		if err != nil {
 			return err
 		}

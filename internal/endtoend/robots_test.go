@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -179,4 +180,30 @@ func TestRobotsOfASiteBelowAPath(t *testing.T) {
 		t.Errorf("rdfgen exits %d: %s", code, said)
 	}
 	wantManifest("with a copy of its host's robots.txt")
+}
+
+// With --ask-via the self-check asks through the proxy, as all that asks for pages does, and its
+// address does not pass for one that may know this machine.
+func TestSelfCheckThroughAProxy(t *testing.T) {
+	dir := t.TempDir()
+	root, asked := filepath.Join(dir, "public"), atomic.Int32{}
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "a.html"), []byte("<p>A page"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	files := http.FileServer(http.Dir(root))
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Host == "site.invalid" && r.URL.Path == "/a.html" {
+			asked.Add(1)
+		}
+		files.ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	said, code := run(t, "rdfgen", "--docroot", root, "--base", "http://site.invalid/", "--state", filepath.Join(dir, "state"), "--out", filepath.Join(dir, "robots.rdf"),
+		"--self-check", "--ask-via", proxy.URL, "--verbose")
+	if code != 0 || asked.Load() == 0 || !strings.Contains(said, "1 of 1 pages were looked at, and the web server gives what is published") || strings.Contains(said, "loopback") {
+		t.Errorf("asked for %d times, rdfgen exits %d: %s", asked.Load(), code, said)
+	}
 }

@@ -3,6 +3,7 @@ package siteflags
 import (
 	"flag"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -41,6 +42,15 @@ func (a *Asks) check() error {
 		return command.Misusef("--ask-via %q: want http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT", a.via)
 	}
 	return nil
+}
+
+// HTTP is how a self-check asks for pages: through the proxy of --ask-via, or nil, which is directly.
+func (a *Asks) HTTP() *http.Client {
+	via, err := url.Parse(a.via)
+	if a.via == "" || err != nil {
+		return nil
+	}
+	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(via), DisableCompression: true}}
 }
 
 // Evidence returns what asks the web server for the pages of a docroot; nil
