@@ -87,3 +87,40 @@ func TestCrawlAgainADayLater(t *testing.T) {
 		}
 	})
 }
+
+// A crawl ends where none of the pages that are left gains as much as Stop.Value: with a quality that falls
+// with depth, at a depth; and where it has the pages that Stop.Pages asks for.
+func TestStopRules(t *testing.T) {
+	w := newWeb(t, map[string]string{
+		"/": page("home", "a.html"), "/a.html": page("a", "b.html"), "/b.html": page("b", "c.html"), "/c.html": page("c"),
+	})
+	for _, c := range []struct {
+		stop crawl.Stop
+		want string
+	}{
+		{crawl.Stop{}, "map[/:1 /a.html:1 /b.html:1 /c.html:1]"},
+		{crawl.Stop{Value: 0.4}, "map[/:1 /a.html:1]"}, // 1, a half, a third, a quarter
+		{crawl.Stop{Value: 0.3}, "map[/:1 /a.html:1 /b.html:1]"},
+		{crawl.Stop{Pages: 3}, "map[/:1 /a.html:1 /b.html:1]"},
+	} {
+		quality := crawl.Quality{Depth: 1}
+		col, err := collection.Open(t.TempDir(), &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: quality.Of})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := crawler(col, w.URL+"/")
+		one.Quality, one.Stop = quality, c.stop
+		if err := one.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(w.counts()); got != c.want {
+			t.Errorf("%+v: fetched %s, want %s", c.stop, got, c.want)
+		}
+		if err := col.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.mu.Lock()
+		clear(w.asked)
+		w.mu.Unlock()
+	}
+}
