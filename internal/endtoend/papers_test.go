@@ -26,6 +26,7 @@ var (
 	testName    = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark|Example)[A-Za-z0-9_]*\b`)
 	testFunc    = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
 	optionName  = regexp.MustCompile(`--([a-z][a-z0-9-]*)`)
+	commandName = regexp.MustCompile(`^[a-z]+$`)
 	linkTarget  = regexp.MustCompile(`\]\(([^)#]+)`)
 )
 
@@ -62,6 +63,11 @@ func TestPapers(t *testing.T) {
 		}
 		if state == "works" && !shown {
 			t.Errorf("%s works, and no test or command shows it", id)
+		}
+	}
+	for _, id := range paperID.FindAll(text, -1) {
+		if !rows[string(id)] && count[id[0]] > 0 {
+			t.Errorf("docs/papers.md speaks of %s, and has no such row", id)
 		}
 	}
 	for letter, want := range rowsOf {
@@ -117,8 +123,14 @@ func exists(code string, tests map[string]bool, options map[string]map[string]bo
 		return nil
 	case options[words[0]] != nil:
 		name := words[0]
-		if len(words) > 1 && options[name+" "+words[1]] != nil {
-			name += " " + words[1]
+		for _, word := range words[1:] {
+			if options[name+" "+word] == nil {
+				if commandName.MatchString(word) && len(options[name]) == 0 {
+					return fmt.Errorf("%s has no such command", name)
+				}
+				break
+			}
+			name += " " + word
 		}
 		for _, m := range optionName.FindAllStringSubmatch(code, -1) {
 			if !options[name][m[1]] {
@@ -151,27 +163,27 @@ func exists(code string, tests map[string]bool, options map[string]map[string]bo
 func allOptions(t *testing.T) map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	part := regexp.MustCompile(`(?m)^  ([a-z-]+) {2,}\S`)
-	add := func(words ...string) string {
-		out, code := run(t, words[0], append(words[1:], "--help-json")...)
+	var add func(words []string)
+	add = func(words []string) {
+		of := map[string]bool{}
+		all[strings.Join(words, " ")] = of
+		help, _ := run(t, words[0], append(words[1:], "-h")...)
+		if _, parts, ok := strings.Cut(help, "\nCommands:\n"); ok {
+			parts, _, _ = strings.Cut(parts, "COMMAND -h")
+			for _, m := range part.FindAllStringSubmatch(parts, -1) {
+				add(append(words[:len(words):len(words)], m[1]))
+			}
+		}
+		out, _ := run(t, words[0], append(words[1:], "--help-json")...)
 		var table []command.Option
-		if err := json.Unmarshal([]byte(out), &table); err == nil && code == 0 {
-			of := map[string]bool{}
+		if json.Unmarshal([]byte(out), &table) == nil { // else it has commands alone, and no options
 			for _, o := range table {
 				of[o.Name] = true
 			}
-			all[strings.Join(words, " ")] = of
 		}
-		help, _ := run(t, words[0], append(words[1:], "-h")...)
-		return help
 	}
 	for _, program := range []string{"rdfgen", "notifier", "crawler"} {
-		all[program] = map[string]bool{}
-		if _, parts, ok := strings.Cut(add(program), "\nCommands:\n"); ok {
-			parts, _, _ = strings.Cut(parts, "COMMAND -h")
-			for _, m := range part.FindAllStringSubmatch(parts, -1) {
-				add(program, m[1])
-			}
-		}
+		add([]string{program})
 	}
 	return all
 }
