@@ -57,7 +57,8 @@ type revisiting struct {
 	looks     map[frontier.SiteID]*fresh.SitePlanning // of the sites whose manifest is asked for
 	manifests fresh.Manifests                         // of all sites that are listened to by theirs
 
-	fresh float64 // share of the copies that are thought to be right, by importance, when it was made
+	fresh   float64 // share of the copies that are thought to be right, by importance, when it was made
+	unknown int     // copies of sites that gave no answer then, which do not count
 }
 
 // budget is what may be spent in a day.
@@ -224,6 +225,7 @@ func (r *run) replan(ctx context.Context) error {
 	pass := &fresh.Planning{Priced: r.policy(), Budget: budget, Pages: r.held(), Beside: r.besides()}
 	sites := r.demands(pass)
 	var right, sum float64
+	unknown := 0
 	for p, err := range r.Collection.Pages(ctx) {
 		if err != nil {
 			return err
@@ -236,6 +238,10 @@ func (r *run) replan(ctx context.Context) error {
 		of.Add(&b)
 		of.importance += b.Importance
 		of.pages++
+		if of.site.Fault != "" { // of a site that gives no answer nothing is known
+			unknown++
+			continue
+		}
 		right += b.Importance * b.Fresh(began)
 		sum += b.Importance
 	}
@@ -278,9 +284,12 @@ func (r *run) replan(ctx context.Context) error {
 	}
 	v.fill(budget, r.Revisit.Policy.Costs.Visit(0))
 	v.fillBeside(r.besides()*budget, r.Revisit.Policy.Costs.Visit(0))
-	v.plan, v.at, v.fresh = plan, began, 1
-	if sum > 0 {
+	v.plan, v.at, v.fresh, v.unknown = plan, began, 1, unknown
+	switch {
+	case sum > 0:
 		v.fresh = right / sum
+	case unknown > 0:
+		v.fresh = 0
 	}
 	r.trim(time.Now())
 	r.mu.Unlock()

@@ -435,3 +435,41 @@ func TestRevisitsBesideAManifest(t *testing.T) {
 		}
 	})
 }
+
+// Copies of a site that gives no answer any more are not said to be right: nothing is known of them.
+func TestDeadSitesAreNotSaidToBeRight(t *testing.T) {
+	noRace(t)
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
+		defer w.Close()
+		var dead [2]atomic.Bool
+		for i := range dead {
+			numbered(w, 10).Handler = func(http.ResponseWriter, *http.Request) bool {
+				if dead[i].Load() {
+					panic(http.ErrAbortHandler)
+				}
+				return false
+			}
+		}
+		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Shortest: time.Hour}, PerPage: 2})
+		defer col.Close()
+		runFor(t, c, 9*aDay, func(ctx context.Context) {
+			for i := range dead {
+				if !pause(ctx, 3*aDay-time.Minute) {
+					return
+				}
+				v := c.Status().Revisits
+				if v == nil || v.Unknown != 11*i || v.Fresh == 0 {
+					t.Errorf("with %d of 2 sites dead: %+v", i, v)
+				}
+				dead[i].Store(true)
+			}
+			if pause(ctx, 3*aDay-time.Minute) {
+				if v := c.Status().Revisits; v.Unknown != 22 || v.Fresh != 0 {
+					t.Errorf("with both dead: %+v", v)
+				}
+			}
+		})
+	})
+}

@@ -120,7 +120,8 @@ type Revisits struct {
 	Beside    float64   `json:"beside"` // what may be spent beside it on what sites tell, 0: any amount
 	Left      float64   `json:"left"`   // of that, saved up
 	Requests  float64   `json:"requests"`
-	Fresh     float64   `json:"fresh"`     // share of the copies that were thought to be right then, by importance
+	Fresh     float64   `json:"fresh"`     // share of the copies that were thought to be right then, by importance; those of sites in trouble do not count
+	Unknown   int       `json:"unknown"`   // copies of sites that gave no answer then
 	Freshness float64   `json:"freshness"` // that is expected for good
 	Age       float64   `json:"age"`       // days for which copies will be outdated, on average
 }
@@ -152,7 +153,7 @@ func (c *Crawler) Status() Status {
 	}
 	if v := &r.revisiting; !v.at.IsZero() {
 		s.Revisits = &Revisits{Planned: v.at, Took: v.took.Seconds(), Price: r.price, Budget: v.bucket.Rate, Spend: v.plan.Spend, Beside: v.beside.Rate, Left: v.beside.Balance,
-			Requests: v.plan.Requests, Fresh: v.fresh, Freshness: v.plan.Freshness, Age: v.plan.Age}
+			Requests: v.plan.Requests, Fresh: v.fresh, Unknown: v.unknown, Freshness: v.plan.Freshness, Age: v.plan.Age}
 	}
 	s.Heard, s.Trouble = n.Heard.Load(), r.trouble
 	s.Truth, s.Owed = r.truths.table(), r.debts

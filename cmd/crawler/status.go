@@ -110,6 +110,9 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 			print("", "and %.0f a day beside it for what sites tell, of which %.0f are left", v.Beside, max(0, v.Left))
 		}
 		print("", "right: %.1f %% of what is held, as it was thought then; %.1f %% is expected, outdated by %.2g days", 100*v.Fresh, 100*v.Freshness, v.Age)
+		if v.Unknown > 0 {
+			print("", "of %d pages of sites that gave no answer then nothing is known: they do not count as right", v.Unknown)
+		}
 	}
 	for i, d := range s.Truth {
 		if d.Pages > 0 {
