@@ -137,6 +137,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", fmt.Sprint(len(t.body)))
 	}
 	t.note() // before the last byte goes, so that nothing can come of it earlier
+	if p != nil && door == "manifest" && t.status == http.StatusOK && p.counts("manifest") {
+		p.killLater()
+	}
 	w.WriteHeader(t.status)
 	if n := len(t.body); p != nil && n > 0 {
 		for i := 0; i < n; i += 512 {

@@ -39,7 +39,7 @@ type Step struct {
 	Number  int // in the seed's own history, whatever was taken away
 	Kind    string
 	Site    int
-	Trigger string // of a kill: "at once", "request N", "byte N" or "line N"
+	Trigger string // of a kill: "at once", "request N", "byte N", "line N" or "manifest N", which is N times 4 ms after one was given
 	Pause   int    // milliseconds of rest afterwards
 }
 
@@ -207,7 +207,7 @@ func (p *Plan) drawSteps() {
 		if r.IntN(4) == 0 {
 			s.Site = r.IntN(len(p.Sites))
 		}
-		trigger := fmt.Sprintf("%s %d", pick(r, []string{"request", "line", "request", "byte"}), 1+r.IntN(1+r.IntN(32)))
+		trigger := fmt.Sprintf("%s %d", pick(r, []string{"request", "line", "manifest", "byte"}), 1+r.IntN(1+r.IntN(32)))
 		if strings.HasPrefix(trigger, "byte") {
 			trigger += "00"
 		}
@@ -225,9 +225,17 @@ func (p *Plan) drawSteps() {
 		if strings.HasPrefix(s.Kind, "kill-") {
 			s.Trigger = trigger
 		}
+		if s.Kind == "kill-notifier" { // which asks nobody for a manifest
+			s.Trigger = strings.Replace(s.Trigger, "manifest", "request", 1)
+		}
 		if !p.leaves(fmt.Sprint("step", i+1)) {
 			p.Steps = append(p.Steps, s)
 		}
+	}
+	// Who is killed just after he has taken in the first manifest is left alone with what he has stored by then:
+	// whatever happened to the site would bring back what he has lost.
+	if i := slices.IndexFunc(p.Steps, func(s Step) bool { return strings.HasPrefix(s.Trigger, "manifest") }); i >= 0 {
+		p.Steps, p.Chosen["settled"] = p.Steps[i:i+1], "no"
 	}
 }
 

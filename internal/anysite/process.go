@@ -36,8 +36,9 @@ type process struct {
 	lines  []string
 	killed bool
 	asked  bool
-	what   string // what is counted until it is killed: request, byte or line
+	what   string // what is counted until it is killed: request, byte, line or manifest
 	left   int
+	after  time.Duration // of that
 	rss    atomic.Int64 // the most memory that it has had
 }
 
@@ -136,12 +137,16 @@ func (p *process) ended(err error, stdout string) {
 func (p *process) arm(trigger string) {
 	what, number, _ := strings.Cut(trigger, " ")
 	n, _ := strconv.Atoi(number)
-	if what == "byte" {
+	after := time.Duration(0)
+	switch what {
+	case "byte":
 		n = n/512 + 1
+	case "manifest": // the first, and a while later
+		n, after = 1, time.Duration(n)*4*time.Millisecond
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.what, p.left = what, n
+	p.what, p.left, p.after = what, n, after
 }
 
 // counts takes one off, and reports whether it is time to be killed.
@@ -153,6 +158,21 @@ func (p *process) counts(what string) bool {
 	}
 	p.left--
 	return p.left == 0
+}
+
+// killLater kills it a while later, unless it has ended and was started again by then.
+func (p *process) killLater() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	done := p.done
+	time.AfterFunc(p.after, func() {
+		p.mu.Lock()
+		same := p.done == done
+		p.mu.Unlock()
+		if same {
+			p.kill()
+		}
+	})
 }
 
 // kill ends it as a power cut does, and waits.

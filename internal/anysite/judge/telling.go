@@ -79,11 +79,11 @@ func published(w *world, u string) bool {
 		if isSet(p, "reachable") || slices.ContainsFunc(listed(p, "exclude"), func(pattern string) bool { return excludes(pattern, last) }) {
 			return false // or it is not for us to say
 		}
-		if isSet(p, "clean-urls") && (ext == "" || ext == ".html") {
-			return ext == "" && last != "index" // page.html is told as page
-		}
 		if l, ok := w.last(u, never); ok && l.Size > size(p, "max-file", 100_000_000) {
 			return false
+		}
+		if isSet(p, "clean-urls") && (ext == "" || ext == ".html") {
+			return ext == "" && last != "index" // page.html is told as page
 		}
 		for _, pattern := range listed(p, "include") {
 			for _, one := range alternatives(pattern) {
