@@ -39,7 +39,7 @@ type process struct {
 	what   string // what is counted until it is killed: request, byte, line or manifest
 	left   int
 	after  time.Duration // of that
-	rss    atomic.Int64 // the most memory that it has had
+	rss    atomic.Int64  // the most memory that it has had
 }
 
 // start starts it, with more arguments than it has.
