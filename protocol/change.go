@@ -36,6 +36,7 @@ type Change struct {
 	// Before is the page as it was before an Update, without its Text, as the site's
 	// journal knows it; nil where that is not known, and for any other Op. It is not told:
 	// whoever chooses what to tell sees by it that a page has left what a reader asks for.
+	// What stands beside the bytes, such as the importance, may have moved since that was told.
 	Before *Item
 
 	// Significance is how much of the page's main text an Update, or a Move
