@@ -22,13 +22,15 @@ import (
 
 // ceilings bound the size of the project, outside of tests, bench and examples. They go down
 // as the project gets smaller. To raise one, write here in a sentence what it was raised for.
+//
+// Names and tokens were raised by 25 and 2,500 for package family, which keeps a crawl out of traps.
 var ceilings = map[string]int{
 	"wide structs":        79,
 	"methods of a type":   156,
 	"lines of a package":  13_800,
-	"exported names":      1_690,
-	"public names":        1_200,
-	"tokens":              660_000,
+	"exported names":      1_715,
+	"public names":        1_225,
+	"tokens":              662_500,
 	"direct dependencies": 17,
 	"lines of a file":     640,
 }

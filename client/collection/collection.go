@@ -182,7 +182,7 @@ type Turn struct {
 	Visits  []Visit
 	Finds   []Find
 	Sources []Source // new ones (ID 0), and what became of those that were asked; the cursor is Apply's
-	Sites   []Site   // Delay, Soft404, Fault, FaultAt, Quiet, Trust, Shape, Belief, and IP if Resolved is later, are taken over, by ID or else Origin
+	Sites   []Site   // Delay, Soft404, Fault, FaultAt, Quiet, Trust, Shape, Families, Belief, and IP if Resolved is later, are taken over, by ID or else Origin
 
 	// Confirmed are pages that came due by their age, but of which their site
 	// would have told a change: they are taken to be what they were, and planned

@@ -175,6 +175,8 @@ type Site struct {
 	Trust []byte // package trust keeps its record here
 	Shape []byte // package seed keeps its record here: depths, new and seen URLs
 
+	Families []byte // package family keeps its record here: which kinds of URLs lead to something new
+
 	Belief *fresh.Site // what is believed of its pages' changes, and of what it tells of them; nil: nothing
 }
 

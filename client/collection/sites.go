@@ -35,6 +35,9 @@ func appendSite(b []byte, s *Site) []byte {
 		belief = s.Belief.Append(nil)
 	}
 	b = appendString(b, string(belief))
+	if len(s.Families) > 0 {
+		b = appendString(b, string(s.Families))
+	}
 	return seal(b, siteKey(s.ID), from)
 }
 
@@ -54,6 +57,9 @@ func parseSite(raw []byte, s *Site) bool {
 			return false
 		}
 		s.Belief = &belief
+	}
+	if len(d.b) > 0 {
+		s.Families = clone(d.bytes())
 	}
 	return !d.bad && len(d.b) == 0 && s.Origin != ""
 }
@@ -155,7 +161,7 @@ func (c *Collection) loadSites(tx *bbolt.Tx) error {
 }
 
 // Site returns what is known of an origin, such as "https://example.org".
-// Trust and Shape are shared: they are not to be changed.
+// Trust, Shape and Families are shared: they are not to be changed.
 func (c *Collection) Site(origin string) (Site, bool) {
 	c.mem.RLock()
 	defer c.mem.RUnlock()

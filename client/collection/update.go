@@ -356,7 +356,7 @@ func (u *update) flushSites() error {
 func sameSlow(a, b *Site) bool {
 	return a.Origin == b.Origin && a.IP == b.IP && a.Resolved.Equal(b.Resolved) && a.Delay == b.Delay && a.Soft404 == b.Soft404 &&
 		a.Fault == b.Fault && a.FaultAt.Equal(b.FaultAt) && a.Quiet.Equal(b.Quiet) &&
-		string(a.Trust) == string(b.Trust) && string(a.Shape) == string(b.Shape) && a.Belief == b.Belief
+		string(a.Trust) == string(b.Trust) && string(a.Shape) == string(b.Shape) && string(a.Families) == string(b.Families) && a.Belief == b.Belief
 }
 
 func sameCounts(a, b *Site) bool {

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/family"
 	"github.com/parleyweb/parley/client/crawl/gather"
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/crawl/seed"
@@ -115,6 +116,11 @@ type Crawler struct {
 	// for them in one request. Zero means 20; negative never.
 	Bulk int
 
+	// TrapShare is the share of the requests to a site, 0 to 1, that goes to pages which links alone have led to
+	// and whose like has led to little new, see package family. Zero means 0.1, 1 any number of requests; below
+	// zero there are none once that is known.
+	TrapShare float64
+
 	// How often sources are asked that do not tell by themselves.
 	RobotsEvery   time.Duration // zero means 24 hours (RFC 9309)
 	SitemapEvery  time.Duration // zero means 24 hours
@@ -181,6 +187,7 @@ type run struct {
 	dirtySources map[*source]struct{}      // followed ones whose record is to be stored
 	flushed      time.Time                 // when they were
 	out          map[frontier.PageID]bool  // pages that are being asked for
+	families     families                  // of URLs, by what they lead to
 	claims       map[frontier.PageID]claim // what was told of pages that are being asked for; guarded by judging
 	abroad       abroad                    // hosts that are asked for sitemaps of other sites
 	firsts       int                       // sites that are followed and have not told anything yet
@@ -216,6 +223,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
 		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
 		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, out: map[frontier.PageID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}, receptions: map[collection.Signal]*collection.Reception{}, twins: newTwins()}
+	r.families = families{run: r, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
@@ -245,7 +253,9 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	defer stop()
 	r.ctx, r.asking, r.cancel, r.stop = work, asking, cancel, stop
 	for range cap(r.readers) {
-		r.readers <- &reader{gatherer: c.Gatherer}
+		rd := &reader{gatherer: c.Gatherer}
+		rd.gatherer.Pairs = r.families.share() < 1
+		r.readers <- rd
 	}
 	var keeper sync.WaitGroup
 	keeper.Go(func() {

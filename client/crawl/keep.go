@@ -14,6 +14,7 @@ import (
 // A read is what an answer, or another piece of news, came to: part of a turn.
 type read struct {
 	visits  []collection.Visit
+	pairs   []uint32 // of words, of the page that its one visit found; nil: not known
 	finds   []collection.Find
 	source  *source // asked; what is known of it now is in state
 	state   collection.Source
@@ -107,9 +108,12 @@ func (r *run) linger() time.Duration {
 // commit takes a turn in, and tells the frontier and the sites.
 func (r *run) commit(list []read, last bool) error {
 	var t collection.Turn
-	busy := 0
+	busy, pairs := 0, map[int][]uint32{} // by visit
 	for i := range list {
 		x := &list[i]
+		if x.pairs != nil {
+			pairs[len(t.Visits)] = x.pairs
+		}
 		t.Visits = append(t.Visits, x.visits...)
 		t.Finds = append(t.Finds, x.finds...)
 		t.Confirmed = append(t.Confirmed, x.confirmed...)
@@ -122,6 +126,7 @@ func (r *run) commit(list []read, last bool) error {
 		busy += x.busy
 	}
 	r.mu.Lock()
+	refused := r.families.refuse(&t)
 	t.Sites = r.changedSites(time.Now(), last)
 	t.Sources = append(t.Sources, r.changedSources()...)
 	r.mu.Unlock()
@@ -152,6 +157,7 @@ func (r *run) commit(list []read, last bool) error {
 			r.front.Return(r.twins.learn(id, nil, nil))
 		}
 		r.unasked(list[i].again)
+		r.families.notTried(list[i].again)
 		r.front.Return(list[i].again)
 	}
 	for i := range list {
@@ -174,6 +180,7 @@ func (r *run) commit(list []read, last bool) error {
 	}
 	r.count.New.Add(int64(len(done.New)))
 	r.tally(&t, &done)
+	r.families.learn(&t, &done, pairs, refused)
 	if err := r.share(&t, &done); err != nil {
 		return err
 	}

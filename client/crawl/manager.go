@@ -351,6 +351,10 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				aside.confirmed = append(aside.confirmed, p.ID)
 				continue
 			}
+			if !r.families.mayAsk(st, p) {
+				passed++
+				continue
+			}
 			shares := r.shareable(st, p)
 			var held *collection.Page
 			if shares {

@@ -44,7 +44,13 @@ func (r *run) take(a *harvest.Answer) {
 		r.in.put(read{again: []frontier.PageID{a.Page}, busy: 1})
 	default:
 		x := read{answer: a, busy: 1}
-		r.reading(func(rd *reader) { x.visits = []collection.Visit{r.visit(a, &rd.gatherer, &rd.page)} })
+		r.reading(func(rd *reader) {
+			rd.page.HTML = false
+			x.visits = []collection.Visit{r.visit(a, &rd.gatherer, &rd.page)}
+			if rd.page.HTML && rd.gatherer.Pairs {
+				x.pairs = append([]uint32{}, rd.page.Pairs...)
+			}
+		})
 		if !r.Collection.Stores() { // the memory is of use for the next answer already
 			v := &x.visits[0]
 			v.Length, v.Body = int64(len(v.Body)), nil

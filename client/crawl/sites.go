@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/family"
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
@@ -42,6 +43,8 @@ type site struct {
 	delivering int       // steps that are being taken in, with pages perhaps
 	behind     time.Time // it has more to tell: until then its pages wait for that; zero if it has not
 	first      bool      // its manifest is being read for the first time: pages wait for that
+
+	families *family.Tree // which kinds of its URLs lead to something new; nil: as stored
 }
 
 // A source is one that the engine asks when it is due.
@@ -288,6 +291,9 @@ func (r *run) changedSites(now time.Time, all bool) (list []collection.Site) {
 		st.Trust = st.trust.Append(nil)
 		r.judging.Unlock()
 		st.Shape = r.Seeder.Shape(st.Origin)
+		if st.families != nil {
+			st.Families = st.families.Append(nil)
+		}
 		list = append(list, st.Site)
 	}
 	clear(r.dirty)

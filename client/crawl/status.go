@@ -97,6 +97,10 @@ type Status struct {
 	Heard   int64  `json:"heard"`             // manifests and other sources that were read, or stand as they were
 	Trouble string `json:"trouble,omitempty"` // the first that a site gave since the start
 
+	// Waiting are pages that are not asked for now since pages like them led to little new, and Traps of which kinds they are.
+	Waiting int    `json:"waiting"`
+	Traps   []Trap `json:"traps,omitempty"`
+
 	// Owed is what a crawl that has ended did not fetch of what sites have told of.
 	Owed []Debt `json:"owed,omitempty"`
 
@@ -155,6 +159,7 @@ func (c *Crawler) Status() Status {
 		s.Revisits = &Revisits{Planned: v.at, Took: v.took.Seconds(), Price: r.price, Budget: v.bucket.Rate, Spend: v.plan.Spend, Beside: v.beside.Rate, Left: v.beside.Balance,
 			Requests: v.plan.Requests, Fresh: v.fresh, Unknown: v.unknown, Freshness: v.plan.Freshness, Age: v.plan.Age}
 	}
+	s.Waiting, s.Traps = r.families.waiting, r.families.traps()
 	s.Heard, s.Trouble = n.Heard.Load(), r.trouble
 	s.Truth, s.Owed = r.truths.table(), r.debts
 	return s

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/family"
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/trust"
@@ -78,6 +80,9 @@ func Explain(col *collection.Collection, s *seed.Seeder, url string, now time.Ti
 		w.Rules = append(w.Rules, fmt.Sprintf("%d answers in a row were no page, the last: %s", p.Fails, p.Fault))
 	}
 	site, _ := col.SiteByID(p.Site)
+	if waits := family.Parse(site.Families).Why(p.URL); waits != "" && budgeted(&p) {
+		w.Rules = append(w.Rules, waits)
+	}
 	w.Beliefs = beliefs(&p, &site, col, now)
 	w.Signals = signals(col, &p, &site)
 	return w, nil
@@ -236,6 +241,10 @@ func (c *Crawler) Why(url string) (Why, error) {
 				w.Signals = append(w.Signals, fmt.Sprintf("%s %s has told %d changes since the crawler runs: %d taken in at once, %d to be asked for, %d ignored",
 					src.Kind, u, n.Received, n.Processed, n.Enqueued, n.Ignored))
 			}
+		}
+		w.Rules = slices.DeleteFunc(w.Rules, func(rule string) bool { return strings.HasPrefix(rule, family.Waits) }) // of when it was stored last
+		if p, ok, _ := c.Collection.Page(w.URL); ok && st.families != nil && st.families.Holds(p.ID) {
+			w.Rules = append(w.Rules, st.families.Why(w.URL))
 		}
 		if now := time.Now(); now.Before(st.Quiet) {
 			w.Rules = append(w.Rules, "its site is left alone until "+day(st.Quiet))

@@ -301,6 +301,17 @@ func (s *settings) sayFull(w io.Writer, col *collection.Collection) {
 	}
 }
 
+// sayTraps tells of which pages others wait, since they led to nothing new.
+func sayTraps(env *command.Env, s crawl.Status) {
+	if s.Waiting == 0 {
+		return
+	}
+	fmt.Fprintf(env.Stderr, "%d pages were not asked for, since pages like them led to more of their kind and to nothing new (--trap-share):\n", s.Waiting)
+	for _, x := range s.Traps[:min(len(s.Traps), 5)] {
+		fmt.Fprintf(env.Stderr, "  %s%s: %d asked for, %d of use; %d wait, and %d links to more were not taken up\n", x.Site, x.Like, x.Asked, x.Useful, x.Waiting, x.Refused)
+	}
+}
+
 // summarize tells what a crawl has come to.
 func summarize(env *command.Env, s crawl.Status) {
 	fmt.Fprintf(env.Stderr, "%d pages fetched, %d unchanged, %d missing, %d refused, %d faults; %d requests, %.1f MB\n",
@@ -314,6 +325,7 @@ func summarize(env *command.Env, s crawl.Status) {
 	if s.Truncated > 0 {
 		fmt.Fprintf(env.Stderr, "%d pages are longer than --max-file, and stored in part: \"crawler pages\" marks them with a +\n", s.Truncated)
 	}
+	sayTraps(env, s)
 	if len(s.Owed) == 0 {
 		return
 	}

@@ -68,6 +68,7 @@ func collector(c *crawl.Crawler) *metrics {
 		number("sites_in_flight", "Sites that are being asked.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.InFlight) }),
 		number("sites_followed", "Sites that tell of their changes.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.Followed) }),
 		number("queue", "Pages that may be asked for now.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.Queue) }),
+		number("waiting", "Pages that wait since pages like them led to nothing new.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.Waiting) }),
 		number("requests_total", "Requests.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Requests) }),
 		number("fetched_total", "Pages that came with a body.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Fetched) }),
 		number("unchanged_total", "Pages of which the server said that they had not changed.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Unchanged) }),

@@ -67,7 +67,7 @@ type settings struct {
 	manifestEvery, sitemapEvery    command.Duration
 	feedEvery                      command.Duration
 	indexnow, admin                string
-	stopValue                      float64
+	stopValue, trapShare           float64
 	stopPages                      int
 	stopBytes                      command.Size
 	stopAfter                      command.Duration
@@ -135,6 +135,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.IntVar(&s.perSite, "per-site", 25_000, "know at most `N` pages of a site")
 	fs.IntVar(&s.depthStatic, "max-depth", 15, "go at most `N` links deep")
 	fs.IntVar(&s.depthDynamic, "max-depth-dynamic", 5, "of pages that a program makes, at most `N`")
+	fs.Float64Var(&s.trapShare, "trap-share", 0.1, "let pages that lead to more of their kind and to nothing new, such as combinations of facets, be at most the share `X` of the requests to a site (0: none once that is known; 1: any number)")
 	fs.BoolVar(&s.www, "same-www", true, "take www.example.org and example.org for one site")
 
 	fs.StringVar(&s.strategy, "strategy", "profit", "`ORDER` of the crawl: breadth-first, larger-sites-first, opic, manifest-first, profit or random")
@@ -295,6 +296,14 @@ func (s *settings) rules() seed.Rules {
 		MaxDepthStatic: s.depthStatic, MaxDepthDynamic: s.depthDynamic, MaxPerSite: s.perSite, SplitWWW: !s.www}
 }
 
+// traps is --trap-share as a Crawler takes it, where 0 means the default.
+func (s *settings) traps() float64 {
+	if s.trapShare == 0 {
+		return -1
+	}
+	return s.trapShare
+}
+
 // least is how seldom strangers are asked at most, whatever the options say.
 const least = time.Second
 
@@ -336,6 +345,9 @@ func (s *settings) check() error {
 		if n.value < 1 {
 			return command.Misusef("--%s %d: want 1 or more", n.name, n.value)
 		}
+	}
+	if !(s.trapShare >= 0 && s.trapShare <= 1) {
+		return command.Misusef("--trap-share %g: want a share between 0 and 1", s.trapShare)
 	}
 	if s.threshold <= 0 || s.threshold >= 1 {
 		return command.Misusef("--threshold %g: want a number between 0 and 1", s.threshold)
@@ -481,7 +493,8 @@ func (s *settings) crawler(col *collection.Collection, log *slog.Logger) (*crawl
 		NoParse: s.noParse, NoManifests: s.noManifests, NoSitemaps: s.noSitemaps, NoFeeds: s.noFeeds, NoStreams: s.noStreams,
 		ManifestEvery: time.Duration(s.manifestEvery), SitemapEvery: time.Duration(s.sitemapEvery), FeedEvery: time.Duration(s.feedEvery),
 		RobotsEvery: time.Duration(s.robotsEvery), SourceAgain: time.Duration(s.sourceAgain), Patience: time.Duration(s.patience), Hurry: time.Duration(s.hurry),
-		Stop: crawl.Stop{Pages: s.stopPages, Value: float32(s.stopValue), Bytes: int64(s.stopBytes), After: time.Duration(s.stopAfter)}, Log: log}, nil
+		TrapShare: s.traps(),
+		Stop:      crawl.Stop{Pages: s.stopPages, Value: float32(s.stopValue), Bytes: int64(s.stopBytes), After: time.Duration(s.stopAfter)}, Log: log}, nil
 }
 
 // readSites reads a file of start URLs: one a line, "#" begins a comment.

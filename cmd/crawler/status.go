@@ -103,6 +103,9 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	if s.Delivered > 0 {
 		print("delivered", "%d pages without a request of their own, %.1f MB", s.Delivered, float64(s.DeliveredBytes)/1e6)
 	}
+	if s.Waiting > 0 {
+		print("waiting", "%d pages, since pages like them led to more of their kind and to nothing new", s.Waiting)
+	}
 	if v := s.Revisits; v != nil {
 		print("revisits", "%.0f a day, for a budget of %.0f, at a price of %.3g; planned %s ago",
 			v.Requests, v.Budget, v.Price, time.Since(v.Planned).Round(time.Second))

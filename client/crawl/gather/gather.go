@@ -72,6 +72,10 @@ type Page struct {
 	Body   protocol.Digest // of the body as served
 	Parsed protocol.Digest // of the content after parsing; zero if not parsed, or if nothing is left: that is like no other page
 	Text   protocol.Digest // of the main text, as package html has it, if asked for; zero if not, or if not parsed
+
+	// Pairs are hashes of half of the pairs of words that follow each other, if asked for; of use until the next Read.
+	// Pairs that a link stands between are none.
+	Pairs []uint32
 }
 
 // A Gatherer reads pages, one after another; several goroutines need one
@@ -88,6 +92,9 @@ type Gatherer struct {
 	// Text asks for the digest of the main text. It costs two thirds of what all the rest does.
 	Text bool
 
+	// Pairs asks for the pairs of words of pages that are HTML.
+	Pairs bool
+
 	scan      html.Scanner
 	base      urlref.Base
 	arena     []byte // the URLs of all links, one after another
@@ -103,7 +110,7 @@ type Gatherer struct {
 // the bytes are, there is a result: an error only says that they are not what
 // their Content-Type says, and were not parsed.
 func (g *Gatherer) Read(p *Page, url string, h http.Header, body []byte) error {
-	*p = Page{Base: url, Links: p.Links[:0], Body: protocol.Sum(body)}
+	*p = Page{Base: url, Links: p.Links[:0], Pairs: p.Pairs[:0], Body: protocol.Sum(body)}
 	g.headers(p, h)
 	kind, err := kindOf(h, body)
 	switch kind {
@@ -133,6 +140,9 @@ func (g *Gatherer) page(p *Page, h http.Header, body []byte) {
 	g.digest(p)
 	if g.Text {
 		p.Text = protocol.Sum(s.Text)
+	}
+	if g.Pairs {
+		p.Pairs = appendPairs(p.Pairs, s.Content)
 	}
 }
 

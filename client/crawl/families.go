@@ -1,0 +1,234 @@
+package crawl
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/family"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Pages that links alone have led to are asked for as far as pages like them lead to something new, see package
+// family. Those that wait stay given out, so that the frontier comes to others, and are returned to it
+// when their time comes. Nothing of that is stored but what is known of the families: a crawler that begins holds them back again.
+
+const (
+	defaultTrapShare = 0.1
+
+	fillText       = 16      // pages of a site that was known before, whose text is remembered before others are compared with it
+	mostTexts      = 1000    // sites whose text is remembered, 32 KiB each
+	mostWaitingAll = 500_000 // pages that wait; others are asked for
+	mostTraps      = 20      // that are told of
+)
+
+// families keep the crawl of each site out of its traps. The run's lock guards them.
+type families struct {
+	run     *run
+	tried   map[frontier.PageID]*site // pages that are being asked for, of which their families learn
+	waiting int                       // pages that are held back
+	texts   map[frontier.SiteID]*family.Text
+}
+
+// A Trap is a kind of pages of a site that led to little new, so that others of them wait.
+type Trap struct {
+	Site string `json:"site"`
+	family.Report
+}
+
+// share is the share of the requests to a site that goes to pages of families that lead to little new; 1: any.
+func (fs *families) share() float64 {
+	if fs.run.Only != "" || fs.run.NoParse {
+		return 1
+	}
+	if fs.run.TrapShare == 0 {
+		return defaultTrapShare
+	}
+	return min(1, max(0, fs.run.TrapShare))
+}
+
+// budgeted reports whether a page is asked for only as far as pages like it lead to something new.
+func budgeted(p *collection.Page) bool {
+	return p.By == collection.ByLink && p.Visits == 0 && p.Fails == 0 && p.Depth > 0 && !p.Told && !p.Listed
+}
+
+// mayAsk reports whether a page may be asked for now. If not, it stays given out until it may. The run's lock is held.
+func (fs *families) mayAsk(st *site, p *collection.Page) bool {
+	share := fs.share()
+	if share == 1 || !budgeted(p) || fs.waiting >= mostWaitingAll {
+		return true
+	}
+	f := st.family()
+	was := f.Held()
+	ok := f.Ask(p.ID, p.URL, share)
+	if fs.waiting += f.Held() - was; ok {
+		fs.tried[p.ID] = st
+	}
+	return ok
+}
+
+// family is what is known of the kinds of a site's URLs.
+func (st *site) family() *family.Tree {
+	if st.families == nil {
+		st.families = family.Parse(st.Families)
+	}
+	return st.families
+}
+
+// notTried says that pages were not asked for after all, and returns to the frontier what may be asked for instead. The
+// run's lock is held.
+func (fs *families) notTried(ids []frontier.PageID) {
+	met := map[*site]bool{}
+	for _, id := range ids {
+		if st := fs.tried[id]; st != nil {
+			delete(fs.tried, id)
+			st.families.Back(id)
+			met[st] = true
+		}
+	}
+	fs.release(met)
+}
+
+// release returns to the frontier what pages of sites may be asked for by now. The run's lock is held.
+func (fs *families) release(sites map[*site]bool) {
+	for st := range sites {
+		list := st.families.Release(fs.share())
+		fs.waiting -= len(list)
+		fs.run.front.Return(list)
+	}
+}
+
+// refuse takes links out of a turn that lead to more pages of a kind of which enough wait, and returns how many each visit had.
+// The run's lock is held.
+func (fs *families) refuse(t *collection.Turn) []int {
+	refused := make([]int, len(t.Visits))
+	if fs.waiting == 0 {
+		return refused
+	}
+	for i := range t.Visits {
+		v := &t.Visits[i]
+		var st *site
+		keep := v.Links[:0]
+		for _, l := range v.Links {
+			if st == nil || !strings.HasPrefix(l.URL, st.Origin+"/") {
+				st = fs.run.origins[protocol.Origin(l.URL)]
+			}
+			if st != nil && st.families != nil && st.families.Held() > 0 && l.By == collection.ByLink && l.Exclude == "" && !l.LogOnly && st.families.Full(l.URL) {
+				refused[i]++
+				continue
+			}
+			keep = append(keep, l)
+		}
+		v.Links = keep
+	}
+	return refused
+}
+
+// learn takes in what a turn's visits led to, and returns to the frontier what may be asked for by now. The
+// run's lock is held.
+func (fs *families) learn(t *collection.Turn, done *collection.Committed, pairs map[int][]uint32, refused []int) {
+	if fs.share() == 1 {
+		return
+	}
+	fresh := map[string]frontier.SiteID{}
+	for i := range done.New {
+		if p := &done.New[i]; p.By == collection.ByLink {
+			fresh[p.URL] = p.Site
+		}
+	}
+	met := map[*site]bool{}
+	for i := range t.Visits {
+		v, d := &t.Visits[i], &done.Visited[i]
+		st := fs.run.siteOf(d.Page.Site)
+		if st == nil || v.Delivered || v.Shared || v.Exclude != "" {
+			continue
+		}
+		f := st.family()
+		met[st] = true
+		_, was := fs.tried[v.Page]
+		delete(fs.tried, v.Page)
+		f.Requested()
+		x := family.Visit{Page: v.Page, URL: d.Page.URL, Text: -1, Refused: refused[i]}
+		found := func(url string) {
+			id, ok := fresh[url]
+			if !ok {
+				return
+			}
+			delete(fresh, url)
+			if id == st.ID {
+				x.Found = append(x.Found, url)
+			} else {
+				x.Abroad = true
+			}
+		}
+		if len(fresh) > 0 {
+			for j := range v.Links {
+				found(v.Links[j].URL)
+			}
+			if v.Target != nil {
+				found(v.Target.URL)
+			}
+		}
+		if v.Fault != "" || v.Status == 0 || v.Status >= 500 || v.Status == http.StatusTooManyRequests || d.Before.Visits > 0 {
+			f.Back(v.Page)
+			continue
+		}
+		if p, ok := pairs[i]; ok {
+			x.Text = fs.textOf(st).Share(p)
+		}
+		x.Told = !was
+		x.Spoiled = d.Duplicate || !isPage(v.Status)
+		if f.Visited(&x) {
+			fs.run.touch(st)
+		}
+	}
+	for i := 0; i < len(done.Queue) && fs.waiting > 0; i++ {
+		e := &done.Queue[i]
+		if st := fs.run.sites[e.Site]; st != nil && st.families != nil && st.families.Holds(e.Page) {
+			st.families.Let(e.Page) // it may have been told of
+			fs.waiting--
+			fs.run.front.Return([]frontier.PageID{e.Page})
+		}
+	}
+	fs.release(met)
+}
+
+// traps are the kinds of pages that wait. The run's lock is held.
+func (fs *families) traps() (list []Trap) {
+	if fs.waiting == 0 {
+		return nil
+	}
+	for _, st := range fs.run.sites {
+		if st.families != nil && st.families.Held() > 0 {
+			for _, x := range st.families.Reports() {
+				list = append(list, Trap{st.Origin, x})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b Trap) int {
+		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Like, b.Like))
+	})
+	return list[:min(len(list), mostTraps)]
+}
+
+// textOf is what is remembered of a site's text. The run's lock is held.
+func (fs *families) textOf(st *site) *family.Text {
+	if x := fs.texts[st.ID]; x != nil {
+		return x
+	}
+	if len(fs.texts) >= mostTexts {
+		for id := range fs.texts {
+			delete(fs.texts, id)
+			break
+		}
+	}
+	x := &family.Text{Fill: 1}
+	if st.families.Requests() > fillText { // whose text was forgotten
+		x.Fill = fillText
+	}
+	fs.texts[st.ID] = x
+	return x
+}

@@ -1,0 +1,431 @@
+package crawl_test
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/crawl/seed"
+)
+
+// A maze is a site that is made as it is asked for, and counts that.
+type maze struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []string
+	after int    // after so many requests
+	then  func() // this is called
+}
+
+func newMaze(t *testing.T, answer func(u *url.URL) (body string, ok bool)) *maze {
+	m := &maze{}
+	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, ok := answer(req.URL)
+		if !ok {
+			http.NotFound(w, req)
+			return
+		}
+		m.mu.Lock()
+		if m.asked = append(m.asked, req.URL.RequestURI()); m.then != nil && len(m.asked) == m.after {
+			m.then()
+		}
+		m.mu.Unlock()
+		w.Header().Set("Content-Type", "text/html")
+		if strings.HasSuffix(req.URL.Path, ".xml") {
+			w.Header().Set("Content-Type", "application/xml")
+		}
+		fmt.Fprint(w, body)
+	}))
+	t.Cleanup(m.Close)
+	return m
+}
+
+// crawl crawls the maze in a new collection, or one that is there, and returns how many pages it asked for that
+// are of use, and how many others.
+func (m *maze) crawl(t *testing.T, dir string, trap func(uri string) bool, with func(*crawl.Crawler)) (real, wasted int, s crawl.Status) {
+	t.Helper()
+	m.mu.Lock()
+	m.asked = nil
+	m.mu.Unlock()
+	col := open(t, dir)
+	defer col.Close()
+	c := crawler(col, m.URL+"/")
+	if with != nil {
+		with(c)
+	}
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, u := range m.asked {
+		switch {
+		case trap(u):
+			wasted++
+		case !seen[u]:
+			seen[u] = true
+			real++
+		}
+	}
+	return real, wasted, c.Status()
+}
+
+// prose is text of n words that is the same for the same name.
+func prose(name string, n int) string {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	r := rand.New(rand.NewPCG(h.Sum64(), 1))
+	var b strings.Builder
+	for range n {
+		for range 2 + r.IntN(2) {
+			b.WriteString([]string{"ba", "ke", "li", "mo", "nu", "ra", "sti", "tor", "ven", "zu"}[r.IntN(10)])
+		}
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+func document(title, text string, links ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "<!doctype html><html><head><title>%s</title></head><body><ul><li>Home<li>All goods<li>Where we are<li>Your basket is empty</ul><h1>%s</h1>\n<p>%s</p>\n", title, title, text)
+	for _, l := range links {
+		fmt.Fprintf(&b, "<a href=%q>%s</a>\n", strings.ReplaceAll(l, "&", "&amp;"), l[strings.LastIndexByte(l, '/')+1:])
+	}
+	return b.String() + "</body></html>\n"
+}
+
+var facets = []string{"brand", "color", "max", "page", "size", "sort"}
+
+// faceted is a page of a search: one of 10^6, with ten of n goods, as links if they are to be found there, and links to what
+// another value of each facet finds.
+func faceted(u *url.URL, n int, lead bool) string {
+	q := u.Query()
+	h := fnv.New64a()
+	h.Write([]byte(q.Encode()))
+	r := rand.New(rand.NewPCG(h.Sum64(), 2))
+	var b strings.Builder
+	var links []string
+	for range 10 {
+		i := r.IntN(n)
+		fmt.Fprintf(&b, "<p>%s</p>", prose("name "+strconv.Itoa(i), 4))
+		if lead {
+			links = append(links, "/goods/"+strconv.Itoa(i)+".html")
+		}
+	}
+	for _, f := range facets {
+		for v := range 10 {
+			other := u.Query()
+			other.Set(f, strconv.Itoa(v))
+			links = append(links, "/shop?"+other.Encode())
+		}
+	}
+	return document("What was found", b.String(), links...)
+}
+
+func good(i int) string {
+	name := prose("name "+strconv.Itoa(i), 4)
+	return document(name, prose("good "+strconv.Itoa(i), 60), "/", fmt.Sprintf("/shop?color=%d", i%10), fmt.Sprintf("/shop?size=%d", i%10))
+}
+
+// shop is a site of n goods, listed twenty on a page, or found by its search alone.
+func shop(n int, listed bool) func(u *url.URL) (string, bool) {
+	return func(u *url.URL) (string, bool) {
+		var i int
+		switch {
+		case u.Path == "/" && listed:
+			var links []string
+			for i := range (n + 19) / 20 {
+				links = append(links, fmt.Sprintf("/list/%d.html", i))
+			}
+			return document("A shop", prose("front", 40), append(links, "/shop")...), true
+		case u.Path == "/":
+			return document("A shop", prose("front", 40), "/shop"), true
+		case u.Path == "/shop":
+			return faceted(u, n, !listed), true
+		}
+		if _, err := fmt.Sscanf(u.Path, "/list/%d.html", &i); err == nil {
+			var links []string
+			for k := 20 * i; k < min(n, 20*i+20); k++ {
+				links = append(links, fmt.Sprintf("/goods/%d.html", k))
+			}
+			return document("Goods", "", links...), true
+		}
+		if _, err := fmt.Sscanf(u.Path, "/goods/%d.html", &i); err == nil && i < n {
+			return good(i), true
+		}
+		return "", false
+	}
+}
+
+func isFacet(uri string) bool { return strings.HasPrefix(uri, "/shop?") }
+
+// A shop of 200 goods with a search that has 10^6 URLs is crawled whole, and its search gets a fifth of the requests at most.
+func TestFacets(t *testing.T) {
+	m := newMaze(t, shop(200, true))
+	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), isFacet, func(c *crawl.Crawler) { c.TrapShare, c.Stop.Pages = 1, 3000 })
+	t.Logf("without a budget, until it has 3000 pages: %d pages of use, %d of the search", real, wasted)
+	if 10*wasted < 9*(real+wasted) {
+		t.Errorf("%d of %d requests went into the search where it has no budget: it is no trap", wasted, real+wasted)
+	}
+	dir := filepath.Join(t.TempDir(), "crawl")
+	real, wasted, s = m.crawl(t, dir, isFacet, nil)
+	t.Logf("%d pages of use, %d of the search; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
+	if real != 200+10+2 {
+		t.Errorf("%d pages of use, want 212", real)
+	}
+	if 5*wasted > real+wasted {
+		t.Errorf("%d of %d requests went into the search", wasted, real+wasted)
+	}
+	if s.Waiting == 0 || len(s.Traps) == 0 || !strings.HasPrefix(s.Traps[0].Like, "/shop?") {
+		t.Errorf("%d pages wait: %+v", s.Waiting, s.Traps)
+	}
+
+	// What was learned is known to the next run, and to whoever asks why.
+	_, again, s := m.crawl(t, dir, isFacet, nil)
+	t.Logf("run again: %d of the search; %d wait", again, s.Waiting)
+	if again > 2 || s.Waiting == 0 {
+		t.Errorf("run again, %d requests went into the search, and %d pages wait", again, s.Waiting)
+	}
+	col := open(t, dir)
+	defer col.Close()
+	reasons := 0
+	for p, err := range col.Pages(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := crawl.Explain(col, &seed.Seeder{}, p.URL, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := slices.ContainsFunc(w.Rules, func(rule string) bool {
+			return strings.HasPrefix(rule, "waits: ") && strings.Contains(rule, " pages like /shop?")
+		})
+		if waits && (p.Visits > 0 || !isFacet(strings.TrimPrefix(p.URL, m.URL))) {
+			t.Errorf("%s: %q", p.URL, w.Rules)
+		}
+		if waits {
+			reasons++
+		}
+	}
+	if reasons < s.Waiting {
+		t.Errorf("of %d pages that wait %d say why", s.Waiting, reasons)
+	}
+}
+
+// A crawler that is ended again and again goes on with what it has learned.
+func TestFacetsKilled(t *testing.T) {
+	m := newMaze(t, shop(200, true))
+	dir := filepath.Join(t.TempDir(), "crawl")
+	total, useful := 0, map[string]bool{}
+	for i := range 12 {
+		ctx, cancel := context.WithCancel(t.Context())
+		m.mu.Lock()
+		m.asked, m.after, m.then = nil, 30, cancel
+		if i == 0 {
+			m.after = 220
+		}
+		m.mu.Unlock()
+		col := open(t, dir)
+		c := crawler(col, m.URL+"/")
+		c.Hurry = time.Millisecond // what is learned is stored with each turn
+		if err := c.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := col.Close(); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		m.mu.Lock()
+		for _, u := range m.asked {
+			if isFacet(u) {
+				total++
+			} else {
+				useful[u] = true
+			}
+		}
+		m.mu.Unlock()
+	}
+	t.Logf("%d pages of use, %d of the search", len(useful), total)
+	if len(useful) != 212 || total > 90 {
+		t.Errorf("%d pages of use, want 212; %d of the search", len(useful), total)
+	}
+}
+
+// What a sitemap names, or a person, does not wait.
+func TestFacetsTold(t *testing.T) {
+	plain := shop(200, true)
+	named := map[string]bool{}
+	var list strings.Builder
+	var m *maze
+	m = newMaze(t, func(u *url.URL) (string, bool) {
+		if u.Path == "/sitemap.xml" {
+			return `<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + list.String() + "</urlset>", true
+		}
+		return plain(u)
+	})
+	for i := range 400 {
+		uri := fmt.Sprintf("/shop?brand=%d&max=%d&page=%d", i%10, i/10%10, i/100)
+		named[uri] = true
+		fmt.Fprintf(&list, "<url><loc>%s</loc></url>", strings.ReplaceAll(m.URL+uri, "&", "&amp;"))
+	}
+	dir := filepath.Join(t.TempDir(), "crawl")
+	real, wasted, s := m.crawl(t, dir, func(uri string) bool { return isFacet(uri) && !named[uri] }, nil)
+	t.Logf("%d pages of use, %d of the search beside; %d wait", real, wasted, s.Waiting)
+	if real != 212+400+1 || s.Waiting == 0 {
+		t.Errorf("%d pages of use, want 613; %d wait", real, s.Waiting)
+	}
+}
+
+// A page that waits and that a person asks for is asked for at once.
+func TestFacetsAdd(t *testing.T) {
+	m := newMaze(t, shop(40, true))
+	col := open(t, filepath.Join(t.TempDir(), "crawl"))
+	defer col.Close()
+	c := crawler(col, m.URL+"/")
+	c.Once = false
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	until := func(what string, cond func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("waited in vain until %s: %+v", what, c.Status())
+			}
+		}
+	}
+	waits := ""
+	until("it says of a page that it waits", func() bool {
+		if s := c.Status(); s.Waiting == 0 || s.Busy > 0 {
+			return false
+		}
+		for p, err := range col.Pages(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Visits > 0 || p.State != collection.Known {
+				continue
+			}
+			w, err := c.Why(p.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(fmt.Sprint(w.Rules), "waits: ") {
+				waits = p.URL
+			}
+		}
+		return waits != ""
+	})
+	if _, err := c.Add(ctx, []string{waits}); err != nil {
+		t.Fatal(err)
+	}
+	until("it is asked for", func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return slices.Contains(m.asked, strings.TrimPrefix(waits, m.URL))
+	})
+}
+
+// Relative links that make a path longer and longer.
+func TestMixedPaths(t *testing.T) {
+	goods := shop(200, true)
+	m := newMaze(t, func(u *url.URL) (string, bool) {
+		if path, ok := strings.CutPrefix(u.Path, "/deep/"); ok {
+			return document("Here is "+path, prose("deep", 30), "red/", "blue/", "green/", "small/", "large/", "../red/blue/", "/"), true
+		}
+		body, ok := goods(u)
+		return strings.Replace(body, "</body>", `<a href="/deep/red/">more</a></body>`, 1), ok && u.Path != "/shop"
+	})
+	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), func(u string) bool { return strings.HasPrefix(u, "/deep/") }, nil)
+	t.Logf("%d pages of use, %d of the path; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
+	if real != 200+10+1 {
+		t.Errorf("%d pages of use, want 211", real)
+	}
+	if 5*wasted > real+wasted {
+		t.Errorf("%d of %d requests went into the path", wasted, real+wasted)
+	}
+}
+
+// Parts of a site that are found late, in the directory that a search has filled, are crawled whole.
+func TestFacetsBesideTheRest(t *testing.T) {
+	parts := []string{"red", "blue", "green", "small", "large"}
+	m := newMaze(t, func(u *url.URL) (string, bool) {
+		name, ok := strings.CutPrefix(u.Path, "/docs/")
+		if u.Path == "/" {
+			return document("Home", prose("front", 40), "/docs/search", "/docs/red/"), true
+		} else if name == "search" {
+			return strings.ReplaceAll(faceted(u, 200, false), "/shop", "/docs/search"), true
+		}
+		part, page, _ := strings.Cut(name, "/")
+		at := slices.Index(parts, part)
+		if !ok || at < 0 {
+			return "", false
+		}
+		links := []string{"/docs/search?color=" + strconv.Itoa(at)}
+		for i := range 30 {
+			if page == "" {
+				links = append(links, fmt.Sprintf("/docs/%s/%d.html", part, i))
+			}
+		}
+		if page == "" && at+1 < len(parts) {
+			links = append(links, "/docs/"+parts[at+1]+"/")
+		}
+		return document(prose(name, 3), prose("page "+name, 50), links...), true
+	})
+	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), func(u string) bool { return strings.Contains(u, "search?") }, nil)
+	t.Logf("%d pages of use, %d of the search; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
+	if real != 2+5*31 || wasted > 50 {
+		t.Errorf("%d pages of use, want 157; %d of the search", real, wasted)
+	}
+}
+
+// A catalogue is crawled whole, whatever its URLs look like: its pages say something new.
+func TestCatalogue(t *testing.T) {
+	for _, form := range []string{"/item?id=%d&lang=en", "/item/%d.html", "/view.php?cat=7&id=%d&tab=text"} {
+		m := newMaze(t, func(u *url.URL) (string, bool) {
+			i := 0
+			if u.Path != "/" {
+				if _, err := fmt.Sscanf(u.RequestURI(), form, &i); err != nil || i >= 2000 {
+					return "", false
+				}
+			}
+			var links []string
+			for k := range 6 { // some that are like it
+				links = append(links, fmt.Sprintf(form, (6*i+k+1)%2000))
+			}
+			return document(prose("name "+strconv.Itoa(i), 3), prose("item "+strconv.Itoa(i), 40), links...), true
+		})
+		real, _, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), func(string) bool { return false }, nil)
+		if real != 2001 || s.Waiting != 0 {
+			t.Errorf("%s: %d pages of 2001, %d wait: %+v", form, real, s.Waiting, s.Traps)
+		}
+	}
+}
+
+// What nothing but a search leads to is found by it.
+func TestFacetsLead(t *testing.T) {
+	m := newMaze(t, shop(300, false))
+	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), isFacet, nil)
+	t.Logf("%d pages of use, %d of the search; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
+	if real < 270 {
+		t.Errorf("%d pages of 302", real)
+	}
+	if wasted > 1000 {
+		t.Errorf("%d of %d requests went into the search", wasted, real+wasted)
+	}
+}

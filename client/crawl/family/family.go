@@ -1,0 +1,507 @@
+// Package family keeps a crawl out of traps: parts of a site that lead to ever more URLs and to nothing new, such as
+// a search by facets, in which every combination of parameters is a URL, or relative links that make a path longer.
+//
+// The URLs of a site are put into families: by directories, in which numbers are alike, then by the
+// name of the page, then by the names of the parameters, without their values. The families of a URL stand in each other:
+//
+//	/   /shop/   /shop/*?   /shop/list.php?   /shop/list.php?color&size
+//
+// Each visit is evidence about all families of its URL. It led to something new where a good part of its
+// text was not seen at the site before, or where it found URLs outside the family, as far as those are worth something. It led
+// to nothing where it did neither and found several more URLs of the family; or where it is a program's answer (it has a query) and
+// the content of another page, or none. Anything else says nothing: pages that do not multiply come to an end by themselves.
+//
+// The yield of a family is the share of recent visits that led to something new. A family of which little is known
+// has the yield of the one that it stands in, or below the root the best. A family with a low yield is poor:
+// its pages are asked for only while those that led to nothing are no more than a share of the requests to the site, and the others wait;
+// but of each new family, however poor the one around it is, one page is tried. While a family shows itself, few of its pages are
+// under way at a time.
+package family
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+const (
+	poor   = 0.2 // the yield of a poor family is less
+	useful = 0.3 // what a visit that led to something new is worth at least
+	prior  = 4   // so many visits weighs the yield of the family around, or the hope that a site begins with
+	memory = 16  // recent are so many visits, and an eighth of all
+
+	mostTries  = 10  // of new families that stand in poor ones, and half of the share of the requests
+	firstAsked = 8   // pages of a family that may be under way before anything is known
+	mostHeld   = 200 // that wait in a poor family: more are not taken up
+	maxNodes   = 256 // families of a site; beyond, the families around them count
+	maxDirs    = 4   // of a URL that make families of their own
+	maxKey     = 200 // bytes of the name of a family
+)
+
+// A Tree is what is known of the families of a site. It must not be used by several goroutines at a time.
+type Tree struct {
+	nodes        map[string]*node
+	root         *node
+	asked, spent float64 // requests to the site; of these, those that led to nothing, or may yet
+	tried        float64 // of pages of new families that stand in poor ones
+	out          map[frontier.PageID]given
+	held         map[frontier.PageID]bool
+	buf          []byte
+	keys         [][2]int
+	chain, other []*node
+}
+
+// A given is a page that is under way.
+type given struct {
+	leaf  *node
+	spent bool // it counts as such: its family is poor
+}
+
+type node struct {
+	key          string
+	parent       *node
+	children     int
+	news, visits float64 // recent
+	total, bad   int     // visits in all; that led to nothing
+	underWay     int
+	held         []frontier.PageID // those that are not in Tree.held are not held any more
+	waiting      int               // in held
+	refused      int               // links that were not taken up
+}
+
+// New returns what is known of a new site.
+func New() *Tree {
+	t := &Tree{nodes: map[string]*node{}, out: map[frontier.PageID]given{}, held: map[frontier.PageID]bool{}}
+	t.root = &node{key: "/"}
+	t.nodes["/"] = t.root
+	return t
+}
+
+func (n *node) yield() float64 {
+	around := 1.
+	if n.parent != nil && n.parent.parent != nil {
+		around = n.parent.yield()
+	}
+	return (n.news + prior*around) / (n.visits + prior)
+}
+
+func (n *node) poor() bool { return n.yield() < poor }
+
+// room is how many more pages of a family may be under way.
+func (n *node) room() int {
+	if n.parent == nil {
+		return math.MaxInt
+	}
+	return firstAsked + max(0, 2*(n.total-n.bad)-2*n.bad) - n.underWay
+}
+
+// new reports whether a family was never looked at, so that it is worth a try. Combinations of parameters are no families of that kind.
+func (n *node) new() bool { return n.total+n.underWay == 0 && n.scope() == n }
+
+// mayTry reports whether a page of a new family may be asked for that stands in a poor one.
+func (t *Tree) mayTry(share float64) bool { return t.tried+1 <= mostTries+share/2*t.asked }
+
+// scope is the family outside of which a find counts as one: combinations of parameters are all of one page.
+func (n *node) scope() *node {
+	if i := strings.IndexByte(n.key, '?'); i >= 0 && i < len(n.key)-1 && n.parent.parent != nil {
+		return n.parent
+	}
+	return n
+}
+
+// split writes the names of all families of a URL to t.buf and t.keys, the largest first.
+func (t *Tree) split(url string) {
+	b, keys := t.buf[:0], t.keys[:0]
+	if i := strings.Index(url, "://"); i >= 0 {
+		url = url[i+3:]
+		url = url[max(0, strings.IndexByte(url, '/')):]
+	}
+	path, query, program := strings.Cut(url, "?")
+	b = append(b, '/')
+	keys = append(keys, [2]int{0, 1})
+	from, rest := 0, strings.TrimPrefix(path, "/")
+	for dirs := 0; ; dirs++ {
+		dir, more, ok := strings.Cut(rest, "/")
+		if !ok {
+			break
+		}
+		if rest = more; dirs < maxDirs {
+			b = append(append(b, alike(dir)...), '/')
+			keys = append(keys, [2]int{from, len(b)})
+		}
+	}
+	name := alike(rest)
+	begin := func(end string) { // another name, in the last directory
+		dir := keys[len(keys)-1]
+		for !strings.HasSuffix(string(b[dir[0]:dir[1]]), "/") {
+			dir[1]--
+		}
+		from = len(b)
+		b = append(append(b, b[dir[0]:dir[1]]...), end...)
+		keys = append(keys, [2]int{from, len(b)})
+	}
+	if !program {
+		if name != rest {
+			begin(name)
+		}
+	} else {
+		begin("*?")
+		begin(name + "?")
+		if names := parameters(query); names != "" {
+			begin(name + "?" + names)
+		}
+	}
+	t.buf, t.keys = b, keys
+}
+
+// alike writes a part of a path with its numbers as "#".
+func alike(s string) string {
+	if !strings.ContainsAny(s, "0123456789") {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			b.WriteByte(s[i])
+		} else if i == 0 || s[i-1] < '0' || s[i-1] > '9' {
+			b.WriteByte('#')
+		}
+	}
+	return b.String()
+}
+
+// parameters returns the names of the parameters of a query, each once, in order.
+func parameters(query string) string {
+	var names []string
+	for part := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(part, "=")
+		if name = strings.ReplaceAll(alike(name), "/", ":"); name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), "&")
+}
+
+// find returns the families of a URL that are known, the largest first, in memory that list has.
+func (t *Tree) find(url string, list []*node) []*node {
+	t.split(url)
+	list = list[:0]
+	for _, k := range t.keys {
+		if n := t.nodes[string(t.buf[k[0]:k[1]])]; n != nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// enter is find for a URL that is asked for: its families become known.
+func (t *Tree) enter(url string) []*node {
+	t.split(url)
+	list := t.chain[:0]
+	parent := t.root
+	for _, k := range t.keys {
+		key := t.buf[k[0]:k[1]]
+		n := t.nodes[string(key)]
+		if n == nil {
+			parent.children++ // which is not to be evicted
+			if len(key) > maxKey || len(t.nodes) >= maxNodes && !t.evict() {
+				parent.children--
+				break
+			}
+			n = &node{key: string(key), parent: parent}
+			t.nodes[n.key] = n
+		}
+		list = append(list, n)
+		parent = n
+	}
+	t.chain = list
+	return list
+}
+
+// evict forgets the family of which least is known, and reports whether there was one.
+func (t *Tree) evict() bool {
+	var least *node
+	for _, n := range t.nodes {
+		if n.parent == nil || n.children > 0 || n.underWay > 0 || n.waiting > 0 {
+			continue
+		}
+		if least == nil || n.total < least.total || n.total == least.total && n.key < least.key {
+			least = n
+		}
+	}
+	if least == nil || least.total >= memory {
+		return false
+	}
+	least.parent.children--
+	delete(t.nodes, least.key)
+	return true
+}
+
+// Ask reports whether a page that links alone have led to may be asked for now, of which at most a share of the
+// requests goes to pages of poor families. If not, it is held until Release.
+func (t *Tree) Ask(id frontier.PageID, url string, share float64) bool {
+	list := t.enter(url)
+	leaf := list[len(list)-1]
+	ok := true
+	for _, n := range list {
+		ok = ok && n.room() > 0
+	}
+	is := given{leaf: leaf, spent: leaf.poor()}
+	if ok && is.spent && t.spent+1 > share*t.asked {
+		ok = leaf.new() && t.mayTry(share)
+		if ok {
+			t.tried++
+		}
+	}
+	if !ok {
+		if t.held[id] {
+			return false
+		}
+		t.held[id] = true
+		leaf.held = append(leaf.held, id)
+		leaf.waiting++
+		return false
+	}
+	if t.out[id].leaf == nil {
+		t.out[id] = is
+		if is.spent {
+			t.spent++
+		}
+		for n := leaf; n != nil; n = n.parent {
+			n.underWay++
+		}
+	}
+	return true
+}
+
+// Back says that a page is not under way any more.
+func (t *Tree) Back(id frontier.PageID) {
+	was := t.out[id]
+	delete(t.out, id)
+	if was.spent {
+		t.spent--
+	}
+	for n := was.leaf; n != nil; n = n.parent {
+		n.underWay--
+	}
+}
+
+// Holds reports whether a page is held, and Held how many are.
+func (t *Tree) Holds(id frontier.PageID) bool { return t.held[id] }
+func (t *Tree) Held() int                     { return len(t.held) }
+
+// Let lets a page go that is held, since its site has told of it.
+func (t *Tree) Let(id frontier.PageID) {
+	if !t.held[id] {
+		return
+	}
+	delete(t.held, id)
+	for _, n := range t.nodes {
+		if i := slices.Index(n.held, id); i >= 0 {
+			n.held = slices.Delete(n.held, i, i+1)
+			n.waiting--
+			return
+		}
+	}
+}
+
+// take takes up to n pages out of those that a family holds.
+func (t *Tree) take(list []frontier.PageID, f *node, n int) []frontier.PageID {
+	n = min(n, len(f.held))
+	for _, id := range f.held[:n] {
+		delete(t.held, id)
+	}
+	list = append(list, f.held[:n]...)
+	f.held = slices.Clone(f.held[n:])
+	f.waiting -= n
+	return list
+}
+
+// Release returns pages that were held and may be asked for by now.
+func (t *Tree) Release(share float64) (list []frontier.PageID) {
+	if len(t.held) == 0 {
+		return nil
+	}
+	var waiting []*node
+	for _, n := range t.nodes {
+		if n.waiting > 0 {
+			waiting = append(waiting, n)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *node) int { return cmp.Compare(a.key, b.key) })
+	var best *node
+	most := 0.
+	for _, n := range waiting {
+		if n.poor() {
+			if n.new() && t.mayTry(share) {
+				list = t.take(list, n, 1)
+				continue
+			}
+			// What was seldom looked at may be better than it seems.
+			if s := n.yield() + 1/math.Sqrt(1+float64(n.total)); best == nil || s > most {
+				best, most = n, s
+			}
+			continue
+		}
+		room := math.MaxInt
+		for f := n; f != nil; f = f.parent {
+			room = min(room, f.room())
+		}
+		list = t.take(list, n, max(0, room))
+	}
+	if best != nil && t.spent+1 <= share*t.asked {
+		list = t.take(list, best, 1)
+	}
+	return list
+}
+
+// Full reports whether a URL that a page leads to is not to be taken up, since enough of its family wait.
+func (t *Tree) Full(url string) bool {
+	t.other = t.find(url, t.other)
+	leaf := t.other[len(t.other)-1]
+	if !leaf.poor() {
+		return false
+	}
+	held := 0
+	for n := leaf; n != nil && n.poor(); n = n.parent {
+		held += n.waiting
+	}
+	if held < mostHeld && len(t.held) < 4*mostHeld {
+		return false
+	}
+	leaf.refused++
+	return true
+}
+
+// A Visit is what asking for a page came to.
+type Visit struct {
+	Page    frontier.PageID
+	URL     string
+	Text    float64  // share of the text that is new at its site, 0 to 1; negative: not known
+	Found   []string // URLs of its site that it was the first to lead to
+	Refused int      // URLs that it led to and that were Full
+	Abroad  bool     // it was the first to lead to another site
+	Spoiled bool     // it is the content of another page, or none
+	Told    bool     // it was asked for since its site, or a person, named it
+}
+
+// Visited takes in a first visit, and reports whether it led to nothing.
+func (t *Tree) Visited(v *Visit) (nothing bool) {
+	t.Back(v.Page)
+	list := t.enter(v.URL)
+	program := strings.Contains(v.URL, "?")
+	own := make([]int, len(list)) // finds in each family
+	worth := make([]float64, len(list))
+	for _, u := range v.Found {
+		t.other = t.find(u, t.other)
+		y := t.other[len(t.other)-1].yield()
+		for i, n := range list {
+			if slices.Contains(t.other, n.scope()) {
+				own[i]++
+			} else {
+				worth[i] = max(worth[i], y/2)
+			}
+		}
+	}
+	for i, n := range list {
+		if n.parent == nil && len(list) > 1 {
+			continue // pages that stand in families of their own say nothing of the others
+		}
+		leaf := i == len(list)-1
+		x := max(worth[i], min(1, 3*v.Text))
+		if v.Abroad {
+			x = max(x, 0.5)
+		}
+		bad := v.Text >= 0 && own[i]+v.Refused >= 2 || v.Spoiled && program
+		if v.Text >= 0 || x >= useful || bad {
+			n.total++
+		}
+		switch {
+		case x >= useful:
+			n.learn(x)
+		case bad:
+			n.bad++
+			n.learn(0)
+			if leaf {
+				nothing = true
+				if !v.Told {
+					t.spent++
+				}
+			}
+		}
+	}
+	return nothing
+}
+
+// learn takes in one more visit.
+func (n *node) learn(x float64) {
+	n.news, n.visits = n.news+x, n.visits+1
+	if most := memory + float64(n.total)/8; n.visits > most {
+		n.news, n.visits = n.news*most/n.visits, most
+	}
+}
+
+// Requested counts a request to the site, and Requests returns how many there were.
+func (t *Tree) Requested()    { t.asked++ }
+func (t *Tree) Requests() int { return int(t.asked) }
+
+// A Report is about a family whose pages wait.
+type Report struct {
+	Like    string `json:"like"`    // path, with # for numbers and * for any name, and the names of its parameters
+	Asked   int    `json:"asked"`   // pages that were asked for
+	Useful  int    `json:"useful"`  // of those, that led to something new, or to nothing more of their kind
+	Waiting int    `json:"waiting"` // pages that were not asked for
+	Refused int    `json:"refused"` // links to more of them, which were not taken up
+}
+
+// Reports are about all families with pages that wait, most first.
+func (t *Tree) Reports() (list []Report) {
+	of := map[*node]Report{}
+	for _, n := range t.nodes {
+		if n.waiting+n.refused > 0 && n.poor() {
+			known := n.known()
+			r, ok := of[known]
+			if !ok {
+				r = known.report()
+			}
+			r.Waiting, r.Refused = r.Waiting+n.waiting, r.Refused+n.refused
+			of[known] = r
+		}
+	}
+	list = slices.Collect(maps.Values(of))
+	slices.SortFunc(list, func(a, b Report) int { return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Like, b.Like)) })
+	return list
+}
+
+// known is the smallest family around this one of which enough is known to call it poor.
+func (n *node) known() *node {
+	for n.parent != nil && n.parent.parent != nil && n.bad < memory && n.parent.poor() {
+		n = n.parent
+	}
+	return n
+}
+
+func (n *node) report() Report { return Report{Like: n.key, Asked: n.total, Useful: n.total - n.bad} }
+
+// Waits is how Why begins.
+const Waits = "waits: "
+
+// Why says why a page of the site waits; empty: its family is not poor.
+func (t *Tree) Why(url string) string {
+	t.other = t.find(url, t.other)
+	leaf := t.other[len(t.other)-1]
+	if !leaf.poor() {
+		if leaf.waiting > 0 {
+			return Waits + "more pages like " + leaf.key + " are asked for when those that are under way have shown what they lead to"
+		}
+		return ""
+	}
+	r := leaf.known().report()
+	return fmt.Sprintf("%s%d pages like %s were asked for, and %d of them led to more of their kind and to nothing new", Waits, r.Asked, r.Like, r.Asked-r.Useful)
+}
