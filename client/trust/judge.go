@@ -89,8 +89,8 @@ func Judge(c Claim, s Seen) Outcome {
 		return Void
 	case !c.Digest.IsZero() && s.Cut:
 		return unless(c.Length <= 0 || c.Length > s.Length, Wrong)
-	case !c.Digest.IsZero() && s.Changed && s.Modified.After(c.At):
-		return Void // it has changed again, and that notice is on its way
+	case !c.Digest.IsZero() && (s.Changed || s.LastChanged) && !s.Modified.Before(c.At.Truncate(time.Second)):
+		return Void // it has changed again, by what it says to the second, and that notice is on its way
 	case !c.Digest.IsZero():
 		return Wrong
 	case !known:

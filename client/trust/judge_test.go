@@ -62,6 +62,10 @@ func TestJudge(t *testing.T) {
 		{"another digest: the next notice is here already", digest, with(seen(200, true), func(s *trust.Seen) { s.Later = true }), trust.Void},
 		{"another digest: it changed after the notice", digest,
 			with(seen(200, true), func(s *trust.Seen) { s.Modified = start.Add(30 * time.Second) }), trust.Void},
+		{"another digest: it changed after the notice, and the visit before has found that", digest,
+			with(seen(304, false), func(s *trust.Seen) { s.Modified, s.LastChanged = start.Truncate(time.Second), true }), trust.Void},
+		{"another digest: nothing has changed, whatever its date", digest,
+			with(seen(304, false), func(s *trust.Seen) { s.Modified = start.Add(30 * time.Second) }), trust.Wrong},
 
 		{"another digest of a page that differs at each request", digest,
 			with(seen(200, false), func(s *trust.Seen) { s.Unstable, s.Text = true, other }), trust.Void},
