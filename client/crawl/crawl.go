@@ -253,9 +253,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	defer stop()
 	r.ctx, r.asking, r.cancel, r.stop = work, asking, cancel, stop
 	for range cap(r.readers) {
-		rd := &reader{gatherer: c.Gatherer}
-		rd.gatherer.Pairs = r.families.share() < 1
-		r.readers <- rd
+		r.readers <- &reader{gatherer: c.Gatherer}
 	}
 	var keeper sync.WaitGroup
 	keeper.Go(func() {

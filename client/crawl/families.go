@@ -19,6 +19,7 @@ import (
 const (
 	defaultTrapShare = 0.1
 
+	lookAll        = 64      // pages in a row that were of use, until the words of few are compared
 	fillText       = 16      // pages of a site that was known before, whose text is remembered before others are compared with it
 	mostTexts      = 1000    // sites whose text is remembered, 32 KiB each
 	mostWaitingAll = 500_000 // pages that wait; others are asked for
@@ -181,7 +182,9 @@ func (fs *families) learn(t *collection.Turn, done *collection.Committed, pairs 
 		}
 		x.Told = !was
 		x.Spoiled = d.Duplicate || !isPage(v.Status)
+		st.useful++
 		if f.Visited(&x) {
+			st.useful = 0
 			fs.run.touch(st)
 		}
 	}
@@ -212,6 +215,22 @@ func (fs *families) traps() (list []Trap) {
 		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Like, b.Like))
 	})
 	return list[:min(len(list), mostTraps)]
+}
+
+// looks reports whether the words of a site's next page are compared with those before it. They are for the first pages of
+// a run, and after each page that led to nothing; where 64 in a row were of use, one page in eight shows whether that has ended.
+func (fs *families) looks(id frontier.SiteID) bool {
+	if fs.share() == 1 {
+		return false
+	}
+	fs.run.mu.Lock()
+	defer fs.run.mu.Unlock()
+	st := fs.run.sites[id]
+	if st == nil {
+		return false
+	}
+	st.visits++
+	return st.useful < lookAll || st.visits%8 == 0
 }
 
 // textOf is what is remembered of a site's text. The run's lock is held.

@@ -45,11 +45,12 @@ func (r *run) take(a *harvest.Answer) {
 	default:
 		x := read{answer: a, busy: 1}
 		r.reading(func(rd *reader) {
-			rd.page.HTML = false
+			rd.page.HTML, rd.gatherer.Pairs = false, r.families.looks(a.Site)
 			x.visits = []collection.Visit{r.visit(a, &rd.gatherer, &rd.page)}
 			if rd.page.HTML && rd.gatherer.Pairs {
 				x.pairs = append([]uint32{}, rd.page.Pairs...)
 			}
+			rd.gatherer.Pairs = false
 		})
 		if !r.Collection.Stores() { // the memory is of use for the next answer already
 			v := &x.visits[0]

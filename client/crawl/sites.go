@@ -44,6 +44,8 @@ type site struct {
 	behind     time.Time // it has more to tell: until then its pages wait for that; zero if it has not
 	first      bool      // its manifest is being read for the first time: pages wait for that
 
+	visits   uint         // in this run, see families.looks
+	useful   int          // the last so many visits led to something, or to no more of their kind
 	families *family.Tree // which kinds of its URLs lead to something new; nil: as stored
 }
 
