@@ -317,6 +317,22 @@ func TestOverbook(t *testing.T) {
 	}
 }
 
+// More than a thousand sites are asked at once, if that is wanted (V16).
+func TestAThousandSitesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 13, Sites: 1100, Kinds: []fakeweb.Kind{fakeweb.Tarpit}})
+		defer w.Close()
+		h := newHarvester(w)
+		h.Sites = 1100
+		time.AfterFunc(10*time.Second, func() {
+			if n := h.Stats().InFlight; n != 1100 {
+				t.Errorf("%d at once", n)
+			}
+		})
+		harvestAll(t, h, batchOf(w.Sites(), 1, func(int) int { return 1 }))
+	})
+}
+
 // Bodies that nobody has released are bounded in all.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
