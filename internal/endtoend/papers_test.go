@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// rowsOf is how many rows of docs/papers.md begin with a letter.
+// rowsOf is how many rows of docs/papers.md begin with a letter: 301, and 46 errata.
 var rowsOf = map[byte]int{'C': 37, 'F': 17, 'V': 31, 'G': 51, 'L': 19, 'S': 12, 'Q': 12, 'B': 13, 'K': 12, 'P': 21, 'A': 13, 'R': 29, 'E': 46, 'O': 34}
 
 var (
@@ -66,12 +66,12 @@ func TestPapers(t *testing.T) {
 		}
 	}
 	for _, id := range paperID.FindAll(text, -1) {
-		if rows[string(id)] == "" && count[id[0]] > 0 {
+		if rows[string(id)] == "" {
 			t.Errorf("docs/papers.md speaks of %s, and has no such row", id)
 		}
 	}
 	for letter, want := range rowsOf {
-		if n := count[letter]; n != want && n != 0 { // the rows of some papers are still to be written
+		if n := count[letter]; n != want {
 			t.Errorf("%d rows %c, want %d", n, letter, want)
 		}
 	}
@@ -85,7 +85,7 @@ func TestPapers(t *testing.T) {
 		}
 		for _, comment := range comments(source) {
 			for _, id := range paperID.FindAllString(comment, -1) {
-				if rows[id] == "" && count[id[0]] > 0 {
+				if rows[id] == "" {
 					t.Errorf("%s cites %s, which is not in docs/papers.md", path, id)
 				}
 			}
