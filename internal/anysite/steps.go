@@ -262,6 +262,16 @@ func (w *world) mislead(s *site, p *process, pause int) error {
 	time.Sleep(time.Duration(100+pause) * time.Millisecond)
 	p.stop()
 	p.args = right
+	for _, q := range s.Pages { // what it is about to watch is as it was
+		s.mu.Lock()
+		is, ok := s.files[q.Path]
+		s.mu.Unlock()
+		if ok {
+			w.wrote(s, q.Path, is.Bytes(w.plan.Seed, s.Name))
+		} else {
+			w.wrote(s, q.Path, nil)
+		}
+	}
 	if err := p.start(); err != nil {
 		return err
 	}
