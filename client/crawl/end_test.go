@@ -89,7 +89,7 @@ func TestCrawlAgainADayLater(t *testing.T) {
 }
 
 // A crawl ends where none of the pages that are left gains as much as Stop.Value: with a quality that falls
-// with depth, at a depth; and where it has the pages that Stop.Pages asks for.
+// with depth, at a depth; and where it has as many pages or bytes as Stop says.
 func TestStopRules(t *testing.T) {
 	w := newWeb(t, map[string]string{
 		"/": page("home", "a.html"), "/a.html": page("a", "b.html"), "/b.html": page("b", "c.html"), "/c.html": page("c"),
@@ -102,6 +102,7 @@ func TestStopRules(t *testing.T) {
 		{crawl.Stop{Value: 0.4}, "map[/:1 /a.html:1]"}, // 1, a half, a third, a quarter
 		{crawl.Stop{Value: 0.3}, "map[/:1 /a.html:1 /b.html:1]"},
 		{crawl.Stop{Pages: 3}, "map[/:1 /a.html:1 /b.html:1]"},
+		{crawl.Stop{Bytes: 1}, "map[/:1]"},
 	} {
 		quality := crawl.Quality{Depth: 1}
 		col, err := collection.Open(t.TempDir(), &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: quality.Of})
