@@ -128,8 +128,10 @@ func exists(code string, tests map[string]bool, options map[string]map[string]bo
 		name := words[0]
 		for _, word := range words[1:] {
 			if options[name+" "+word] == nil {
-				if commandName.MatchString(word) && len(options[name]) == 0 {
-					return fmt.Errorf("%s has no such command", name)
+				for other := range options {
+					if strings.HasPrefix(other, name+" ") && commandName.MatchString(word) {
+						return fmt.Errorf("%s has no such command", name)
+					}
 				}
 				break
 			}
