@@ -19,40 +19,55 @@ import (
 func manners(r *record.Recording, w *world) []Finding {
 	c := &collector{oracle: "manners"}
 	byName := map[string][]record.Request{}
-	conns := map[int]bool{}
 	for _, q := range r.Requests {
-		if !conns[q.Conn] && !q.Sent.IsZero() && waits(q) && q.Door != "stream" {
-			q.Began = q.Sent // who waits for news keeps his turn from the dial until it is written, and no longer
-		}
-		conns[q.Conn] = true
 		if p, ok := w.program(q.From, q.Began); ok && crawls(p) {
 			byName[q.From] = append(byName[q.From], q)
 		}
 	}
 	for name, list := range byName {
-		slices.SortStableFunc(list, func(a, b record.Request) int { return a.Began.Compare(b.Began) })
-		m := &mannered{c: c, w: w, name: name, pages: map[string]map[string]bool{}, names: map[netip.Prefix]map[string]bool{}}
-		for _, q := range list { // how many pages a host has, and an address names, a crawler may learn at any time
-			host, _ := hostPort(q.Host, q.URL)
-			put(m.pages, host, q.URL)
-			put(m.names, address(q), host)
-		}
-		for u := range w.seen {
-			host, _ := hostPort(hostOf(u), u)
-			put(m.pages, host, u)
-		}
-		for _, q := range list {
-			if pathOf(q.URL) == "/robots.txt" {
-				q.Door = "robots"
+		// A request that waits for news on a new connection of HTTP/2 was sent between the first sign of that
+		// connection and the last before it was answered: it is at fault if it is by both.
+		dialled, conns, soon := map[time.Time]bool{}, map[int]bool{}, slices.Clone(list)
+		for i, q := range list {
+			if dialled[q.Ended] = !conns[q.Conn] && !q.Sent.IsZero() && waits(q) && q.Door != "stream"; dialled[q.Ended] {
+				soon[i].Began = q.Sent
 			}
-			p, _ := w.program(name, q.Began)
-			if m.began.IsZero() || !p.Started.Equal(m.program.Started) {
-				m.start(p) // it was killed, perhaps: nobody can hold it to what it did not live to write down
-			}
-			m.request(q)
+			conns[q.Conn] = true
 		}
+		faulty := map[time.Time]bool{}
+		w.walk(name, soon, func(q record.Request, _ string, _ ...any) { faulty[q.Ended] = true })
+		w.walk(name, list, func(q record.Request, format string, args ...any) {
+			if !dialled[q.Ended] || faulty[q.Ended] {
+				c.add(name, q.URL, q.Began, format, args...)
+			}
+		})
 	}
 	return c.list
+}
+
+// walk judges the requests of a crawler one after the other, as they began.
+func (w *world) walk(name string, list []record.Request, report func(q record.Request, format string, args ...any)) {
+	list = slices.SortedStableFunc(slices.Values(list), func(a, b record.Request) int { return a.Began.Compare(b.Began) })
+	m := &mannered{report: report, w: w, pages: map[string]map[string]bool{}, names: map[netip.Prefix]map[string]bool{}}
+	for _, q := range list { // how many pages a host has, and an address names, a crawler may learn at any time
+		host, _ := hostPort(q.Host, q.URL)
+		put(m.pages, host, q.URL)
+		put(m.names, address(q), host)
+	}
+	for u := range w.seen {
+		host, _ := hostPort(hostOf(u), u)
+		put(m.pages, host, u)
+	}
+	for _, q := range list {
+		if pathOf(q.URL) == "/robots.txt" {
+			q.Door = "robots"
+		}
+		p, _ := w.program(name, q.Began)
+		if m.began.IsZero() || !p.Started.Equal(m.program.Started) {
+			m.start(p) // it was killed, perhaps: nobody can hold it to what it did not live to write down
+		}
+		m.request(q)
+	}
 }
 
 func put[K comparable](m map[K]map[string]bool, k K, v string) {
@@ -72,9 +87,8 @@ func hostOf(u string) string {
 
 // mannered is a crawler on its way through its requests, since it was started.
 type mannered struct {
-	c       *collector
+	report  func(q record.Request, format string, args ...any)
 	w       *world
-	name    string
 	pages   map[string]map[string]bool       // by host
 	names   map[netip.Prefix]map[string]bool // by address
 	program record.Program
@@ -111,7 +125,7 @@ func (m *mannered) start(p record.Program) {
 }
 
 func (m *mannered) request(q record.Request) {
-	say := func(format string, args ...any) { m.c.add(m.name, q.URL, q.Began, format, args...) }
+	say := func(format string, args ...any) { m.report(q, format, args...) }
 	host, port := hostPort(q.Host, q.URL)
 	origin, at := originOf(q.URL), address(q)
 	wait := least(m.program, len(m.pages[host]))
@@ -134,8 +148,8 @@ func (m *mannered) request(q record.Request) {
 			last = other
 		}
 		least := gap
-		pace, welcomed := m.welcome[origin].pace(m.program, at, q.Began)
-		if welcomed { // so often may it begin, and what slows it down voids the welcome
+		pace, welcomed := m.welcome[originOf(last.url)].pace(m.program, at, q.Began) // it is whoever was asked that is left in peace
+		if welcomed {                                                                // so often may it begin, and what slows it down voids the welcome
 			gap, least = min(gap, pace), min(gap, max(0, pace-last.took))
 		}
 		if m.program.Kind != "follow" && !welcomed {
