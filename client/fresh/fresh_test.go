@@ -47,9 +47,9 @@ func TestThesisExample(t *testing.T) {
 	}
 }
 
-// Both estimators meet the true rate in the mean over many pages, in the cases of the
-// inventory; what is printed there for T instead of S T (E11) and for the
-// bias-reduced form (E12) comes out here.
+// Both estimators meet the true rate in the mean over many pages: (2.2) divided by T
+// instead of S T (E11), and the bias-reduced form of (2.3) (E12). The ratios of estimate and
+// rate were computed by another program before.
 func TestEstimatorsMeetTheRate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct {

@@ -6,7 +6,7 @@ import "math"
 // of it (A03, A04). Its unit is the execution: one round of the crawler, every ten
 // minutes. The zero value is that of a new feed.
 type Training struct {
-	M   float64 // the time between two polls, 1 to 80 executions; the seed calls it a median, which it is not (E31). 0 means 4, as at the beginning
+	M   float64 // the time between two polls, 1 to 80 executions; the paper calls it a median, which it is not (E31). 0 means 4, as at the beginning
 	T   float64 // executions since it last changed, at least; 0 means 1, as at the beginning
 	ToE int     // executions until the next poll
 }

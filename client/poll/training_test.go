@@ -68,9 +68,9 @@ func TestTrainingByHand(t *testing.T) {
 	}
 }
 
-// Section 2.7 of the inventory: posts at a constant rate, 200 a day, executions every ten
-// minutes. As printed, counting down first is 9.9 minutes of mean delay at 75 polls a
-// day, and asking first 13.6 at 55. Ours differs by the millionth of E32: it asks a hot feed
+// Posts at a constant rate, 200 a day, and an execution every ten minutes. By the formulas as
+// printed, counting down first gives a mean delay of 9.9 minutes at 75 polls a day, and
+// asking first 13.6 at 55. Ours differs by the millionth of E32: it asks a hot feed
 // a bit more often.
 func TestTrainingSimulated(t *testing.T) {
 	const days, rate = 60, 200.

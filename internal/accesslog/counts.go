@@ -56,7 +56,7 @@ func (c *Counts) Missed() int { return c.tally().missed }
 // from 1 to 100 on a logarithmic scale: 100 is the path that is asked for most,
 // and half as many digits are half as important. It is 0 for a path that
 // nobody asked for, of which nothing is known. So the same doubling counts as
-// much for a small site as for a big one (seed row B12).
+// much for a small site as for a big one (B12).
 func (c *Counts) Importance(path string) uint8 {
 	t := c.tally()
 	return importance(t.n[path], t.most)

@@ -20,7 +20,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Defaults of a Harvester, as the seed prints them where it does.
+// Defaults of a Harvester: those that the thesis prints for WIRE, where it prints them.
 const (
 	DefaultWait     = 15 * time.Second // G21
 	DefaultWaitBig  = 5 * time.Second  // G30, for sites of more than BigSite pages

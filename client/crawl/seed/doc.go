@@ -34,8 +34,8 @@
 // # Depth
 //
 // Pages are taken up to a base depth of 15 links, dynamic ones 5 (G10, G11). Whether
-// a site goes deeper depends on its shape (B11). The seed wants that inferred from
-// the ratio of new to seen URLs; but that ratio is high at a large site and low at a
+// a site goes deeper depends on its shape (B11). The thesis would infer that
+// from the ratio of new to seen URLs; but that ratio is high at a large site and low at a
 // calendar below a large menu. What tells them apart is whether it falls: a
 // site that has an end has ever fewer new pages a level, a site that has none has
 // not. So the levels beyond the base are taken in bands of three, and a band may have

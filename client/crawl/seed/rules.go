@@ -10,7 +10,7 @@ import (
 )
 
 // Rules say what a crawler wants, whatever the sites allow. The zero value is
-// useful: the seed's own settings (G04-G11), where it prints one.
+// useful: those of WIRE (G04-G11), where the thesis prints them.
 //
 // Lists replace their defaults; an empty list that is not nil has nothing in it.
 type Rules struct {
