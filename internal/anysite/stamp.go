@@ -76,14 +76,15 @@ func (c *stampedConn) Read(p []byte) (n int, err error) {
 	case n == 0 && len(p) > 0:
 		return 0, io.EOF
 	}
+	at := time.Now().UnixNano() // where the kernel does not say
 	messages, _ := syscall.ParseSocketControlMessage(oob[:noob])
 	for _, m := range messages {
 		if m.Header.Level == syscall.SOL_SOCKET && m.Header.Type == syscall.SCM_TIMESTAMPNS && len(m.Data) >= int(unsafe.Sizeof(syscall.Timespec{})) {
-			at := (*syscall.Timespec)(unsafe.Pointer(&m.Data[0])).Nano()
-			c.came.Store(at)
-			c.first.CompareAndSwap(0, at)
+			at = (*syscall.Timespec)(unsafe.Pointer(&m.Data[0])).Nano()
 		}
 	}
+	c.came.Store(at)
+	c.first.CompareAndSwap(0, at)
 	return n, nil
 }
 
