@@ -45,6 +45,10 @@ func (f *follower) takeStream(ctx context.Context) error {
 		MaxMessage: protocol.MaxMessage, Handshake: streamPatience,
 	})
 	if err != nil {
+		var refused *wsconn.StatusError
+		if f.refusal != nil && errors.As(err, &refused) {
+			f.refusal(refused.Status, refused.Header)
+		}
 		return cursorError(err, f.stream.url)
 	}
 	defer conn.Close(closeNormal, "")

@@ -123,8 +123,9 @@ type fetcher struct {
 
 	maxPage, maxBundle int64
 
-	allow func(url string) error
-	found func(*protocol.Discovery)
+	allow   func(url string) error
+	found   func(*protocol.Discovery)
+	refusal func(status int, header http.Header) // of a stream
 }
 
 func newFetcher(s *Source) (*fetcher, error) {
@@ -134,7 +135,7 @@ func newFetcher(s *Source) (*fetcher, error) {
 	}
 	origin := protocol.Origin(base)
 	f := &fetcher{base: base, origin: origin, manifestURL: manifest, client: new(http.Client), agent: cmp.Or(s.UserAgent, defaultAgent), token: s.Token,
-		maxPage: cmp.Or(s.MaxPage, defaultMaxPage), maxBundle: MaxBundle, pace: s.Pace, hurry: s.Hurry, allow: s.Allow, found: s.Found}
+		maxPage: cmp.Or(s.MaxPage, defaultMaxPage), maxBundle: MaxBundle, pace: s.Pace, hurry: s.Hurry, allow: s.Allow, found: s.Found, refusal: s.Refused}
 	f.named(s.Discovery)
 	if s.HTTP != nil {
 		*f.client = *s.HTTP

@@ -41,6 +41,10 @@ type Source struct {
 	// Found, if not nil, is told what the site says of itself whenever that is read.
 	Found func(*protocol.Discovery)
 
+	// Refused, if not nil, is told when the site refuses a stream, with the status and the header
+	// of its answer. All other answers pass through HTTP.
+	Refused func(status int, header http.Header)
+
 	// Discovery is where the site describes itself, as its manifest says (Step.Discovery), if that
 	// is known. It is asked there first if that is below Base; else, and where nothing is
 	// there, below Base and at the root of the host. A manifest that Follow reads says it again.

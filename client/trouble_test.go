@@ -465,3 +465,23 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
+
+// Whoever follows is told that a stream was refused, and goes on without it.
+func TestRefusedStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.items[base+"a.html"] = item("a.html", "a")
+		s.remember()
+		s.setDoor("/parley/stream", status(503, "Retry-After", "100"))
+		var refused []string
+		from := s.source()
+		from.Refused = func(status int, header http.Header) {
+			refused = append(refused, fmt.Sprint(status, " ", header.Get("Retry-After")))
+		}
+		c := newCopier(s)
+		c.follow(from, protocol.Cursor{}, func() bool { return c.caughtUp() && len(refused) > 0 })
+		if len(refused) == 0 || refused[0] != "503 100" {
+			t.Errorf("told of %q", refused)
+		}
+	})
+}

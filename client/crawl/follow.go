@@ -103,6 +103,7 @@ func (r *run) followed(src *source) collection.Source {
 	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: r.Harvester.Agent, Poll: orElse(r.ManifestEvery, manifestEvery), AskEvery: r.AskEvery, Hurry: r.Hurry,
 		NoStream: r.NoStreams, NoChanges: r.NoChanges, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
 	from.Found = func(d *protocol.Discovery) { r.welcomed(st, d) }
+	from.Refused = func(status int, header http.Header) { r.Harvester.Refused(st.Origin, status, header) }
 	from.Every = func() time.Duration { return r.nextLook(st) }
 	r.listen(from, src)
 	cursor, under := s.Cursor, r.under(st)

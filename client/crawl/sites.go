@@ -19,6 +19,7 @@ type site struct {
 	sources    map[string]*source // by URL
 	named      map[string]bool    // sources that were named and are not stored yet
 	robots     *source
+	welcomedBy string                          // base of the site that has said how this host wishes to be asked
 	trust      trust.Record                    // guarded by run.judging, as is underWay
 	underWay   map[collection.Signal]int       // pages that are asked for because of what was told, and not judged
 	full       bool                            // a voice waits for its claims to be judged, see believe

@@ -9,12 +9,21 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// welcomed takes in how a site wishes to be asked.
+// welcomed takes in how a site wishes to be asked. Of several sites on one host one that says
+// nothing takes nothing back that another has said.
 func (r *run) welcomed(st *site, d *protocol.Discovery) {
-	if d.Welcome == nil {
-		return
+	r.mu.Lock()
+	before := st.welcomedBy
+	if d.Welcome != nil {
+		st.welcomedBy = d.Base
 	}
-	r.Harvester.Welcome(st.Origin, d.Welcome.Rate, d.Welcome.Connections)
+	r.mu.Unlock()
+	switch {
+	case d.Welcome != nil:
+		r.Harvester.Welcome(st.Origin, d.Welcome.Rate, d.Welcome.Connections)
+	case before == d.Base && before != "":
+		r.Harvester.Unwelcome(st.Origin)
+	}
 }
 
 // batches asks for pages by as many batches as a site wishes.

@@ -103,17 +103,23 @@ func (h *Harvester) depart(sl *slot, status int, now time.Time) {
 	a := sl.at
 	a.taken--
 	if refuses(status) {
-		h.pause(a, now) // what was long ago is forgotten first
-		if a.refused == nil {
-			a.refused = map[*slot]struct{}{}
-		}
-		a.since = now
-		if a.refused[sl] = struct{}{}; len(a.refused) >= wearyNames {
-			clear(a.refused)
-			a.halved = min(a.halved+1, maxHalved)
-			a.next = a.last.Add(h.pause(a, now))
-			h.log.Info("many names of an address have refused: it is asked half as often", "address", sl.key.net, "pause", h.pause(a, now))
-		}
+		h.weary(sl, now)
 	}
 	h.arm(&a.gate)
+}
+
+// weary notes that a name of an address has refused to be asked. The lock is held.
+func (h *Harvester) weary(sl *slot, now time.Time) {
+	a := sl.at
+	h.pause(a, now) // what was long ago is forgotten first
+	if a.refused == nil {
+		a.refused = map[*slot]struct{}{}
+	}
+	a.since = now
+	if a.refused[sl] = struct{}{}; len(a.refused) >= wearyNames {
+		clear(a.refused)
+		a.halved = min(a.halved+1, maxHalved)
+		a.next = a.last.Add(h.pause(a, now))
+		h.log.Info("many names of an address have refused: it is asked half as often", "address", sl.key.net, "pause", h.pause(a, now))
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -163,14 +164,15 @@ func TestInsert(t *testing.T) {
 	})
 }
 
-func TestQuiet(t *testing.T) {
+// A refused stream keeps everybody from the host for as long as the site asks.
+func TestRetryAfterOfAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := honest(1)
 		defer w.Close()
 		h := newHarvester(w)
 		s := w.Sites()[0]
 		begin := time.Now()
-		h.Quiet(s.Origin, begin.Add(time.Hour))
+		h.Refused(s.Origin, http.StatusServiceUnavailable, http.Header{"Retry-After": {"3600"}})
 		harvestAll(t, h, one(s, "/"))
 		if at := w.Log()[0].Begin.Sub(begin); at != time.Hour {
 			t.Errorf("asked after %v", at)

@@ -123,16 +123,6 @@ func (h *Harvester) site(origin string) (*site, error) {
 	return s, nil
 }
 
-// Quiet keeps everybody from the host of an origin until a time.
-func (h *Harvester) Quiet(origin string, until time.Time) {
-	h.start()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s, err := h.site(origin); err == nil {
-		s.host.rest = later(s.host.rest, until)
-	}
-}
-
 // Pace tells the Crawl-delay of a site as soon as it is known: it holds from the
 // last access on, and for Transports too, until Pace tells another or a batch a longer one.
 func (h *Harvester) Pace(origin string, delay time.Duration) {

@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -254,8 +253,8 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 		w.end()
 		return nil, err
 	}
-	if again, ok := fetch.RetryAfter(resp.Header, time.Now(), maxRetryAfter); ok && polls && troubled(resp.StatusCode) {
-		h.Quiet(v.origin, time.Now().Add(again)) // else finish sees to it
+	if polls { // else finish sees to it
+		h.Refused(v.origin, resp.StatusCode, resp.Header)
 	}
 	w.resp.Store(resp)
 	w.timer.Reset(lease)

@@ -1,8 +1,11 @@
 package harvest
 
 import (
+	"net/http"
 	"net/netip"
 	"time"
+
+	"github.com/parleyweb/parley/internal/fetch"
 )
 
 // What a site's welcome is worth.
@@ -69,11 +72,46 @@ func (h *Harvester) Welcome(origin string, rate float64, conns int) {
 	}
 }
 
+// Unwelcome takes in that a site says no more how it wishes to be asked.
+func (h *Harvester) Unwelcome(origin string) {
+	h.start()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s, err := h.site(origin); err == nil {
+		h.unwelcome(s)
+	}
+}
+
 // unwelcome forgets a welcome. The lock is held.
 func (h *Harvester) unwelcome(s *site) {
 	if s.welcome != nil {
 		delete(s.welcome.at.guests, s)
 		s.welcome = nil
+	}
+}
+
+// Refused takes in that a site answered something that was asked for through a Transport
+// when its slot had been given back already: a WebSocket or a long poll. A refusal (429, 503)
+// voids a welcome and counts for the address as any other does, and a Retry-After is kept to.
+func (h *Harvester) Refused(origin string, status int, header http.Header) {
+	h.start()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, err := h.site(origin)
+	if err != nil || !troubled(status) {
+		return
+	}
+	now := time.Now()
+	if wait, ok := fetch.RetryAfter(header, now, maxRetryAfter); ok {
+		s.host.rest = later(s.host.rest, now.Add(wait))
+	}
+	if !refuses(status) {
+		return
+	}
+	s.shunned = now.Add(unwelcomeFor)
+	h.unwelcome(s)
+	if sl := s.host.slot; sl != nil {
+		h.weary(sl, now)
 	}
 }
 

@@ -138,3 +138,39 @@ func TestWelcomeThatIsVoid(t *testing.T) {
 		ask(0, 10*time.Second)
 	})
 }
+
+// What was asked for without the slot, a stream or a long poll, may be refused, too; and a site
+// may take back what it has said.
+func TestWelcomeThatIsTakenBack(t *testing.T) {
+	for name, take := range map[string]func(h *harvest.Harvester, origin string){
+		"a stream is refused": func(h *harvest.Harvester, origin string) { h.Refused(origin, http.StatusServiceUnavailable, nil) },
+		"a poll is refused for a while": func(h *harvest.Harvester, origin string) {
+			h.Refused(origin, http.StatusTooManyRequests, http.Header{"Retry-After": {"10"}})
+		},
+		"it says so no more": func(h *harvest.Harvester, origin string) { h.Unwelcome(origin) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := fakeweb.New(fakeweb.Options{Seed: 4})
+				defer w.Close()
+				s := w.AddAt(fakeweb.Honest, "host.example", at(1))
+				h := newHarvester(w)
+				h.Wait, h.Slow = 10*time.Second, -1
+				ask := func(pause time.Duration) {
+					t.Helper()
+					w.Forget()
+					harvestAll(t, h, batchOf([]*fakeweb.Site{s}, 1, func(int) int { return 3 }))
+					begun(t, w, pause, always)
+					time.Sleep(time.Minute)
+				}
+				ask(10 * time.Second)
+				h.Welcome(s.Origin, 2, 0)
+				ask(500 * time.Millisecond)
+				h.Refused(s.Origin, http.StatusBadGateway, nil) // a site that is down refuses nothing
+				ask(500 * time.Millisecond)
+				take(h, s.Origin)
+				ask(10 * time.Second)
+			})
+		})
+	}
+}

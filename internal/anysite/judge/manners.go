@@ -259,7 +259,11 @@ func (m *mannered) obeys(q record.Request, origin string, say func(string, ...an
 
 // learns keeps what an answer says about how to ask.
 func (m *mannered) learns(q record.Request, origin string, at netip.Prefix) {
-	switch q.Door {
+	door := q.Door
+	if door == "" && strings.HasSuffix(pathOf(q.URL), "/.well-known/parley") {
+		door = "well-known" // of a site below a path
+	}
+	switch door {
 	case "robots":
 		m.asked[origin] = true
 		body, known := m.w.r.Bodies[q.Sum]
@@ -273,7 +277,7 @@ func (m *mannered) learns(q record.Request, origin string, at netip.Prefix) {
 		}
 	case "well-known":
 		if q.Status == 200 && !q.Truncated {
-			m.welcome[origin] = readWelcome(m.w.r.Bodies[q.Sum], at, q.Ended)
+			m.welcome[origin] = readWelcome(m.welcome[origin], m.w.r.Bodies[q.Sum], q.URL, at, q.Ended)
 		}
 	}
 	if q.Status == 429 || q.Status == 503 {

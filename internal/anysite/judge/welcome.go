@@ -12,19 +12,25 @@ import (
 type welcome struct {
 	rate float64 // requests a second
 	at   netip.Prefix
+	by   string // the URL that said it
 	read time.Time
 }
 
-func readWelcome(body []byte, at netip.Prefix, read time.Time) (w welcome) {
+// readWelcome returns the welcome that holds after a description was read: that of the
+// description, or, if it has none and another site of the origin had said it, the one before.
+func readWelcome(before welcome, body []byte, by string, at netip.Prefix, read time.Time) (w welcome) {
 	var doc struct {
 		Welcome struct {
 			Requests float64 `json:"rate"`
 		} `json:"welcome"`
 	}
 	if json.Unmarshal(body, &doc) == nil && doc.Welcome.Requests > 0 {
-		w = welcome{doc.Welcome.Requests, at, read}
+		return welcome{doc.Welcome.Requests, at, by, read}
 	}
-	return w
+	if before.by != by {
+		return before
+	}
+	return welcome{}
 }
 
 // pace returns the pause that a welcome allows, of a crawler at an address, and
