@@ -321,6 +321,25 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
+// Whoever says only how old a copy may get is not held up by a shortest time that nobody has asked for.
+func TestLongestTimeAloneIsKept(t *testing.T) {
+	h := fresh.History{}.Visit(epoch, false, time.Time{}).Visit(epoch.Add(day), false, time.Time{})
+	for _, x := range []struct {
+		policy fresh.Policy
+		want   time.Duration
+	}{
+		{fresh.Thesis{MaxPeriod: time.Hour}, time.Hour},
+		{fresh.Thesis{MaxPeriod: time.Hour, Periods: fresh.Periods{Page: 2 * time.Hour}}, 2 * time.Hour},
+		{fresh.Priced{Price: 1e9, Longest: time.Second}, time.Second},
+		{fresh.Priced{Price: 1e9, Longest: time.Second, Shortest: time.Minute}, time.Minute},
+		{fresh.Priced{Longest: time.Hour}, time.Minute}, // at no price
+	} {
+		if wait := x.policy.Next(page(h, 1), h.Last).Sub(h.Last); wait != x.want {
+			t.Errorf("%+v: visited again after %v, want %v", x.policy, wait, x.want)
+		}
+	}
+}
+
 // The presets are what they say: see what each visits first.
 func TestPresets(t *testing.T) {
 	var stale, seen fresh.History

@@ -65,8 +65,9 @@ type Priced struct {
 	// means that everything is worth it, so that only Shortest holds.
 	Price float64
 
-	// Shortest and Longest bound the time between two visits. 0 means a minute and 90
-	// days: whatever is believed, looking again now and then is how errors in it end.
+	// Shortest and Longest bound the time between two visits. 0 means a minute, or Longest
+	// if that is less, and 90 days: whatever is believed, looking again now and then is how errors in it end.
+	// A Shortest above Longest wins.
 	Shortest, Longest time.Duration
 
 	// Eager visits at once what is told to have changed, at any price, if its site has
@@ -223,7 +224,7 @@ const (
 
 func (pr Priced) shortest() time.Duration {
 	if pr.Shortest == 0 {
-		return time.Minute
+		return yields(time.Minute, pr.Longest)
 	}
 	return min(max(0, pr.Shortest), farthest)
 }
@@ -233,6 +234,14 @@ func (pr Priced) longest() time.Duration {
 		return 90 * 24 * time.Hour
 	}
 	return max(pr.shortest(), min(pr.Longest, farthest))
+}
+
+// yields is a shortest time that nobody has asked for: it does not outlast the longest time, where somebody gave one.
+func yields(shortest, longest time.Duration) time.Duration {
+	if longest > 0 {
+		return min(shortest, longest)
+	}
+	return shortest
 }
 
 // A deal is what a page offers and asks.

@@ -36,7 +36,7 @@ type Thesis struct {
 // Periods are the shortest times between two requests (V13). Being told that a
 // page has changed overrides them. A field of 0 has its default.
 type Periods struct {
-	Page     time.Duration // visited; 24 hours
+	Page     time.Duration // visited; 24 hours, or Thesis.MaxPeriod if that is less
 	Refused  time.Duration // answered, and not with a page; 7 days
 	Failed   time.Duration // not answered; 12 hours (P01)
 	Robots   time.Duration // robots.txt, found or not; 24 hours (RFC 9309)
@@ -95,8 +95,8 @@ func (t Thesis) Profit(p *Page, now time.Time) float64 {
 	return max(0, t.Value(p.Importance, 1, 1)-t.Value(p.Importance, seen, fresh(p.History, t.rate(p.History), now)))
 }
 
-// Next is when the profit reaches Threshold, no sooner than Periods.Page and no later than
-// MaxPeriod after the last visit; at once for a page that was not visited, or
+// Next is when the profit reaches Threshold, no later than MaxPeriod and no sooner than
+// Periods.Page after the last visit; at once for a page that was not visited, or
 // of which somebody says that it has changed.
 func (t Thesis) Next(p *Page, now time.Time) time.Time {
 	h := p.History
@@ -108,7 +108,11 @@ func (t Thesis) Next(p *Page, now time.Time) time.Time {
 		at := h.confirmed().Add(duration(age))
 		wait = min(wait, span(h.Last, at))
 	}
-	return h.Last.Add(max(wait, t.Periods.WithDefaults().Page))
+	least := t.Periods.WithDefaults().Page
+	if t.Periods.Page == 0 {
+		least = yields(least, t.MaxPeriod)
+	}
+	return h.Last.Add(max(wait, least))
 }
 
 // worth is the age in days at which a visit is worth its cost; false: never.

@@ -152,8 +152,8 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.IntVar(&s.batch, "batch", 100_000, "choose `N` pages at a time")
 	fs.StringVar(&s.batches, "batches", "", "keep each batch that is chosen as a file in `DIR`: lines of JSON, with all that a harvester needs")
 	fs.IntVar(&s.sameSite, "same-site", 500, "of them at most `N` of one site")
-	fs.Var(&s.minPeriod, "min-period", "visit a page again after `TIME` at the earliest, unless its site says that it changed (0: a minute, and with --policy thesis a day)")
-	fs.Var(&s.maxPeriod, "max-period", "visit a page again after `TIME` at the latest, though it was never seen to change; later where that would take a tenth of the budget")
+	fs.Var(&s.minPeriod, "min-period", "visit a page again after `TIME` at the earliest, unless its site says that it changed (0: a minute, and with --policy thesis a day, or --max-period if that is less)")
+	fs.Var(&s.maxPeriod, "max-period", "visit a page again after `TIME` at the latest, though it was never seen to change; later where that would take a tenth of the budget, and no sooner than --min-period")
 	fs.Var(&s.minRefused, "min-period-refused", "a page that gave no content, after `TIME`")
 	fs.Float64Var(&s.threshold, "threshold", 0.1, "thesis: visit again where the profit is at least `X`, between 0 and 1")
 

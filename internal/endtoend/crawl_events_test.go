@@ -378,7 +378,7 @@ func TestRestlessPageCrawled(t *testing.T) {
 	}))
 	defer web.Close()
 	dir := filepath.Join(t.TempDir(), "crawl")
-	c := &crawling{t: t, dir: dir, args: []string{"run", web.URL + "/", "--text-digest", "--policy", "thesis", "--min-period", "1s", "--max-period", "1s"}}
+	c := &crawling{t: t, dir: dir, args: []string{"run", web.URL + "/", "--text-digest", "--policy", "thesis", "--max-period", "1s"}}
 	c.start()
 	defer c.stop()
 	x := startIndexer(t, dir)
