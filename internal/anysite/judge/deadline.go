@@ -137,7 +137,7 @@ func deadline(w *world, p record.Program) time.Duration {
 	case p.Kind == "run":
 		d += duration(p, "manifest-every", 10*time.Minute)
 		if plenty(p, urls) { // then it comes by itself
-			d += duration(p, "max-period", 90*24*time.Hour)
+			d += max(duration(p, "max-period", 90*24*time.Hour), duration(p, "min-period", 0)) // a default of the latter yields
 		}
 	}
 	d += duration(p, "every", 0)
@@ -169,7 +169,7 @@ func (w *world) slowness(name string) time.Duration {
 }
 
 // plenty reports whether the budget of a crawl is such that every page is visited again
-// all the time: a thousand times a day, that is as often as --max-period says.
+// all the time: a thousand times a day, that is as often as --max-period and --min-period say.
 func plenty(p record.Program, pages int) bool {
 	amount, perPage := strings.CutSuffix(option(p, "budget", "0.1/page"), "/page")
 	budget, err := strconv.ParseFloat(amount, 64)
