@@ -173,3 +173,21 @@ func TestAnswersThatBringNothing(t *testing.T) {
 		}
 	}
 }
+
+// With each page of a batch the site says what the page is by now. If that is newer than what
+// was told before, and the page then becomes again what it was, the copy follows.
+func TestBatchNewerThanWhatWasTold(t *testing.T) {
+	r := newCopyRig(t)
+	r.apply(told(1, create("/a", "first")))
+	v := r.reply(&r.due()[0], homeSite("/a", "second"))
+	v.Shared = true
+	if out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]; out.Mismatched {
+		t.Errorf("%+v", out)
+	}
+	r.wantCounts(1, 1, 0)
+	r.wantFiles(map[string]string{"a": "second"})
+	r.apply(told(3, create("/a", "first"))) // the changes to the second and back, as one
+	r.pay(homeSite("/a", "first"), 10)
+	r.wantCounts(1, 1, 0)
+	r.wantFiles(map[string]string{"a": "first"})
+}

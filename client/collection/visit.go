@@ -252,6 +252,9 @@ func (u *update) pay(w *work, v *Visit, asked time.Time, out *Visited) {
 		return
 	}
 	if !w.claim.IsZero() {
+		if v.Shared && u.copied != nil && !v.before(asked, &w.Page) {
+			w.claim = w.Digest // with each page of a batch the site says what it is by now
+		}
 		if w.claim == w.Digest {
 			w.proved = true
 			if out.Matched = true; u.copied != nil {
