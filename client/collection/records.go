@@ -37,7 +37,7 @@ const (
 	Moved                 // it redirects, to Target
 	Refused               // 4xx and the like: asked again seldom
 	Failing               // no whole answer yet, or not lately: what was held stays held
-	Excluded              // robots.txt, a rule or a limit forbids to ask; see Why
+	Excluded              // robots.txt, a rule or a limit forbids to ask, see Why: what was held stays held
 )
 
 // String returns the word by which people name the state, such as "held".

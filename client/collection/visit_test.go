@@ -173,6 +173,26 @@ func TestRedirect(t *testing.T) {
 	check(t, r.c)
 }
 
+// What robots.txt comes to forbid is not asked for again, and is held as it was.
+func TestWhatIsForbiddenLaterStaysHeld(t *testing.T) {
+	r := newRig(t)
+	r.find("/a")
+	r.visit("/a", 200, "A")
+	before := r.page("/a")
+	r.commit(collection.Turn{Visits: []collection.Visit{{Page: before.ID, Exclude: "robots.txt: Disallow: /a"}}})
+	p := r.page("/a")
+	if p.State != collection.Excluded || p.Digest != before.Digest || p.Stored != before.Stored || r.due("/a") != -1 {
+		t.Errorf("page %+v, before %+v", p, before)
+	}
+	if list := r.events(protocol.Cursor{}); len(list) != 1 || list[0].Op != protocol.Create {
+		t.Errorf("events %+v", list)
+	}
+	if site, _ := r.c.Site(home); site.Held != 1 {
+		t.Errorf("site %+v", site)
+	}
+	check(t, r.c)
+}
+
 func TestExcludedPages(t *testing.T) {
 	r := newRig(t)
 	out := r.commit(collection.Turn{Finds: []collection.Find{
