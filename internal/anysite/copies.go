@@ -69,7 +69,7 @@ func (w *world) copyOf(ctx context.Context, p *process) record.Copy {
 		at, _ := row["stored"].(map[string]any)
 		file := str(at, "file")
 		switch {
-		case str(row, "state") == "gone" || str(row, "state") == "excluded":
+		case str(row, "state") == "gone":
 		case file != "":
 			if s.Sum, s.Size = body(file, int64(num(at, "offset"))); s.Sum == "" {
 				c.Err = "content of " + str(row, "url") + " cannot be read from " + file

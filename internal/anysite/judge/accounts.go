@@ -68,13 +68,15 @@ func accounts(r *record.Recording, w *world) []Finding {
 		for u, row := range rows {
 			state := text(row["state"])
 			s := cp.Pages[u]
-			if sum := hexOf(text(row["digest"])); state == "held" && sum != "" && s.Sum != "" && sum != s.Sum {
+			sum := hexOf(text(row["digest"]))
+			if state != "gone" && sum != "" && s.Sum != "" && sum != s.Sum {
 				c.add(cp.Crawler, u, s.Stored, "is %.8s by pages, and %.8s when it is read", sum, s.Sum)
 			}
-			if state == "held" && s.Sum == "" {
+			if s.Sum == "" && (state == "held" || state != "gone" && sum != "") {
 				c.add(cp.Crawler, u, s.Stored, "is held by pages, and cannot be read")
 			}
-			if s.Sum != "" && state != "held" && state != "refused" && state != "failing" && state != "moved" { // what was held before it gave no answer, or another
+			// What was held before it gave no answer, or another, or robots.txt forbade to ask again, stays held.
+			if s.Sum != "" && !slices.Contains([]string{"held", "refused", "failing", "moved", "excluded"}, state) {
 				c.add(cp.Crawler, u, s.Stored, "is %s by pages, and can be read", state)
 			}
 			if s.Sum != "" && !s.Truncated && row["truncated"] != true && w.cut(u, s) {

@@ -142,6 +142,14 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 			w := r.Accounts["crawler-1"].Why
 			w[siteA] = strings.Replace(w[siteA], `"held"`, `"excluded"`, 1)
 		}},
+		{"what robots.txt forbids by now cannot be read any more", "accounts", func(r *record.Recording) {
+			for _, row := range r.Accounts["crawler-1"].Pages {
+				if row["url"] == siteA {
+					row["state"] = "excluded"
+				}
+			}
+			set(copyOf(r, "crawler-1"), siteA, func(s *record.Stored) { s.Sum = "" })
+		}},
 		{"pages lacks a line", "accounts", func(r *record.Recording) {
 			a := r.Accounts["crawler-1"]
 			a.Pages = a.Pages[1:]
