@@ -33,7 +33,7 @@ type front struct {
 	kind, scheme string
 	ip, port     string
 	clean        bool // page.html is at /page
-	listener     net.Listener
+	listener     *stamped
 	tls          *tls.Config
 	sites        []*site
 	extra        bool // one of many ports: there is one small page
@@ -60,23 +60,19 @@ type connKey struct{}
 
 // begin serves until close.
 func (f *front) begin() {
-	f.server = &http.Server{Handler: f, TLSConfig: f.tls, ErrorLog: quiet,
+	f.listener.tls = f.tls
+	f.server = &http.Server{Handler: f, ErrorLog: quiet, Protocols: &http.Protocols{},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			f.w.mu.Lock()
 			defer f.w.mu.Unlock()
 			f.w.conns++
-			if t, ok := c.(*tls.Conn); ok {
-				c = t.NetConn()
-			}
 			return context.WithValue(context.WithValue(ctx, connKey{}, f.w.conns), cameKey{}, c)
 		}}
+	f.server.Protocols.SetHTTP1(true)
+	f.server.Protocols.SetUnencryptedHTTP2(f.tls != nil) // it is decrypted by then
 	go func() {
 		defer close(f.done)
-		if f.tls != nil {
-			f.server.ServeTLS(f.listener, "", "")
-		} else {
-			f.server.Serve(f.listener)
-		}
+		f.server.Serve(f.listener)
 	}()
 }
 

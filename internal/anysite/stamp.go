@@ -4,34 +4,50 @@ package anysite
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
 )
 
+// A span is when something came: at the earliest and at the latest.
+type span struct{ earliest, latest time.Time }
+
 // A stampedConn knows when the bytes that were read last came to this machine, by the kernel: a
 // goroutine that reads them may be late by the time slices of all others, and a gap that a crawler kept
-// after them would look shorter by that.
+// after them would look shorter by that. The kernel says of all that it hands over at once when
+// the last of it came; what lay before came between then and when there was nothing.
 type stampedConn struct {
 	*net.TCPConn
-	raw  syscall.RawConn
-	came atomic.Int64 // in nanoseconds since 1970; 0 is unknown
+	raw   syscall.RawConn
+	empty time.Time // since when, at the earliest, what is read next has come
 
-	// first is when the first of them came since a handler began. Of HTTP/2 what is read last may be of
-	// others than the request: by when it came at the latest and at the earliest is all that is known.
-	first atomic.Int64
+	// Of TLS a Read returns no more than one record, so that what is read last is what is decrypted next.
+	byRecord bool
+	buffer   [32 << 10]byte
+	left     []byte // of buffer
+	leftCame span
+	head     []byte // of the record that is read, up to the 5 bytes that say how long it is
+	body     int    // bytes of it that are to come
+
+	mu   sync.Mutex
+	came span
 }
 
 // stamped has a listener note when what its connections read has come.
-type stamped struct{ *net.TCPListener }
+type stamped struct {
+	*net.TCPListener
+	tls *tls.Config
+}
 
 // listenStamped listens at an address of TCP.
-func listenStamped(address string) (net.Listener, error) {
+func listenStamped(address string) (*stamped, error) {
 	c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
 		return errors.Join(raw.Control(func(fd uintptr) { // connections inherit it
@@ -42,10 +58,11 @@ func listenStamped(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stamped{ln.(*net.TCPListener)}, nil
+	return &stamped{TCPListener: ln.(*net.TCPListener)}, nil
 }
 
-func (l stamped) Accept() (net.Conn, error) {
+// Accept returns a connection whose requests are stamped; where there is TLS, what is read is decrypted.
+func (l *stamped) Accept() (net.Conn, error) {
 	c, err := l.AcceptTCP()
 	if err != nil {
 		return nil, err
@@ -54,15 +71,46 @@ func (l stamped) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &stampedConn{TCPConn: c, raw: raw}, nil
+	s := &stampedConn{TCPConn: c, raw: raw, empty: time.Now(), byRecord: l.tls != nil}
+	if l.tls == nil {
+		return s, nil
+	}
+	return &openedConn{Conn: tls.Server(s, l.tls), under: s}, nil
 }
 
 func (c *stampedConn) Read(p []byte) (n int, err error) {
+	if !c.byRecord {
+		n, at, err := c.receive(p)
+		c.note(span{at.latest, at.latest}) // a request of HTTP/1 comes alone
+		return n, err
+	}
+	if len(c.left) == 0 {
+		n, at, err := c.receive(c.buffer[:])
+		if err != nil {
+			return 0, err
+		}
+		c.left, c.leftCame = c.buffer[:n], at
+	}
+	n = copy(p, c.left[:c.record(c.left[:min(len(p), len(c.left))])])
+	if c.left = c.left[n:]; len(c.left) == 0 { // its end is what the kernel speaks of
+		c.note(span{c.leftCame.latest, c.leftCame.latest})
+	} else {
+		c.note(c.leftCame)
+	}
+	return n, nil
+}
+
+// receive reads what has come, and says when.
+func (c *stampedConn) receive(p []byte) (n int, at span, err error) {
 	var oob [64]byte
 	noob := 0
 	bad := c.raw.Read(func(fd uintptr) bool {
 		for {
+			before := time.Now()
 			n, noob, _, _, err = syscall.Recvmsg(int(fd), p, oob[:], 0)
+			if err == syscall.EAGAIN {
+				c.empty = before
+			}
 			if err != syscall.EINTR {
 				return err != syscall.EAGAIN
 			}
@@ -70,22 +118,60 @@ func (c *stampedConn) Read(p []byte) (n int, err error) {
 	})
 	switch {
 	case bad != nil:
-		return 0, bad
+		return 0, span{}, bad
 	case err != nil:
-		return 0, &net.OpError{Op: "read", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+		return 0, span{}, &net.OpError{Op: "read", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
 	case n == 0 && len(p) > 0:
-		return 0, io.EOF
+		return 0, span{}, io.EOF
 	}
-	at := time.Now().UnixNano() // where the kernel does not say
+	at = span{c.empty, time.Now()} // where the kernel does not say
 	messages, _ := syscall.ParseSocketControlMessage(oob[:noob])
 	for _, m := range messages {
 		if m.Header.Level == syscall.SOL_SOCKET && m.Header.Type == syscall.SCM_TIMESTAMPNS && len(m.Data) >= int(unsafe.Sizeof(syscall.Timespec{})) {
-			at = (*syscall.Timespec)(unsafe.Pointer(&m.Data[0])).Nano()
+			at.latest = time.Unix(0, (*syscall.Timespec)(unsafe.Pointer(&m.Data[0])).Nano())
 		}
 	}
-	c.came.Store(at)
-	c.first.CompareAndSwap(0, at)
-	return n, nil
+	if at.earliest.After(at.latest) {
+		at.earliest = at.latest
+	}
+	if n < len(p) {
+		c.empty = at.latest
+	}
+	return n, at, nil
+}
+
+// record is how many of the bytes are of one record of TLS (RFC 8446, section 5.1).
+func (c *stampedConn) record(b []byte) (n int) {
+	for n < len(b) {
+		if len(c.head) < 5 {
+			c.head = append(c.head, b[n])
+			n++
+			if len(c.head) < 5 {
+				continue
+			}
+			c.body = int(binary.BigEndian.Uint16(c.head[3:]))
+		}
+		k := min(c.body, len(b)-n)
+		n += k
+		if c.body -= k; c.body == 0 {
+			c.head = c.head[:0]
+			break
+		}
+	}
+	return n
+}
+
+func (c *stampedConn) note(at span) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.came = at
+}
+
+// when is when what was read last came, which is the request itself, unless it is of HTTP/2.
+func (c *stampedConn) when(*http.Request) span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.came
 }
 
 // WriteTo reads by Read, which that of a connection passes by.
@@ -97,16 +183,10 @@ func (c *stampedConn) WriteTo(w io.Writer) (int64, error) {
 func arrived(r *http.Request) (latest, earliest time.Time) {
 	latest = time.Now()
 	earliest = latest
-	if c, ok := r.Context().Value(cameKey{}).(*stampedConn); ok {
-		if at := c.came.Load(); at > 0 && at < latest.UnixNano() {
-			latest = time.Unix(0, at)
+	if c, ok := r.Context().Value(cameKey{}).(interface{ when(r *http.Request) span }); ok {
+		if at := c.when(r); !at.latest.IsZero() && at.latest.Before(latest) {
+			latest, earliest = at.latest, at.earliest
 		}
-		if at := c.first.Swap(0); at > 0 {
-			earliest = time.Unix(0, at)
-		}
-	}
-	if earliest.After(latest) {
-		earliest = latest
 	}
 	return latest, earliest
 }

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -25,19 +26,12 @@ func manners(r *record.Recording, w *world) []Finding {
 		}
 	}
 	for name, list := range byName {
-		// A request that waits for news on a new connection of HTTP/2 was sent between the first sign of that
-		// connection and the last before it was answered: it is at fault if it is by both.
-		dialled, conns, soon := map[time.Time]bool{}, map[int]bool{}, slices.Clone(list)
-		for i, q := range list {
-			if dialled[q.Ended] = !conns[q.Conn] && !q.Sent.IsZero() && waits(q) && q.Door != "stream"; dialled[q.Ended] {
-				soon[i].Began = q.Sent
-			}
-			conns[q.Conn] = true
-		}
+		// When a request that waits for news was sent the tap may know between two moments only: it is at fault if
+		// no moment between them would do.
 		faulty := map[time.Time]bool{}
-		w.walk(name, soon, func(q record.Request, _ string, _ ...any) { faulty[q.Ended] = true })
-		w.walk(name, list, func(q record.Request, format string, args ...any) {
-			if !dialled[q.Ended] || faulty[q.Ended] {
+		w.walk(name, list, true, func(q record.Request, _ string, _ ...any) { faulty[q.Ended] = true })
+		w.walk(name, list, false, func(q record.Request, format string, args ...any) {
+			if !between(q) || faulty[q.Ended] {
 				c.add(name, q.URL, q.Began, format, args...)
 			}
 		})
@@ -45,10 +39,31 @@ func manners(r *record.Recording, w *world) []Finding {
 	return c.list
 }
 
-// walk judges the requests of a crawler one after the other, as they began.
-func (w *world) walk(name string, list []record.Request, report func(q record.Request, format string, args ...any)) {
-	list = slices.SortedStableFunc(slices.Values(list), func(a, b record.Request) int { return a.Began.Compare(b.Began) })
-	m := &mannered{report: report, w: w, pages: map[string]map[string]bool{}, names: map[netip.Prefix]map[string]bool{}}
+// between reports whether when a request was sent is not known but between two moments. It counts for
+// those that wait for news, since the slot is free from then on; of others it is the latest moment that counts.
+func between(q record.Request) bool {
+	return waits(q) && q.Door != "stream" && !q.Sent.IsZero() && q.Sent.Before(q.Began)
+}
+
+// walk judges the requests of a crawler one after the other, as they began. Those of which that is not known
+// began at the latest, or as soon as they might.
+func (w *world) walk(name string, list []record.Request, soon bool, report func(q record.Request, format string, args ...any)) {
+	sent := func(q record.Request) time.Time {
+		if q.Sent.IsZero() {
+			return q.Began
+		}
+		return q.Sent
+	}
+	moment := func(q record.Request) time.Time {
+		if soon && between(q) {
+			return q.Sent
+		}
+		return q.Began
+	}
+	list = slices.SortedStableFunc(slices.Values(list), func(a, b record.Request) int {
+		return cmp.Or(moment(a).Compare(moment(b)), sent(a).Compare(sent(b)))
+	})
+	m := &mannered{report: report, w: w, soon: soon, pages: map[string]map[string]bool{}, names: map[netip.Prefix]map[string]bool{}}
 	for _, q := range list { // how many pages a host has, and an address names, a crawler may learn at any time
 		host, _ := hostPort(q.Host, q.URL)
 		put(m.pages, host, q.URL)
@@ -89,6 +104,7 @@ func hostOf(u string) string {
 type mannered struct {
 	report  func(q record.Request, format string, args ...any)
 	w       *world
+	soon    bool                             // what began between two moments began as soon as it might
 	pages   map[string]map[string]bool       // by host
 	names   map[netip.Prefix]map[string]bool // by address
 	program record.Program
@@ -130,6 +146,10 @@ func (m *mannered) request(q record.Request) {
 	origin, at := originOf(q.URL), address(q)
 	wait := least(m.program, len(m.pages[host]))
 	waiting := waits(q)
+	free, latest := m.soon && between(q), q.Began
+	if free {
+		q.Began = q.Sent
+	}
 
 	if badPort(port) {
 		say("asked at port %s, which browsers block", port)
@@ -155,6 +175,9 @@ func (m *mannered) request(q record.Request) {
 		if m.program.Kind != "follow" && !welcomed {
 			least = max(least, min(10*last.took, 5*time.Minute))
 		}
+		if free {
+			q.Began = earlier(latest, later(q.Began, last.ended.Add(least)))
+		}
 		if d := q.Began.Sub(last.ended); last.ended.IsZero() {
 			// The first one.
 		} else if d < 0 {
@@ -166,6 +189,9 @@ func (m *mannered) request(q record.Request) {
 	}
 	if said := m.robots[origin]; said != nil && said.delay > 0 {
 		if last, ok := m.origins[origin]; ok {
+			if free {
+				q.Began = earlier(latest, later(q.Began, last.ended.Add(said.delay)))
+			}
 			if d := q.Began.Sub(last.ended); d < said.delay {
 				say("came %s after %s, and robots.txt asks for %s", d, last.url, said.delay)
 			}

@@ -87,6 +87,10 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 			a, b := pair(r, "crawler-3")
 			b.Began = a.Began.Add(time.Microsecond)
 		}},
+		{"a request for news is 1 ms early, whenever it was sent", "manners", func(r *record.Recording) { poll(r, "crawler-2", 1499*time.Millisecond) }},
+		{"a request for news is sent before the last one is answered, whenever it was sent", "manners", func(r *record.Recording) {
+			poll(r, "crawler-2", -time.Microsecond)
+		}},
 		{"a Crawl-delay is not kept", "manners", func(r *record.Recording) {
 			options(r, "crawler-3")["wait"] = "0s"
 			a, b := pair(r, "crawler-3")
@@ -284,6 +288,34 @@ func late(r *record.Recording, name string, by time.Duration) {
 		}
 	}
 	b.Began, b.Ended = b.Began.Add(by), b.Ended.Add(by)
+}
+
+// poll adds a request for news, which was sent so long after another one was answered at the latest, and
+// half of that one's time before that at the earliest.
+func poll(r *record.Recording, name string, latest time.Duration) {
+	a, _ := pair(r, name)
+	q := *a
+	q.URL, q.Door, q.Conn = siteA+"parley/changes?after=x%3A1&wait=30", "changes", 5000
+	q.Sent, q.Began = a.Ended.Add(-a.Ended.Sub(a.Began)/2), a.Ended.Add(latest)
+	q.Ended = q.Began.Add(30 * secs)
+	r.Requests = append(r.Requests, q)
+}
+
+// A request for news may have been sent at any moment that the tap leaves open: if one of them will do, it is
+// not at fault, though by the first and the last it would overlap with others.
+func TestWhatMayHaveBeenSentInTimeWas(t *testing.T) {
+	r := clean(1)
+	a, _ := pair(r, "crawler-2")
+	next := time.Duration(1 << 62)
+	for _, q := range r.Requests {
+		if d := q.Began.Sub(a.Ended); q.From == "crawler-2" && d > 0 {
+			next = min(next, d)
+		}
+	}
+	poll(r, "crawler-2", next+time.Microsecond)
+	for _, f := range Judge(r).Findings {
+		t.Error(f)
+	}
 }
 
 // crowd has many names of one address asked at once.

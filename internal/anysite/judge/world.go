@@ -167,6 +167,13 @@ func (w *world) program(name string, t time.Time) (p record.Program, ok bool) {
 
 func crawls(p record.Program) bool { return p.Kind == "crawl" || p.Kind == "run" || p.Kind == "follow" }
 
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b

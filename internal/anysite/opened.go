@@ -1,0 +1,101 @@
+//go:build linux
+
+package anysite
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net"
+	"net/http"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// An openedConn is what is inside TLS, read along: over one connection of HTTP/2 there come many requests, and
+// a goroutine that handles one may begin long after the next has come.
+type openedConn struct {
+	net.Conn // of TLS, of which net/http is told nothing, so that it takes what is read as it is
+	under    *stampedConn
+
+	in      []byte // that was not yet understood
+	begun   bool   // the preface of HTTP/2 was there
+	other   bool   // it is not HTTP/2
+	fields  *hpack.Decoder
+	method  string // of the request that comes
+	path    string
+	waiting map[string][]span // requests that no handler has asked for, by method and path; guarded by under.mu
+}
+
+func (c *openedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && !c.other {
+		c.in = append(c.in, p[:n]...)
+		c.understand(c.under.when(nil))
+	}
+	return n, err
+}
+
+// understand reads the frames of HTTP/2 (RFC 9113, section 4.1) whose last byte came at a time.
+func (c *openedConn) understand(at span) {
+	const preface = http2.ClientPreface
+	if !c.begun {
+		n := min(len(c.in), len(preface))
+		if c.other = string(c.in[:n]) != preface[:n]; c.other || n < len(preface) {
+			return
+		}
+		c.begun, c.in, c.waiting = true, c.in[n:], map[string][]span{}
+		c.fields = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
+			switch f.Name {
+			case ":method":
+				c.method = f.Value
+			case ":path":
+				c.path = f.Value
+			}
+		})
+	}
+	for len(c.in) >= 9 {
+		n := 9 + int(binary.BigEndian.Uint32(c.in)>>8)
+		if len(c.in) < n {
+			return
+		}
+		kind, flags, b := http2.FrameType(c.in[3]), http2.Flags(c.in[4]), c.in[9:n]
+		c.in = bytes.Clone(c.in[n:])
+		if kind == http2.FrameHeaders {
+			if flags.Has(http2.FlagHeadersPadded) && len(b) > int(b[0]) {
+				b = b[1 : len(b)-int(b[0])]
+			}
+			if flags.Has(http2.FlagHeadersPriority) {
+				b = b[min(5, len(b)):]
+			}
+		} else if kind != http2.FrameContinuation {
+			continue
+		}
+		c.fields.Write(b)
+		if !flags.Has(http2.FlagHeadersEndHeaders) { // which is that of a continuation, too
+			continue
+		}
+		c.fields.Close()
+		if key := c.method + " " + c.path; c.path != "" { // else these are trailers
+			c.under.mu.Lock()
+			c.waiting[key] = append(c.waiting[key], at)
+			c.under.mu.Unlock()
+		}
+		c.method, c.path = "", ""
+	}
+}
+
+// when is when a request came.
+func (c *openedConn) when(r *http.Request) span {
+	c.under.mu.Lock()
+	defer c.under.mu.Unlock()
+	key := r.Method + " " + r.RequestURI
+	list := c.waiting[key]
+	if len(list) == 0 {
+		return c.under.came
+	}
+	if c.waiting[key] = list[1:]; len(list) == 1 {
+		delete(c.waiting, key)
+	}
+	return list[0]
+}
