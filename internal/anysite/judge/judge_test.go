@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"testing"
+	"time"
 
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
@@ -62,4 +63,33 @@ func again(t *testing.T, r *record.Recording) *record.Recording {
 		t.Fatal(err)
 	}
 	return &c
+}
+
+// A crawl may obtain nothing while the notifier that serves all of its sites is being started anew, and then only.
+func TestCrawlWhileItsServerIsAway(t *testing.T) {
+	at := dawn.Add(time.Hour)
+	began := func(base string, front string, restarted bool) *record.Recording {
+		r := &record.Recording{Features: []string{front}, Settings: []record.Program{
+			{Name: "notifier-a", Kind: "notifier", Sites: []string{siteA}, Started: dawn}, {Name: "crawler-3", Kind: "crawl", Sites: []string{base}, Started: at}},
+			Requests: []record.Request{{From: "crawler-3", URL: base, Status: 502, Began: at.Add(2 * secs), Ended: at.Add(2 * secs)}},
+			Exits:    []record.Exit{{Program: "crawler-3", At: at.Add(3 * secs), Code: 1, Stderr: "crawler crawl: nothing was obtained"}}}
+		if restarted {
+			r.Steps = []record.Step{{At: at.Add(secs), Done: at.Add(4 * secs), Kind: "restart-notifier", Target: "notifier-a"}}
+			r.Settings = append(r.Settings, record.Program{Name: "notifier-a", Kind: "notifier", Sites: []string{siteA}, Started: at.Add(3 * secs)})
+		}
+		return r
+	}
+	for what, c := range map[string]struct {
+		r       *record.Recording
+		allowed bool
+	}{
+		"it was being started":                  {began(siteA, "front=notifier", true), true},
+		"another server serves the pages":       {began(siteA, "front=nginx", true), false},
+		"it was there":                          {began(siteA, "front=notifier", false), false},
+		"it serves another site than was asked": {began(siteB, "front=notifier", true), false},
+	} {
+		if found := words(c.r, newWorld(c.r)); (len(found) == 0) != c.allowed {
+			t.Errorf("%s: %v", what, found)
+		}
+	}
 }

@@ -33,7 +33,7 @@ func words(r *record.Recording, w *world) []Finding {
 		switch {
 		case x.Code != 0 && strings.TrimSpace(x.Stderr) == "":
 			say("ended with %d and says nothing", x.Code)
-		case x.Code != 0 && !failing && !dead:
+		case x.Code != 0 && !failing && !dead && !w.away(p, x):
 			say("ended with %d, and nothing was to fail: %s", x.Code, tail(x.Stderr))
 		case x.Code == 0 && p.Kind == "crawl" && !x.Asked && !stopped(p, 0) && w.nothing(p, r):
 			say("ended with 0, and has obtained no page")
@@ -61,6 +61,29 @@ func (w *world) dead(p record.Program, x record.Exit) bool {
 		}
 	}
 	return asked
+}
+
+// away reports whether a crawl was sent away by the only server of its sites while that was being started anew: where the
+// notifier serves the pages itself, nobody else gives any then, and a crawl that is begun in that moment may obtain nothing.
+func (w *world) away(p record.Program, x record.Exit) bool {
+	if p.Kind != "crawl" || !slices.Contains(w.r.Features, "front=notifier") {
+		return false
+	}
+	return slices.ContainsFunc(w.r.Steps, func(s record.Step) bool {
+		end := later(s.Done, s.At)
+		for _, q := range w.r.Settings { // as it was started in that step
+			if q.Name != s.Target || q.Kind != "notifier" || q.Started.Before(s.At) || q.Started.After(end) || end.Before(p.Started) || s.At.After(x.At) {
+				continue
+			}
+			alone := !slices.ContainsFunc(p.Sites, func(base string) bool { return !slices.Contains(q.Sites, base) })
+			if alone && slices.ContainsFunc(w.r.Requests, func(r record.Request) bool {
+				return r.From == p.Name && r.Status == 502 && !r.Began.Before(s.At) && !r.Ended.After(end)
+			}) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // nothing reports whether a crawl holds no page in the end.
