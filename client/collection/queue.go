@@ -332,6 +332,24 @@ func (q *queue) Next() (at int64, err error) {
 	return at, nil
 }
 
+// Denied returns when a page was asked for last, if it answered that it is gone, elsewhere or not for us, or has failed too
+// often to be asked again soon: by when it is asked for next. The zero time: it did not, or a first 404 waits for the second.
+func (c *Collection) Denied(p *Page) time.Time {
+	a := &c.opts.Again
+	switch {
+	case p.At.IsZero() || p.At.Equal(Never):
+	case p.State == Gone:
+		return p.At.Add(-a.Gone)
+	case p.State == Moved:
+		return p.At.Add(-a.Moved)
+	case p.State == Refused && p.missing.IsZero():
+		return p.At.Add(-a.Refused)
+	case p.State == Failing && p.missing.IsZero() && p.Fails > len(a.Failing):
+		return p.At.Add(-a.Lost)
+	}
+	return time.Time{}
+}
+
 // farthest is the longest that anything waits that is planned now.
 func (c *Collection) farthest() time.Duration {
 	a := &c.opts.Again

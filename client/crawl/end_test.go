@@ -3,6 +3,7 @@ package crawl_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -84,6 +85,67 @@ func TestCrawlAgainADayLater(t *testing.T) {
 			}
 			col.Close()
 			time.Sleep(25 * time.Hour)
+		}
+	})
+}
+
+// A crawl ends though pages that are gone, refused or elsewhere are to be asked for again sooner than it can ask for all of
+// them. The next crawl asks for them again.
+func TestCrawlEndsThoughRefusedPagesComeDue(t *testing.T) {
+	noRace(t)
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 1, Pages: 1})
+		defer w.Close()
+		s := numbered(w, 0)
+		s.Handler = func(rw http.ResponseWriter, r *http.Request) bool {
+			switch {
+			case strings.HasPrefix(r.URL.Path, "/refused"):
+				rw.WriteHeader(http.StatusForbidden)
+			case strings.HasPrefix(r.URL.Path, "/moved"):
+				http.Redirect(rw, r, "/"+strings.TrimPrefix(r.URL.Path, "/moved"), http.StatusMovedPermanently)
+			case strings.HasPrefix(r.URL.Path, "/failing"):
+				rw.WriteHeader(http.StatusInternalServerError)
+			default:
+				return false
+			}
+			return true
+		}
+		links := ""
+		for _, kind := range []string{"missing", "refused", "moved", "failing"} {
+			for i := range 10 {
+				links += fmt.Sprintf("<p><a href=/%s%d.html>%s</a></p>\n", kind, i, kind)
+			}
+		}
+		s.Put("/", "<title>home</title>"+links)
+		for crawls := 1; crawls <= 2; crawls++ {
+			col, err := collection.Open(dir, &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality.Of, Again: collection.Again{
+				Failing: []time.Duration{time.Second, 2 * time.Second}, Lost: 3 * time.Second, Missing: 2 * time.Second, Refused: 2 * time.Second, Gone: 2 * time.Second, Moved: 2 * time.Second}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &crawl.Crawler{Collection: col, Start: []string{s.Origin + "/"}, Policy: fresh.Thesis{}, Strategy: frontier.BreadthFirst{}, Quality: crawl.DefaultQuality, Once: true, TrapShare: 1,
+				Harvester: &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 100 * time.Millisecond}}
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			if err := c.Run(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); ctx.Err() != nil || took > 5*time.Minute {
+				t.Errorf("crawl %d has ended after %v, when it was told to (%v)", crawls, took, ctx.Err())
+			}
+			cancel()
+			asked, _ := visits(w, s, began)
+			for _, kind := range []string{"missing", "refused", "moved", "failing"} {
+				if n := len(asked["/"+kind+"3.html"]); n == 0 || n > 4 {
+					t.Errorf("crawl %d has asked %d times for a page that is %s", crawls, n, kind)
+				}
+			}
+			if err := col.Close(); err != nil {
+				t.Fatal(err)
+			}
+			w.Forget()
+			time.Sleep(time.Hour)
 		}
 	})
 }

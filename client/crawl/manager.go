@@ -327,7 +327,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				continue
 			}
 			// What a crawl that is to end passes over stays given out, so that it is not met again.
-			if r.Stop.Value > 0 && !p.Told && p.Value < r.Stop.Value || r.Once && !p.Told && p.Last.After(r.began) {
+			if r.Stop.Value > 0 && !p.Told && p.Value < r.Stop.Value || r.Once && !p.Told && (p.Last.After(r.began) || r.Collection.Denied(p).After(r.began)) {
 				passed++
 				continue
 			}
