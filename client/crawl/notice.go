@@ -272,10 +272,10 @@ func (r *run) judged(st *site, v *collection.Visit, d *collection.Visited) (c cl
 		bodies.Count(&bodies.Texts)
 	}
 	if d.Before.Visits > 0 {
-		// Whether the visit before brought a change is not kept: if it may have,
-		// a notice that came soon after it is no lie.
+		// Whether the visit before brought a change is not kept: if it may have, a notice that came soon after it is no
+		// lie. Nor is one that came before all visits: the first of them brought what the others have found again.
 		seen.Last = d.Before.Last
-		seen.LastChanged = d.Before.Visits == 1 || d.Before.Changes > 0 && c.At.Sub(d.Before.Last) < justChanged
+		seen.LastChanged = d.Before.Visits == 1 || !d.Before.First.Before(c.At) || d.Before.Changes > 0 && c.At.Sub(d.Before.Last) < justChanged
 	}
 	voice := st.trust.Voice(string(c.by))
 	_, mute := voice.Muted()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -216,4 +217,50 @@ func TestPagesThatDifferAtEachGet(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A site all of whose pages change while it is crawled for the first time, after its manifest was read, has told no lie: the
+// next crawl fetches what the manifest says has changed since.
+func TestSiteThatChangesWhileItIsCrawledIsNoLiar(t *testing.T) {
+	noRace(t)
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 1, Pages: 1})
+		defer w.Close()
+		s := numbered(w, 40)
+		s.Speaks = true
+		edit := func() {
+			for i := range 40 {
+				s.Edit(nth(i))
+			}
+		}
+		var once sync.Once
+		s.Handler = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == "/" {
+				once.Do(func() { time.Sleep(2 * time.Second); edit() })
+			}
+			return false
+		}
+		for crawls := 1; crawls <= 2; crawls++ {
+			c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}})
+			c.Once, c.Harvester.Wait = true, 100*time.Millisecond
+			began := time.Now()
+			if err := c.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			asked, _ := visits(w, s, began)
+			for i := range 40 {
+				if len(asked[nth(i)]) == 0 {
+					t.Errorf("crawl %d has not asked for %s\n%s", crawls, nth(i), explained(t, c, col, s.Origin+nth(i)))
+					break
+				}
+			}
+			if err := col.Close(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(30 * time.Second)
+			edit()
+			time.Sleep(30 * time.Second)
+		}
+	})
 }
