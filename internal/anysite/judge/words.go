@@ -27,7 +27,8 @@ func words(r *record.Recording, w *world) []Finding {
 			continue
 		}
 		failing := failing || !crawls(p) && slices.ContainsFunc(r.Steps, func(s record.Step) bool {
-			return s.Kind == "robots-lost" || s.Kind == "robots-empty" || s.Kind == "wrong-docroot" // a person is needed, and is told so
+			return s.Kind == "robots-lost" || s.Kind == "robots-empty" || s.Kind == "wrong-docroot" || // a person is needed, and is told so
+				s.Kind == "robots-back" // while it is written it may be read empty
 		}) || p.Kind == "follow" && quota(p, len(w.urls))
 		dead := w.dead(p, x)
 		switch {
