@@ -93,3 +93,22 @@ func TestCrawlWhileItsServerIsAway(t *testing.T) {
 		}
 	}
 }
+
+// A step concerns the pages of its own docroot: those of another site have the same names, and change for themselves.
+func TestStepConcernsItsDocroot(t *testing.T) {
+	step := record.Step{Kind: "edit", Target: siteA, URLs: []string{siteA + "page-3.html"}}
+	for _, c := range []struct {
+		place, url string
+		want       bool
+	}{
+		{"place=root", siteA + "page-3.html", true},
+		{"place=root", siteA + "page-4.html", false},
+		{"place=root", siteB + "page-3.html", false},
+		{"place=two-addresses", siteB + "page-3.html", true},
+	} {
+		w := newWorld(&record.Recording{Features: []string{c.place}})
+		if got := w.concerns(step, c.url); got != c.want {
+			t.Errorf("%s: an edit of %s concerns %s: %v, want %v", c.place, step.URLs[0], c.url, got, c.want)
+		}
+	}
+}

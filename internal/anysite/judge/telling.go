@@ -60,7 +60,7 @@ func (w *world) stale(p record.Program, u string) bool {
 		}
 	}
 	return slices.ContainsFunc(w.r.Steps, func(s record.Step) bool {
-		return later(s.Done, s.At).After(last) && strings.Contains(s.Target, "://") && concerns(s, u)
+		return later(s.Done, s.At).After(last) && strings.Contains(s.Target, "://") && w.concerns(s, u)
 	})
 }
 

@@ -40,7 +40,7 @@ func newWorld(r *record.Recording) *world {
 	add := func(f record.Fetch) {
 		s := seen{Fetch: f, from: always, to: never}
 		for _, st := range steps {
-			if !concerns(st, f.URL) {
+			if !w.concerns(st, f.URL) {
 				continue
 			}
 			done := later(st.Done, st.At)
@@ -78,7 +78,7 @@ func newWorld(r *record.Recording) *world {
 }
 
 // concerns reports whether a step may change what a URL shows: one that names no URLs, any of its site.
-func concerns(s record.Step, u string) bool {
+func (w *world) concerns(s record.Step, u string) bool {
 	if !strings.Contains(s.Target, "://") || s.Kind == "quiet" {
 		return false
 	}
@@ -86,7 +86,8 @@ func concerns(s record.Step, u string) bool {
 		return originOf(s.Target) == originOf(u)
 	}
 	path := pathOf(u)
-	return slices.ContainsFunc(s.URLs, func(v string) bool { return v == u || pathOf(v) == path }) // one docroot may have two addresses
+	same := originOf(s.Target) == originOf(u) || slices.Contains(w.r.Features, "place=two-addresses") // of one docroot
+	return slices.ContainsFunc(s.URLs, func(v string) bool { return v == u || same && pathOf(v) == path })
 }
 
 // shown reports whether a URL showed a body at any time from one moment to another.
