@@ -272,10 +272,17 @@ func (w *world) occupy() error {
 			continue
 		}
 		ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.250.250:1024", w.network))
-		if err == nil {
-			w.place = ln
-			return nil
+		if err != nil {
+			continue
 		}
+		door, err := net.Listen("tcp", w.freeAddress())
+		if w.doors = 0; err != nil { // a program is there still that somebody left who was killed
+			ln.Close()
+			continue
+		}
+		door.Close()
+		w.place = ln
+		return nil
 	}
 	return errors.New("no network of 127/8 is free")
 }

@@ -108,7 +108,7 @@ func deadline(w *world, p record.Program) time.Duration {
 				t += duration(q, "write-every", 10*time.Second)
 			}
 			tells = max(tells, t)
-			if rate := number(q, "welcome-rate", 0); rate > 0 { // it wishes to be asked so often
+			if rate := min(number(q, "welcome-rate", 0), number(p, "max-rate", 10)); rate > 0 { // it wishes to be asked so often, and may
 				pause = max(pause, time.Duration(float64(time.Second)/rate))
 			}
 		}
