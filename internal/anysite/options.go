@@ -161,6 +161,9 @@ const pairsIn = 2000
 // apart is how far apart the turns of two seeds in a row are. It has no factor in common with their number.
 const apart = 617
 
+// twice is after how many pairs of options those begin that come twice, as many as there are turns left.
+const twice = 534
+
 // pairs are the pairs of options that are the turn of a seed. Every third seed has none. Those that follow
 // alone has come first, one in a seed: its others go with no other command.
 func (t Tables) pairs(seed uint64, all []entry) (list [][2]entry) {
@@ -184,7 +187,11 @@ func (t Tables) pairs(seed uint64, all []entry) (list [][2]entry) {
 		left := turns - len(alone)
 		each := max(2, (len(others)+left-1)/left) // some pairs come twice, so that each option meets all else
 		for i := range each {
-			list = append(list, others[((turn-len(alone))*each+i)%len(others)])
+			n := (turn-len(alone))*each + i
+			if n >= len(others) {
+				n += twice
+			}
+			list = append(list, others[n%len(others)])
 		}
 	}
 	return list
