@@ -270,8 +270,7 @@ func TestFacetsTold(t *testing.T) {
 	plain := shop(200, true)
 	named := map[string]bool{}
 	var list strings.Builder
-	var m *maze
-	m = newMaze(t, func(u *url.URL) (string, bool) {
+	m := newMaze(t, func(u *url.URL) (string, bool) {
 		if u.Path == "/sitemap.xml" {
 			return `<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + list.String() + "</urlset>", true
 		}
