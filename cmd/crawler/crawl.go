@@ -326,6 +326,9 @@ func summarize(env *command.Env, s crawl.Status) {
 		fmt.Fprintf(env.Stderr, "%d pages are longer than --max-file, and stored in part: \"crawler pages\" marks them with a +\n", s.Truncated)
 	}
 	sayTraps(env, s)
+	if s.Ignored > 0 {
+		fmt.Fprintf(env.Stderr, "%d changes were not believed that sites have told of, since what they told before was not so, or has shown nothing: \"crawler why URL\" shows it\n", s.Ignored)
+	}
 	if len(s.Owed) == 0 {
 		return
 	}

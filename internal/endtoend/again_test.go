@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parleyweb/parley/protocol"
 )
@@ -80,6 +82,41 @@ func TestCrawlSaysWhatItOwes(t *testing.T) {
 	out, code := run(t, "crawler", "crawl", r.base, "--into", t.TempDir(), "--allow-private", "--wait", "0", "--stop-pages", "2")
 	if code != 0 || !strings.Contains(out, "4 pages were not fetched that sites have told of (4: enough pages)") {
 		t.Errorf("it ends with %d: %s", code, out)
+	}
+}
+
+// What a site tells that told lies before is not fetched, and that is said when a crawl ends.
+func TestCrawlSaysWhatItDoesNotBelieve(t *testing.T) {
+	crawls := 0
+	mux := http.NewServeMux()
+	web := httptest.NewServer(mux)
+	defer web.Close()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" && !strings.HasPrefix(r.URL.Path, "/p") {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, "<title>%s</title><p>This is what has always stood here, at %s.", r.URL.Path, r.URL.Path)
+	})
+	mux.HandleFunc("/robots.rdf", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", protocol.ManifestType)
+		m := protocol.Manifest{URL: web.URL + "/robots.rdf", Base: web.URL + "/", Complete: true, Items: 40, Cursor: protocol.Cursor{Epoch: "liar", Seq: uint64(crawls)}}
+		protocol.WriteManifest(w, m, func(yield func(protocol.Item, error) bool) {
+			for i := 10; i < 50; i++ {
+				u := fmt.Sprintf("%s/p%d.html", web.URL, i)
+				if !yield(protocol.Item{URL: u, Modified: time.Now().UTC().Truncate(time.Second), Digest: protocol.Sum(fmt.Append(nil, u, crawls))}, nil) {
+					return
+				}
+			}
+		}, nil)
+	})
+	dir := t.TempDir()
+	for crawls = 1; crawls <= 2; crawls++ {
+		out, code := run(t, "crawler", "crawl", web.URL+"/", "--into", dir, "--allow-private", "--wait", "0", "--hurry", "10ms")
+		if said := strings.Contains(out, "changes were not believed"); code != 0 || said != (crawls == 2) {
+			t.Errorf("crawl %d ends with %d: %s", crawls, code, out)
+		}
 	}
 }
 
