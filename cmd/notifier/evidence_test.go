@@ -221,8 +221,13 @@ func (g *guarded) everything(after string) string {
 	}
 	all.WriteString(g.plainBatch("GET", "parley/batch?after="+after, ""))
 	all.WriteString(g.plainBatch("POST", "parley/batch", `{"pages":[{"url":"`+g.base+`staff/rota.html"},{"url":"`+g.base+`open/key.html"},{"url":"`+g.base+`staff/"},{"url":"`+g.base+`open/a.html"}]}`))
-	until(g.T, func() bool { code, _ := get(g.doors + "parley/site.wacz"); return code == 200 })
-	all.WriteString(unzipped(g.T, g.door("parley/site.wacz")))
+	archive := ""
+	until(g.T, func() (made bool) { // one that was made may be gone at the next request, since another is due
+		code, body := get(g.doors + "parley/site.wacz")
+		archive = body
+		return code == 200
+	})
+	all.WriteString(unzipped(g.T, archive))
 	return all.String()
 }
 

@@ -58,9 +58,9 @@ func TestOptions(t *testing.T) {
 		"rdfgen":   {"parley-rdfgen.service", "parley.cron"},
 		"notifier": {"parley-notifier.service", "compose.yaml", "Dockerfile"},
 	} {
-		help, err := exec.Command("go", "run", "../../cmd/"+command, "-h").Output()
+		help, err := exec.Command("go", "run", "../../cmd/"+command, "--help-all").Output()
 		if err != nil {
-			t.Fatalf("%s -h: %v", command, err)
+			t.Fatalf("%s --help-all: %v", command, err)
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
