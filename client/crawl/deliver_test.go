@@ -64,6 +64,7 @@ func TestCatchingUp(t *testing.T) {
 // That a site has more to tell of what is not for us is no reason to wait: where much
 // happens, that is always so.
 func TestBehindElsewhere(t *testing.T) {
+	noRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, pages(3))
 		c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })

@@ -228,6 +228,7 @@ func TestFacets(t *testing.T) {
 
 // A crawler that is ended again and again goes on with what it has learned.
 func TestFacetsKilled(t *testing.T) {
+	noRace(t) // how much is learned before it is killed depends on how fast it is
 	m := newMaze(t, shop(200, true))
 	dir := filepath.Join(t.TempDir(), "crawl")
 	total, useful := 0, map[string]bool{}
