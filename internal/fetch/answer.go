@@ -1,9 +1,11 @@
 package fetch
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -29,8 +31,10 @@ type Answer struct {
 // OK reports whether the status is 200.
 func (a *Answer) OK() bool { return a.Status == http.StatusOK }
 
-// Says is the status in words, such as "404 Not Found".
-func (a *Answer) Says() string { return Text(a.Status) }
+// Says returns the status and its name, such as "404 Not Found".
+func (a *Answer) Says() string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status)))
+}
 
 // Read reads the body, up to MaxBytes of the Client; what it gives then is io.EOF, see Cut.
 func (a *Answer) Read(p []byte) (int, error) {

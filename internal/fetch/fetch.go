@@ -1,13 +1,11 @@
-// Package fetch asks for one document at a time over HTTP, within bounds: how long it may
-// take, how slow and how big it may be, how far it may redirect, and whom it may connect to.
-// Whatever is asked for beside a crawl goes through it: lists, robots.txt, the checks of
-// pages, keys, callbacks and probes. Each caller has limits of its own.
+// Package fetch sends single HTTP requests with limits on time, idle time, size and redirects.
+// Every request that is not a crawler's page goes through it: lists, robots.txt, self-checks,
+// IndexNow keys, WebSub callbacks and probes. Each caller sets its own limits.
 package fetch
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -23,15 +21,15 @@ const (
 )
 
 var (
-	// ErrTimeout is that Timeout or Idle went by.
+	// ErrTimeout means that Timeout or Idle has expired.
 	ErrTimeout = errors.New("no answer in time")
 
-	// ErrPrivate is that an address is none of the public Internet. See [Public].
+	// ErrPrivate means that an address does not belong to the public Internet. See [Public].
 	ErrPrivate = errors.New("address is not a public one")
 )
 
-// A Client asks within bounds. Its zero value is ready. Its fields are not to be changed
-// while it is in use; its methods may be called at the same time.
+// A Client sends requests within limits. The zero value is ready to use. Its methods are safe
+// for concurrent use; its fields must not be changed meanwhile.
 type Client struct {
 	// Transport carries requests. Nil means http.DefaultTransport.
 	Transport http.RoundTripper
@@ -42,22 +40,21 @@ type Client struct {
 	// Timeout bounds one request, from its turn until the last byte is read. Zero means 30 s.
 	Timeout time.Duration
 
-	// Idle bounds how long nothing may come, header or body. Zero means as long as Timeout.
+	// Idle bounds the time without a byte, of the header or the body. Zero means no limit but Timeout.
 	Idle time.Duration
 
-	// MaxBytes bounds the body, as [Answer.Read] gives it. Zero means 1 MiB, less than zero no bound.
+	// MaxBytes bounds the body, in bytes as [Answer.Read] returns them. Zero means 1 MiB, a negative value no limit.
 	MaxBytes int64
 
-	// Redirects is how many redirects are followed. With none, or after the last of them, the
-	// redirect is the answer.
+	// Redirects is the number of redirects that Get follows. The next one is returned as the answer.
 	Redirects int
 
-	// Pace, if not nil, waits for the turn of each request. Its error ends the fetch.
+	// Pace, if not nil, blocks until a request may be sent, redirects included. Its error ends the fetch.
 	Pace func(context.Context) error
 }
 
-// Get asks for a document, with a header beside what Client says, which may be nil. An answer
-// of any status is none of the errors; the error says what failed without naming the URL.
+// Get fetches url. The header may be nil. An answer of any status is not an error. Errors do not
+// name the URL.
 func (c *Client) Get(ctx context.Context, url string, header http.Header) (*Answer, error) {
 	for hop := 0; ; hop++ {
 		req, err := http.NewRequest(http.MethodGet, url, nil)
@@ -76,7 +73,7 @@ func (c *Client) Get(ctx context.Context, url string, header http.Header) (*Answ
 	}
 }
 
-// Do sends a request. It follows no redirect: what is sent is meant for whom it is addressed to.
+// Do sends a request and follows no redirects: the content of a POST is meant for one server alone.
 func (c *Client) Do(ctx context.Context, req *http.Request) (*Answer, error) {
 	if c.Pace != nil {
 		if err := c.Pace(ctx); err != nil {
@@ -141,8 +138,8 @@ func (c *Client) CloseIdleConnections() {
 	(&http.Client{Transport: c.Transport}).CloseIdleConnections()
 }
 
-// because returns an error without the method and the URL that net/http puts before it, and
-// ErrTimeout for all that a timeout causes.
+// because removes the method and the URL that net/http puts before an error, and makes every
+// timeout an ErrTimeout.
 func because(ctx context.Context, err error) error {
 	var slow net.Error
 	if context.Cause(ctx) == ErrTimeout || errors.As(err, &slow) && slow.Timeout() {
@@ -163,12 +160,4 @@ func plain(err error) error {
 		return outer.Err
 	}
 	return err
-}
-
-// Text says of a status what people call it, such as "404 Not Found".
-func Text(status int) string {
-	if name := http.StatusText(status); name != "" {
-		return fmt.Sprintf("%d %s", status, name)
-	}
-	return fmt.Sprint(status)
 }

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -71,7 +72,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 	h.running.Lock()
 	defer h.running.Unlock()
-	defer (&http.Client{Transport: h.via}).CloseIdleConnections()
+	defer (&fetch.Client{Transport: h.via}).CloseIdleConnections()
 	h.mu.Lock()
 	err := h.load()
 	h.mu.Unlock()

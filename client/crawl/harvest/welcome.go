@@ -110,7 +110,7 @@ func (h *Harvester) Refused(origin string, status int, header http.Header) {
 	}
 	s.shunned = now.Add(unwelcomeFor)
 	h.unwelcome(s)
-	if sl := s.host.slot; sl != nil {
+	if sl := h.slotOf(s); sl != nil && sl.at != nil { // with a Wait of zero no address counts
 		h.weary(sl, now)
 	}
 }
