@@ -113,6 +113,28 @@ func TestCopyToldDuringTheRequest(t *testing.T) {
 	}
 }
 
+// A page that becomes while it is asked for what it was before, as in a release that is taken back, is held
+// as it was: the answer is of between.
+func TestCopyToldDuringTheRequestThatAPageIsAsItWas(t *testing.T) {
+	for name, between := range map[string]map[string]string{"another content": homeSite("/a", "A2"), "nothing": homeSite()} {
+		for _, later := range []time.Duration{0, time.Second} {
+			r := newCopyRig(t)
+			r.apply(told(1, create("/a", "A1")))
+			r.pay(homeSite("/a", "A1"), 1)
+			r.apply(told(2, create("/a", "A2")))
+			v := r.reply(&r.due()[0], between)
+			r.wait(later)
+			r.apply(told(3, create("/a", "A1")))
+			if out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]; out.Mismatched {
+				t.Errorf("%s: %+v", name, out)
+			}
+			r.pay(homeSite("/a", "A1"), 10)
+			r.wantCounts(1, 1, 0)
+			r.wantFiles(map[string]string{"a": "A1"})
+		}
+	}
+}
+
 // A page that the site names and does not serve stays what it was, and owed.
 func TestAnswersThatBringNothing(t *testing.T) {
 	type w = []time.Duration

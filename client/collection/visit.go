@@ -83,9 +83,9 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	if before.Told && v.before(asked, &before) && w.State != Held {
+	if v.before(asked, &before) && (before.Told && w.State != Held || !before.Told && w.holdsOtherThanTold()) {
 		// Told after we had asked: whatever came is of before, and is asked for again.
-		w.Told, w.Debt, w.Missed, w.At, w.planned = true, before.Debt, 0, time.Time{}, true
+		w.Told, w.Debt, w.Missed, w.At, w.planned = true, before.claim, 0, time.Time{}, true
 		w.DebtText, w.DebtLength = before.DebtText, before.DebtLength
 	}
 	if err := u.report(w, &before); err != nil {
@@ -293,12 +293,19 @@ func (u *update) pay(w *work, v *Visit, asked time.Time, out *Visited) {
 	w.settle()
 }
 
-// before reports whether a page was asked for before the claim was made that it owes.
+// before reports whether a page was asked for before the last claim was made about it.
 func (v *Visit) before(asked time.Time, p *Page) bool {
 	if v.Claimed.IsZero() {
 		return asked.Before(p.claimed)
 	}
-	return !v.Claimed.Equal(p.claimed) || v.Want != p.claim
+	// Of two claims within a millisecond the digests differ. A page that owed nothing was asked for without one.
+	return !v.Claimed.Equal(p.claimed) || v.Want != p.claim && (p.Told || !v.Want.IsZero())
+}
+
+// holdsOtherThanTold reports whether the last answer is not the content that was told last: there is none,
+// or another one.
+func (w *work) holdsOtherThanTold() bool {
+	return !w.claim.IsZero() && (w.State != Held || w.Digest != w.claim)
 }
 
 // settle says that nothing is owed. What was said of the page and no visit has judged is taken
