@@ -1,0 +1,125 @@
+package evidence
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// doubting finds out, whenever something is refused that was public, whether
+// much is: then a person is asked. Else it is withdrawn.
+func (k *Keeper) doubting(ctx context.Context) error {
+	for {
+		t := time.NewTimer(k.hurry(k.good() / massEvery))
+		select {
+		case <-k.todo.doubts:
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		}
+		t.Stop()
+		k.mu.Lock()
+		mass, doubts := k.mass, len(k.suspect) > 0 || k.lately > massMore
+		k.mu.Unlock()
+		if !mass && !doubts {
+			continue
+		}
+		isMass, known := k.isStillMass(ctx, mass)
+		if !known {
+			continue
+		}
+		if mass && !isMass {
+			k.askSuspects(ctx) // no more of them are withdrawn than those that are refused now
+		}
+		k.mu.Lock()
+		if mass && !isMass {
+			k.lately = 0
+			isMass = k.isMass(0)
+		}
+		k.mass = isMass && !k.meant
+		now := k.mass
+		k.mu.Unlock()
+		switch {
+		case now && !mass:
+			k.log().Error("the web server refuses many pages at once that it gave to anybody: no bytes of any page leave, and nothing is told as gone. If that is meant, say so with: notifier recheck --accept-refusals")
+		case mass && !now:
+			k.log().Info("the web server gives its pages again")
+		}
+		if !now {
+			if err := k.release(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// askSuspects asks for all that is suspect.
+func (k *Keeper) askSuspects(ctx context.Context) {
+	k.mu.Lock()
+	list := slices.Sorted(maps.Keys(k.suspect))
+	k.mu.Unlock()
+	for _, page := range list {
+		if e, ok, err := k.Journal.Get(page); err == nil && ok && ctx.Err() == nil {
+			k.do(ctx, job{page: page, want: e.Item.Digest, length: e.Item.Length})
+		}
+	}
+}
+
+// fewSamples is how many pages must all be given for the refusal of others to
+// be that of few.
+const fewSamples = 100
+
+// isStillMass asks for some of the pages that were public, and reports whether
+// many are refused, as far as the web server answers at all.
+func (k *Keeper) isStillMass(ctx context.Context, was bool) (mass, known bool) {
+	k.mu.Lock()
+	list := slices.Clone(k.sample)
+	n := k.public + len(k.suspect) + k.lately
+	k.mu.Unlock()
+	if n <= massMore {
+		return false, true
+	}
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	asked, bad := 0, 0
+	for _, page := range list {
+		e, ok, err := k.Journal.Get(page)
+		if err != nil || !ok {
+			continue
+		}
+		a := k.do(ctx, job{page: page, want: e.Item.Digest, length: e.Item.Length, tries: restTries})
+		if ctx.Err() != nil {
+			return false, false
+		}
+		if a.says == nothing {
+			continue
+		}
+		asked++
+		r := k.record(page)
+		if r.State != Public && r.State != Unknown {
+			bad++
+		}
+		if !was {
+			k.mu.Lock()
+			mass = k.isMass(0)
+			k.mu.Unlock()
+			if mass {
+				return true, true
+			}
+		}
+		if asked >= fewSamples && (bad == 0 || was) {
+			break
+		}
+	}
+	if asked == 0 {
+		return was, len(list) == 0
+	}
+	if was {
+		return bad*massPart > asked, true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.isMass(bad * max(0, n-asked) / asked), true
+}
