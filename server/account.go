@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -123,7 +124,7 @@ func (s *Snapshot) account(ctx context.Context, j *Journal, a account) {
 	}
 	defer f.Close()
 	st, err := statOpen(f)
-	if err == nil && st.size >= waitFor && st.racy(time.Now()) && sleep(ctx, racyFine) {
+	if err == nil && st.size >= waitFor && st.racy(time.Now()) && pause.For(ctx, racyFine) {
 		st, err = statOpen(f)
 	}
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // admission counts who is served at the same time, in all and by address.
@@ -66,7 +68,7 @@ func (a *admission) spread(ctx context.Context, addr string) {
 	each, all := a.byAddr[addr], a.total
 	a.mu.Unlock()
 	if each > few {
-		sleep(ctx, rand.N(time.Duration(all)*spreading))
+		pause.For(ctx, rand.N(time.Duration(all)*spreading))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -148,7 +149,7 @@ func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announce
 	p.mu.Lock()
 	p.status.Changes += int(t.done.Cursor.Seq - was.Seq)
 	p.mu.Unlock()
-	signal(p.stale)
+	pause.Wake(p.stale)
 	if len(t.dirty) > 0 {
 		p.dirty(t.dirty)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -304,7 +305,7 @@ func (p *Publisher) healOwed(ctx context.Context, rep *Report) error {
 		if len(scopes) == 0 || p.running.Load() {
 			return nil
 		}
-		if !sleep(ctx, at.Sub(now)) {
+		if !pause.For(ctx, at.Sub(now)) {
 			return ctx.Err()
 		}
 		next, _, err := p.look(ctx, scopes, false)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/holder"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // A Holder answers other processes of this machine for the one that has a
@@ -115,7 +116,7 @@ const settlePatience = 5 * time.Second
 func (h *Holder) settled(ctx context.Context, do func(context.Context) (Report, error)) (Report, error) {
 	begin := time.Now()
 	rep, err := do(ctx)
-	for err == nil && rep.Unsettled > 0 && time.Since(begin) < settlePatience && sleep(ctx, 20*time.Millisecond) {
+	for err == nil && rep.Unsettled > 0 && time.Since(begin) < settlePatience && pause.For(ctx, 20*time.Millisecond) {
 		var next Report
 		next, err = do(ctx)
 		rep.add(next)

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // How long Run waits before it tries again.
@@ -135,7 +136,7 @@ func (p *Publisher) dirty(scopes []Scope) {
 	p.pending.anew = p.pending.anew || len(scopes) == 0
 	p.pending.add(scopes)
 	p.mu.Unlock()
-	signal(p.wake)
+	pause.Wake(p.wake)
 }
 
 // calledAnew reports whether dirty was called for everything since this was asked last.
@@ -271,7 +272,7 @@ func (p *Publisher) watch(ctx context.Context) {
 			return
 		}
 		p.log().Warn("watching ended: changes are found by the regular look until it runs again", "err", err, "again_in", p.hurried(retryMost))
-		if !sleep(ctx, p.hurried(retryMost)) {
+		if !pause.For(ctx, p.hurried(retryMost)) {
 			return
 		}
 	}
@@ -291,7 +292,7 @@ func (p *Publisher) writeLoop(ctx context.Context) {
 		if p.isWritten() {
 			continue
 		}
-		if wait := orDefault(p.WriteEvery, 10*time.Second) - p.now().Sub(last); !last.IsZero() && wait > 0 && !sleep(ctx, wait) {
+		if wait := orDefault(p.WriteEvery, 10*time.Second) - p.now().Sub(last); !last.IsZero() && wait > 0 && !pause.For(ctx, wait) {
 			p.writeLast(ctx)
 			return
 		}
@@ -301,8 +302,8 @@ func (p *Publisher) writeLoop(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil {
 			p.log().Error("not everything could be written", "err", err, "again_in", p.hurried(retryWrite))
-			if sleep(ctx, p.hurried(retryWrite)) {
-				signal(p.stale)
+			if pause.For(ctx, p.hurried(retryWrite)) {
+				pause.Wake(p.stale)
 			}
 		}
 	}
@@ -320,24 +321,4 @@ func (p *Publisher) writeLast(ctx context.Context) {
 }
 
 // hurried is a wait, at most Hurry where that is set.
-func (p *Publisher) hurried(d time.Duration) time.Duration { return hurried(d, p.Hurry) }
-
-// hurried is a wait, at most so long if that is above zero.
-func hurried(d, most time.Duration) time.Duration {
-	if most > 0 {
-		return min(d, most)
-	}
-	return d
-}
-
-// sleep waits, and reports whether ctx let it.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
+func (p *Publisher) hurried(d time.Duration) time.Duration { return pause.AtMost(d, p.Hurry) }

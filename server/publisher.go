@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -452,8 +453,8 @@ func (p *Publisher) done(rep Report, from protocol.Cursor, held time.Time, err e
 		}
 	}
 	p.mu.Unlock()
-	signal(p.wake)
-	signal(p.stale)
+	pause.Wake(p.wake)
+	pause.Wake(p.stale)
 	switch {
 	case err != nil:
 		return
@@ -465,12 +466,5 @@ func (p *Publisher) done(rep Report, from protocol.Cursor, held time.Time, err e
 	}
 	if rep.Told() > 0 || rep.Held > 0 {
 		p.log().Info("looked: "+rep.String(), "head", rep.Head.String(), "took", rep.Duration.Round(time.Millisecond/10))
-	}
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -102,7 +103,7 @@ const robotsRest = time.Second
 // Journal is open.
 func (s *Site) readRules(ctx context.Context, t *tree) (*robots.Rules, error) {
 	name, ok := s.robotsFile(t)
-	for begin := time.Now(); ok && s.settling.hasPath(name) && time.Since(begin) < robotsRest && sleep(ctx, 5*time.Millisecond); {
+	for begin := time.Now(); ok && s.settling.hasPath(name) && time.Since(begin) < robotsRest && pause.For(ctx, 5*time.Millisecond); {
 	}
 	if ok && s.settling.hasPath(name) {
 		rules, err := s.robots.Load()

@@ -3,6 +3,8 @@ package server
 import (
 	"sync"
 	"time"
+
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // How long a path must rest before it is looked at.
@@ -46,9 +48,9 @@ type changing struct {
 // rested is when the path will have rested long enough: as long as it has been
 // changing, so that the wait doubles while it goes on, within limits.
 func (q *settling) rested(c changing) time.Time {
-	quiet := hurried(min(max(c.last.Sub(c.first), c.least), settleMost), q.hurry)
+	quiet := pause.AtMost(min(max(c.last.Sub(c.first), c.least), settleMost), q.hurry)
 	if c.empty {
-		quiet = max(quiet, hurried(settleEmpty, q.hurry))
+		quiet = max(quiet, pause.AtMost(settleEmpty, q.hurry))
 	}
 	at := c.last.Add(quiet)
 	if limit := c.first.Add(settleLimit); limit.Before(at) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -273,7 +274,7 @@ func (s *stream) close(life context.Context, err error) (int, string) {
 		m.Code, m.Reason = protocol.CloseShutdown, "the journal could not be read"
 	}
 	// Not all at once: whoever was here comes again.
-	m.Retry = hurried(time.Second, s.n.Hurry) + rand.N(hurried(2*time.Second, s.n.Hurry))
+	m.Retry = pause.AtMost(time.Second, s.n.Hurry) + rand.N(pause.AtMost(2*time.Second, s.n.Hurry))
 	s.conn.Write(life, m.Encode()) // the peer may have gone
 	return m.Code, m.Reason
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // turns are the times at which somebody makes the site work: half of the
@@ -175,7 +177,7 @@ func (t *turns) refused(ctx context.Context) {
 	due := max(t.failed.used, t.all.used) > undivided
 	t.mu.Unlock()
 	if due {
-		sleep(ctx, brake/2+rand.N(brake)) // not all at the same time
+		pause.For(ctx, brake/2+rand.N(brake)) // not all at the same time
 	}
 }
 

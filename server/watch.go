@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // How a Watch begins anew: after a while that grows if it comes to that again and again.
@@ -61,10 +63,10 @@ func (s *Site) Watch(ctx context.Context, dirty func([]Scope)) error {
 		if time.Since(began) > watchAgainMost {
 			wait = watchAgainLeast
 		}
-		if !sleep(ctx, wait) {
+		if !pause.For(ctx, wait) {
 			return nil
 		}
-		wait = hurried(min(2*wait, watchAgainMost), s.Hurry)
+		wait = pause.AtMost(min(2*wait, watchAgainMost), s.Hurry)
 	}
 }
 
@@ -144,7 +146,7 @@ func (w *watcher) run(ctx context.Context) (err error) {
 		return nil
 	}
 	w.tell(nil)
-	poll := time.NewTicker(hurried(watchPoll, w.site.Hurry))
+	poll := time.NewTicker(pause.AtMost(watchPoll, w.site.Hurry))
 	defer poll.Stop()
 	for {
 		select {
@@ -167,8 +169,8 @@ func (w *watcher) run(ctx context.Context) (err error) {
 // event tells of that, and when what it allows newly may count, until ctx ends.
 func (w *watcher) watchRules(ctx context.Context) {
 	keeper := &w.site.robots
-	every := hurried(robotsEvery, w.site.Hurry)
-	poll := time.NewTicker(min(hurried(watchPoll, w.site.Hurry), every))
+	every := pause.AtMost(robotsEvery, w.site.Hurry)
+	poll := time.NewTicker(min(pause.AtMost(watchPoll, w.site.Hurry), every))
 	defer poll.Stop()
 	var tried, triedFor time.Time // when the candidate was to be accepted that was due then
 	for asked := time.Now(); ; {
@@ -215,7 +217,7 @@ func (w *watcher) drain(events <-chan fsnotify.Event, errs <-chan error) {
 func (w *watcher) fail(err error) {
 	w.site.log().Warn("events of the docroot were lost: looking at everything", "err", err)
 	w.tell(nil)
-	signal(w.lost)
+	pause.Wake(w.lost)
 }
 
 var errTooMuch = errors.New("too many paths change at once")
@@ -243,9 +245,9 @@ func (w *watcher) note(ev fsnotify.Event, now time.Time) {
 		w.fail(errTooMuch)
 	}
 	if structure {
-		signal(w.moved)
+		pause.Wake(w.moved)
 	}
-	signal(w.noted)
+	pause.Wake(w.noted)
 }
 
 // settle tells of what has settled, until ctx ends.
@@ -258,8 +260,8 @@ func (w *watcher) settle(ctx context.Context) {
 		due, next := w.site.settling.due(now)
 		if len(due) > 0 {
 			if w.settled(due, now) && all.IsZero() {
-				all = now.Add(hurried(watchLinked, w.site.Hurry))
-				if at := lastAll.Add(hurried(watchLinkedMost, w.site.Hurry)); at.After(all) {
+				all = now.Add(pause.AtMost(watchLinked, w.site.Hurry))
+				if at := lastAll.Add(pause.AtMost(watchLinkedMost, w.site.Hurry)); at.After(all) {
 					all = at
 				}
 			}

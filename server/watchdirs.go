@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // begin watches everything that leads to the root, and all that lies below it.
@@ -200,7 +202,7 @@ func (w *watcher) forget(path string) {
 		_ = w.fs.Remove(p) // it may be gone already
 	}
 	w.site.settling.note(path, time.Now())
-	signal(w.noted)
+	pause.Wake(w.noted)
 }
 
 func below(prefix string, dirs []*walkDir) bool {
@@ -238,7 +240,7 @@ func (w *watcher) appear(ctx context.Context, t *tree, path string) error {
 		w.fresh[path] = true
 		w.mu.Unlock()
 		w.site.settling.note(path, time.Now())
-		signal(w.noted)
+		pause.Wake(w.noted)
 	}
 	return nil
 }
