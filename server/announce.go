@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"strings"
 	"time"
 
@@ -255,8 +256,9 @@ func (a *Announcement) clean(url string, now time.Time) (reason string) {
 	if a.Length != nil && *a.Length < 0 {
 		return "length is negative"
 	}
-	a.Title, a.Type = cleanTitle(a.Title), cleanType(a.Type)
-	a.Language, a.Canonical = cleanLanguage(a.Language), cleanCanonical(url, a.Canonical)
+	f := Features{Title: a.Title, Language: a.Language, Canonical: a.Canonical}
+	f.Clean(url)
+	a.Title, a.Language, a.Canonical, a.Type = f.Title, f.Language, f.Canonical, cleanType(a.Type)
 	return ""
 }
 
@@ -390,4 +392,14 @@ func (a Announcement) stamp() []byte {
 		said = uint64(a.Modified.UnixMilli())
 	}
 	return append(binary.BigEndian.AppendUint64([]byte(announceMark), said), sum[:16]...)
+}
+
+// cleanType returns a media type without parameters, in lower case, and the
+// empty string for what is none.
+func cleanType(s string) string {
+	t, _, err := mime.ParseMediaType(s)
+	if err != nil || !strings.Contains(t, "/") || len(t) > 127 {
+		return ""
+	}
+	return t
 }

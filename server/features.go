@@ -3,31 +3,10 @@ package server
 import (
 	"crypto/sha256"
 	"fmt"
-	"mime"
-	"strings"
-	"time"
-	"unicode"
-	"unicode/utf8"
-
-	"github.com/parleyweb/parley/protocol"
 )
-
-// Features is what a page says of itself.
-type Features struct {
-	Title            string          // as plain text; empty if it has none
-	NoIndex          bool            // it asks not to be listed anywhere
-	UnavailableAfter time.Time       // when it will ask for that; zero if it does not
-	Language         string          // see protocol.Item
-	Canonical        string          // the same
-	Text             protocol.Digest // the same
-	Sketch           []byte          // of the main text, as internal/maintext makes it
-}
 
 const (
 	featuresSize = 2 << 20 // how much of a page is asked for its features, in bytes
-	titleSize    = 1 << 10 // the longest title that is kept, in bytes
-	languageSize = 35      // the longest language tag that everybody must take (RFC 5646, section 4.4.1)
-	sketchSize   = 1 << 10 // the longest sketch that is kept, in bytes
 
 	// maxNoIndex is how many pages are remembered that said noindex, which
 	// takes some 30 MB. One more, and another is forgotten: it is read again.
@@ -68,11 +47,8 @@ func (s *Site) features(o *Offer, head []byte) error {
 			return fmt.Errorf("features: %w", err)
 		}
 	}
-	o.Title, o.Language, o.Canonical = cleanTitle(f.Title), cleanLanguage(f.Language), cleanCanonical(o.URL, f.Canonical)
-	o.Text, o.Sketch = f.Text, f.Sketch
-	if len(o.Sketch) > sketchSize {
-		o.Sketch = nil
-	}
+	f.Clean(o.URL)
+	o.Title, o.Language, o.Canonical, o.Text, o.Sketch = f.Title, f.Language, f.Canonical, f.Text, f.Sketch
 	if !f.NoIndex && !f.UnavailableAfter.IsZero() {
 		o.Stamp, o.Young = nil, nil // it is read at each look, until its time has come
 	}
@@ -120,62 +96,4 @@ func (s *Site) saysNoIndex(url string, stamp []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.noIndex[url] == string(stamp)
-}
-
-// cleanTitle makes one line of a title, and cuts it to titleSize.
-func cleanTitle(title string) string {
-	title = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(title, "\uFFFD"))
-	title = strings.Join(strings.Fields(title), " ")
-	if len(title) <= titleSize {
-		return title
-	}
-	n := titleSize
-	for !utf8.RuneStart(title[n]) {
-		n--
-	}
-	return strings.TrimSpace(title[:n])
-}
-
-// cleanLanguage returns a language tag, and the empty string for what is none.
-func cleanLanguage(tag string) string {
-	tag = strings.TrimSpace(tag)
-	if len(tag) > languageSize {
-		return ""
-	}
-	for i := 0; i < len(tag); i++ {
-		c := tag[i]
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
-			return ""
-		}
-	}
-	return tag
-}
-
-// cleanCanonical returns the URL that the page at url asks to be listed under,
-// if that is another one and is one at all.
-func cleanCanonical(url, canonical string) string {
-	if canonical == "" {
-		return ""
-	}
-	c, err := protocol.CanonicalURL(url, canonical)
-	if err != nil || c == url {
-		return ""
-	}
-	return c
-}
-
-// cleanType returns a media type without parameters, in lower case, and the
-// empty string for what is none.
-func cleanType(s string) string {
-	t, _, err := mime.ParseMediaType(s)
-	if err != nil || !strings.Contains(t, "/") || len(t) > 127 {
-		return ""
-	}
-	return t
 }

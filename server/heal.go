@@ -1,18 +1,13 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"path/filepath"
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
-	"github.com/parleyweb/parley/protocol"
 )
 
 // A web server makes its validators of a file's size and of the second in
@@ -119,7 +114,7 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r Offer, again 
 		} else if c.unhealed++; c.unhealed == 1 {
 			c.unhealing = err
 		}
-		if !errors.Is(err, errLinkedPage) { // the page that has the file is healed
+		if !errors.Is(err, ErrLinked) { // the page that has the file is healed
 			c.rep.Unhealed++
 			c.rep.Unhealing = err.Error()
 		}
@@ -153,109 +148,6 @@ const maxRefused = 64
 func (c *comparison) owesTime(e journal.Entry, o Offer) bool {
 	return c.healer != nil && !e.Other.IsZero() && !o.Modified.IsZero() && !second(o.Modified).After(e.Other) &&
 		len(c.refused) < maxRefused && !c.refused[e.Item.URL]
-}
-
-// Why the time of a page stays as it is.
-var (
-	errLinkedPage = errors.New("it is reached by a symbolic link: the time is that of another page")
-	errHardLink   = errors.New("the file has other names: the time is theirs too")
-	errKeptTime   = errors.New("the file system keeps another time than it was given")
-)
-
-// Heal sets the time of the file behind an offer that Read returned, as
-// [Healer] says. Only the owner of a file, and root, may do that. A file that
-// is also found elsewhere, by a symbolic link below the docroot or by another
-// name, has one time for two pages, and is left alone.
-func (s *Site) Heal(ctx context.Context, o Offer, to time.Time) (Offer, error) {
-	h, err := s.heal(ctx, o, to)
-	if err != nil {
-		return o, fmt.Errorf("heal %q: %w", o.Place, err)
-	}
-	return h, nil
-}
-
-func (s *Site) heal(ctx context.Context, o Offer, to time.Time) (Offer, error) {
-	if err := s.Check(); err != nil {
-		return o, err
-	}
-	t, err := s.lend()
-	if err != nil {
-		return o, err
-	}
-	defer s.release(t)
-	path, links, err := follow(t.path, filepath.FromSlash(o.Place))
-	switch {
-	case err != nil && isGone(err):
-		return o, fs.ErrNotExist
-	case err != nil:
-		return o, err
-	case len(links) > 0:
-		return o, errLinkedPage
-	}
-	f, left, err := t.open(o.Place)
-	if err != nil {
-		return o, err
-	}
-	if left != "" {
-		return o, ErrChanged
-	}
-	defer f.Close()
-	before, err := statOpen(f)
-	switch {
-	case err != nil:
-		return o, err
-	case before.mode != 0, before.size != o.Length, !before.mtime.Equal(o.Modified),
-		len(o.Stamp) > 0 && !bytes.Equal(o.Stamp, s.versioned(before.settledStamp(), o.Type)):
-		return o, ErrChanged
-	case before.links > 1:
-		return o, errHardLink
-	}
-	if err := setTime(f, path, to); err != nil {
-		return o, err
-	}
-	// Whoever wrote between the reading and this has the time that was just
-	// set, which says that nothing has changed. So it is read again.
-	digest, err := digestOf(ctx, f, before.size)
-	if err != nil {
-		return o, err
-	}
-	now, err := statOpen(f)
-	if err != nil {
-		return o, err
-	}
-	is, rounded := now.mtime.Equal(to), now.mtime.Equal(before.mtime) || now.mtime.Sub(to).Abs() <= racyCoarse
-	if digest != o.Digest || now.size != before.size || !is && !rounded {
-		if is {
-			err = setTime(f, path, time.Now())
-		}
-		return o, errors.Join(ErrChanged, err)
-	}
-	stamp := now.settledStamp()
-	if now.ctime.IsZero() || now.ctime.Nanosecond() == 0 {
-		stamp = now.stamp(time.Now()) // coarse times: the usual caution
-	}
-	o.Modified, o.Stamp = now.mtime, s.versioned(stamp, o.Type)
-	if !is {
-		return o, errKeptTime
-	}
-	return o, nil
-}
-
-// settledStamp is the stamp that a file has once its times are not young any
-// more, if nobody writes to it. For one whose time was just set it may be kept
-// at once: whoever writes later leaves the time of then, and the second that
-// was set is over. For the same reason it was read after that, not before.
-func (s *fileStat) settledStamp() []byte { return s.stamp(latest(s.mtime, s.ctime).Add(time.Hour)) }
-
-// digestOf reads an open file from its beginning, which should have this size.
-func digestOf(ctx context.Context, f io.Reader, size int64) (d protocol.Digest, err error) {
-	r := lendReader()
-	defer r.giveBack()
-	if _, err := r.read(ctx, io.LimitReader(f, size+1), 0); err != nil {
-		return d, err
-	}
-	r.hash.Sum(d[:0])
-	return d, nil
 }
 
 // healRounds is how often a Turn looks again at pages whose time was still to

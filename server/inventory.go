@@ -83,6 +83,10 @@ type Offer struct {
 // what was read any more.
 var ErrChanged = errors.New("content has changed")
 
+// ErrLinked is wrapped by the error of a [Healer] for a page that is reached by
+// a symbolic link: its time is that of another page, which is healed.
+var ErrLinked = errors.New("it is reached by a symbolic link: the time is that of another page")
+
 // A Healer is an Inventory that can set back when its content claims to have
 // changed.
 type Healer interface {

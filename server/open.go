@@ -218,24 +218,6 @@ func itemsOf(f io.ReadSeeker, base string, now time.Time) iter.Seq2[protocol.Ite
 	}
 }
 
-// openRegular opens a file, and nothing else: a pipe would be waited for, a
-// device has no end.
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, openQuietly, 0)
-	if err != nil {
-		return nil, err
-	}
-	st, err := statOpen(f)
-	if err == nil && st.mode != 0 {
-		err = &fs.PathError{Op: "open", Path: path, Err: errors.New(leftIrregular)}
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
 // MaxManifest is how large a published manifest may be to be fetched, in bytes.
 const MaxManifest = 4 << 30
 

@@ -28,12 +28,12 @@ func (p Patterns) Match(place string) bool {
 	}
 	for i := 1; i < len(place); i++ {
 		if place[i] == '/' {
-			if _, name := splitPlace(place[:i]); matchAny(p.globs, place[:i], name) {
+			if matchAny(p.globs, place[:i], lastName(place[:i])) {
 				return true
 			}
 		}
 	}
-	_, name := splitPlace(place)
+	name := lastName(place)
 	return name != "" && matchAny(p.globs, place, name)
 }
 

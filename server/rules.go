@@ -9,24 +9,14 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Why something is left out. Commands group by these words.
+// Why a name is left out. Commands group by these words.
 const (
-	leftHidden      = "hidden"                // its name begins with a dot, or it lies below one that does
-	leftOwn         = "own output"            // Parley wrote it
-	leftBackup      = "backup"                // an editor's or a person's older copy
-	leftDump        = "dump"                  // of a database or of memory
-	leftExcluded    = "excluded"              // a pattern of Exclude matches
-	leftNotIncluded = "not included"          // neither a page nor matched by Include
-	leftRobots      = "robots.txt"            // forbidden to everybody
-	leftNoIndex     = "noindex"               // the page itself asks for it
-	leftTooLarge    = "too large"             // more bytes than MaxFile
-	leftOutside     = "leads out of the root" // a symbolic link
-	leftDangling    = "dangling link"         // a symbolic link to nothing, or to itself
-	leftLoop        = "link to its own parent"
-	leftNested      = "links nested too deep"
-	leftIrregular   = "not a regular file"    // a pipe, a socket, a device
-	leftLongURL     = "URL too long"          // more than protocol.MaxURL bytes
-	leftSameURL     = "same URL as another: " // and the name of the one that is offered
+	leftHidden      = "hidden"       // its name begins with a dot, or it lies below one that does
+	leftOwn         = "own output"   // Parley wrote it
+	leftBackup      = "backup"       // an editor's or a person's older copy
+	leftDump        = "dump"         // of a database or of memory
+	leftExcluded    = "excluded"     // a pattern of Exclude matches
+	leftNotIncluded = "not included" // neither a page nor matched by Include
 )
 
 // nameRules is what can be said of a file by its place alone.
@@ -135,13 +125,14 @@ func (r *nameRules) place(place string) string {
 	left := ""
 	for i := 0; i < len(place); i++ {
 		if place[i] == '/' {
-			_, name := splitPlace(place[:i])
-			left = r.dir(left, place[:i], name)
+			left = r.dir(left, place[:i], lastName(place[:i]))
 		}
 	}
-	_, name := splitPlace(place)
-	return r.file(left, place, name)
+	return r.file(left, place, lastName(place))
 }
+
+// lastName returns the last name of a place.
+func lastName(place string) string { return place[strings.LastIndexByte(place, '/')+1:] }
 
 // manifestName is what a manifest is called at the root of a site.
 const manifestName = "robots.rdf"

@@ -115,6 +115,20 @@ type Site struct {
 	noIndex map[string]string // the stamps of pages that said noindex, by URL
 }
 
+// Why a file is left out, beside its name. Commands group by these words.
+const (
+	leftRobots    = "robots.txt"            // forbidden to everybody
+	leftNoIndex   = "noindex"               // the page itself asks for it
+	leftTooLarge  = "too large"             // more bytes than MaxFile
+	leftOutside   = "leads out of the root" // a symbolic link
+	leftDangling  = "dangling link"         // a symbolic link to nothing, or to itself
+	leftLoop      = "link to its own parent"
+	leftNested    = "links nested too deep"
+	leftIrregular = "not a regular file"    // a pipe, a socket, a device
+	leftLongURL   = "URL too long"          // more than protocol.MaxURL bytes
+	leftSameURL   = "same URL as another: " // and the name of the one that is offered
+)
+
 // MaxFile is how large a file may be to be published, in bytes, unless Site.MaxFile says otherwise.
 const MaxFile = 100_000_000
 

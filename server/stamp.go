@@ -2,7 +2,9 @@ package server
 
 import (
 	"encoding/binary"
+	"io"
 	"io/fs"
+	"os"
 	"time"
 )
 
@@ -63,4 +65,32 @@ func (s *fileStat) racy(now time.Time) bool {
 // same reports whether two readings of one file's state agree.
 func (s *fileStat) same(o *fileStat) bool {
 	return s.dev == o.dev && s.ino == o.ino && s.size == o.size && s.mtime.Equal(o.mtime) && s.ctime.Equal(o.ctime)
+}
+
+// settledStamp is the stamp that a file has once its times are not young any
+// more, if nobody writes to it. For one whose time was just set it may be kept
+// at once: whoever writes later leaves the time of then, and the second that
+// was set is over. For the same reason it was read after that, not before.
+func (s *fileStat) settledStamp() []byte {
+	latest := s.mtime
+	if s.ctime.After(latest) {
+		latest = s.ctime
+	}
+	return s.stamp(latest.Add(time.Hour))
+}
+
+// readSome calls f with what is in an open directory, some at a time.
+func readSome(dir *os.File, f func([]fs.DirEntry) error) error {
+	for {
+		entries, err := dir.ReadDir(1024)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := f(entries); err != nil {
+			return err
+		}
+	}
 }

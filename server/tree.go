@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -146,22 +145,6 @@ func follow(dir, path string) (real string, links []string, err error) {
 // isGone reports whether an error says that there is nothing at a path.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
-}
-
-// readSome calls f with what is in an open directory, some at a time.
-func readSome(dir *os.File, f func([]fs.DirEntry) error) error {
-	for {
-		entries, err := dir.ReadDir(1024)
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := f(entries); err != nil {
-			return err
-		}
-	}
 }
 
 // maxLinkedDirs is how many symbolic links to directories may stand in one place.

@@ -1,0 +1,62 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/robots"
+)
+
+// robotsTimeout is how long fetching robots.txt may take.
+const robotsTimeout = 15 * time.Second
+
+// isWebURL reports whether a name is that of something on the Web, and not of a file.
+func isWebURL(name string) bool {
+	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://")
+}
+
+// ReadRobots returns what a robots.txt says, a byte more than robots.MaxBytes
+// at most. Name is a file, which must be there, or an http(s) URL: one that
+// answers 404 or 410 says nothing, which is nil.
+func ReadRobots(ctx context.Context, name string) ([]byte, error) {
+	if isWebURL(name) {
+		return fetchRobots(ctx, name)
+	}
+	f, err := openRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readRules(f)
+}
+
+func fetchRobots(ctx context.Context, url string) ([]byte, error) {
+	c := fetch.Client{Agent: "parley", Timeout: robotsTimeout, MaxBytes: robots.MaxBytes + 1, Redirects: 10}
+	a, err := c.Get(ctx, url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("GET %s: %w", url, err)
+	}
+	defer a.Close()
+	switch a.Status {
+	case http.StatusOK:
+		return readRules(a)
+	case http.StatusNotFound, http.StatusGone:
+		return nil, nil
+	}
+	return nil, fmt.Errorf("GET %s: %s", url, a.Says())
+}
+
+// readRules reads one byte more than counts, so that robots.Parse knows that
+// there is more. It returns nil with an error only.
+func readRules(r io.Reader) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, robots.MaxBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
