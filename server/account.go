@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/stat"
 )
 
 // An account is what the journal's file remembers of the published manifest.
@@ -57,8 +58,8 @@ func readAccount(j *Journal) (a account) {
 
 // isOf reports whether the account is certainly that of an open file.
 func (a *account) isOf(f *os.File) bool {
-	st, err := statOpen(f)
-	return err == nil && a.Etag != "" && !a.Young && bytes.Equal(a.Stamp, st.settledStamp())
+	st, err := stat.Of(f)
+	return err == nil && a.Etag != "" && !a.Young && bytes.Equal(a.Stamp, st.Settled())
 }
 
 // accounted reports whether the file is accounted for as what a write would
@@ -69,7 +70,7 @@ func (s *Snapshot) accounted(ctx context.Context, j *Journal) bool {
 	if a.Etag == "" || !s.isCurrent(a, j) {
 		return false
 	}
-	f, err := openRegular(s.Path)
+	f, err := stat.Open(s.Path)
 	if err != nil {
 		return false
 	}
@@ -123,14 +124,14 @@ func (s *Snapshot) account(ctx context.Context, j *Journal, a account) {
 		return // somebody else has written meanwhile
 	}
 	defer f.Close()
-	st, err := statOpen(f)
-	if err == nil && st.size >= waitFor && st.racy(time.Now()) && pause.For(ctx, racyFine) {
-		st, err = statOpen(f)
+	st, err := stat.Of(f)
+	if err == nil && st.Size >= waitFor && st.Young(time.Now()) && pause.For(ctx, stat.Tick) {
+		st, err = stat.Of(f)
 	}
 	if err != nil {
 		return
 	}
-	a.Stamp, a.Young = st.settledStamp(), st.racy(time.Now())
+	a.Stamp, a.Young = st.Settled(), st.Young(time.Now())
 	if b, err := json.Marshal(a); err == nil {
 		_ = j.SetNotes(map[string][]byte{accountNote: b})
 	}

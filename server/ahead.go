@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // Most of a look is waiting for the system to describe files, one by one. So
@@ -33,7 +34,7 @@ type batch struct {
 
 // said is what a walk yields.
 type said struct {
-	offer Offer
+	offer inventory.Offer
 	real  string // where the file stands below the root, if it was described
 	err   error
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // Whatever the shape of a tree, a look yields what a plain walk finds, in
@@ -112,7 +112,7 @@ func TestLookAheadIsBounded(t *testing.T) {
 	var got []string
 	first := true
 	for o, err := range d.site.Look(t.Context(), nil) {
-		var u *server.UnseenError
+		var u *inventory.UnseenError
 		if errors.As(err, &u) && u.Prefix == base+"d51/" {
 			continue
 		}

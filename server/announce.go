@@ -15,6 +15,7 @@ import (
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // An Announcement says of one page what the program that makes it knows: a
@@ -171,7 +172,7 @@ type taking struct {
 	state map[string]known // of URLs that have been looked up
 	steps []journal.Step
 	went  map[string]time.Time // to be remembered
-	dirty []Scope              // to be looked at
+	dirty []inventory.Scope    // to be looked at
 	old   int                  // news of pages that had gone
 	more  int                  // entries that are announced ones now, and were not
 	done  Announced
@@ -256,7 +257,7 @@ func (a *Announcement) clean(url string, now time.Time) (reason string) {
 	if a.Length != nil && *a.Length < 0 {
 		return "length is negative"
 	}
-	f := Features{Title: a.Title, Language: a.Language, Canonical: a.Canonical}
+	f := inventory.Features{Title: a.Title, Language: a.Language, Canonical: a.Canonical}
 	f.Clean(url)
 	a.Title, a.Language, a.Canonical, a.Type = f.Title, f.Language, f.Canonical, cleanType(a.Type)
 	return ""
@@ -312,7 +313,7 @@ func (t *taking) isOld(url string, a Announcement, k *known) bool {
 
 func (t *taking) there(url string, a Announcement, k *known) {
 	stamp := a.stamp()
-	o := Offer{URL: url, Modified: a.Modified, Length: -1, Type: a.Type, Title: a.Title, Digest: a.Digest, Stamp: stamp,
+	o := inventory.Offer{URL: url, Modified: a.Modified, Length: -1, Type: a.Type, Title: a.Title, Digest: a.Digest, Stamp: stamp,
 		Language: a.Language, Canonical: a.Canonical, Text: a.Text}
 	if a.Length != nil {
 		o.Length = *a.Length

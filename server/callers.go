@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"github.com/parleyweb/parley/server/internal/stat"
 	"io"
 	"log/slog"
 	"net/http"
@@ -78,7 +79,7 @@ func ReadCallers(path string) (*Callers, error) {
 
 // readCallersFile returns what is in a file of callers, and when it was written.
 func readCallersFile(path string) (b []byte, written time.Time, err error) {
-	f, err := openRegular(path)
+	f, err := stat.Open(path)
 	if err != nil {
 		return nil, written, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A comparison puts the journal's view away to append, and must then find its
@@ -29,18 +30,18 @@ const sideList = 100_000
 // A comparison is one turn of a Publisher: a merge join of what an Inventory
 // offers with what the journal holds, both in the order of protocol.Compare.
 type comparison struct {
-	inv    Inventory
+	inv    inventory.Inventory
 	j      *Journal
-	scopes []Scope // in order, none within another; none at all means everything
-	accept bool    // announce every deletion
-	limit  int     // of each side list
+	scopes []inventory.Scope // in order, none within another; none at all means everything
+	accept bool              // announce every deletion
+	limit  int               // of each side list
 	now    time.Time
 	clock  func() time.Time
 	prove  func() error              // called before the first steps that will be told
 	ripe   func(held time.Time) bool // is a page held since then to be announced?
 	warn   func(msg string, args ...any)
 
-	healer     Healer                               // nil: times stay as they are found
+	healer     inventory.Healer                     // nil: times stay as they are found
 	importance func(url string) protocol.Importance // nil: what is known of it stays
 
 	mayBeAnnounced func(journal.Entry) bool
@@ -53,14 +54,14 @@ type comparison struct {
 
 	flushed time.Time // when steps were last appended; the real time
 
-	gone   []journal.Entry // absent, and newly so or ripe
-	born   []Offer         // new, and read
-	direct bool            // new pages are taken in at once: no moves
+	gone   []journal.Entry   // absent, and newly so or ripe
+	born   []inventory.Offer // new, and read
+	direct bool              // new pages are taken in at once: no moves
 	unseen []string
 	unread int
-	soon   []Scope // to be looked at again soon
-	again  bool    // more was ripe than the side list holds
-	broken bool    // the journal takes no more
+	soon   []inventory.Scope // to be looked at again soon
+	again  bool              // more was ripe than the side list holds
+	broken bool              // the journal takes no more
 
 	owed      debts           // what is to be healed later
 	unhealed  int             // pages whose time could not be set
@@ -104,7 +105,7 @@ func (c *comparison) walk(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			var u *UnseenError
+			var u *inventory.UnseenError
 			if !errors.As(err, &u) {
 				return err
 			}
@@ -184,7 +185,7 @@ func (c *comparison) next() (journal.Entry, bool, error) {
 }
 
 // known compares a present page with its offer.
-func (c *comparison) known(ctx context.Context, e journal.Entry, o Offer) error {
+func (c *comparison) known(ctx context.Context, e journal.Entry, o inventory.Offer) error {
 	switch {
 	case o.LeftOut != "":
 		c.withdraw(e)
@@ -215,7 +216,7 @@ func (c *comparison) known(ctx context.Context, e journal.Entry, o Offer) error 
 }
 
 // isStamp reports whether a stamp that was kept is that of an offer.
-func isStamp(kept []byte, o Offer) bool {
+func isStamp(kept []byte, o inventory.Offer) bool {
 	return len(kept) > 0 && (bytes.Equal(kept, o.Stamp) || bytes.Equal(kept, o.Young))
 }
 
@@ -238,7 +239,7 @@ func (c *comparison) unchanged(e journal.Entry) {
 }
 
 // compareRead compares a present page with what was read of it.
-func (c *comparison) compareRead(ctx context.Context, e journal.Entry, r Offer) error {
+func (c *comparison) compareRead(ctx context.Context, e journal.Entry, r inventory.Offer) error {
 	it, tell := after(e.Item, r, c.now)
 	it.Importance = c.importanceOf(it)
 	now := journal.Entry{Item: it, Stamp: r.Stamp, Sketch: r.Sketch, Newest: e.Newest, Other: e.Other}
@@ -288,7 +289,7 @@ func (c *comparison) importanceOf(it protocol.Item) protocol.Importance {
 }
 
 // fresh takes in an offer of what the journal does not hold.
-func (c *comparison) fresh(ctx context.Context, o Offer) error {
+func (c *comparison) fresh(ctx context.Context, o inventory.Offer) error {
 	switch {
 	case o.LeftOut != "":
 		return nil
@@ -328,7 +329,7 @@ func (c *comparison) createBorn(ctx context.Context) error {
 	return nil
 }
 
-func (c *comparison) create(ctx context.Context, r Offer) error {
+func (c *comparison) create(ctx context.Context, r inventory.Offer) error {
 	e, ok, err := c.newborn(ctx, itemOf(r, c.now, c.j.Whole()), r)
 	if ok {
 		c.rep.New++
@@ -339,7 +340,7 @@ func (c *comparison) create(ctx context.Context, r Offer) error {
 
 // newborn is the entry of a page that the journal does not hold. It reports
 // false if there is none, because the page is being changed.
-func (c *comparison) newborn(ctx context.Context, it protocol.Item, r Offer) (e journal.Entry, ok bool, err error) {
+func (c *comparison) newborn(ctx context.Context, it protocol.Item, r inventory.Offer) (e journal.Entry, ok bool, err error) {
 	it.Importance = c.importanceOf(it)
 	e = journal.Entry{Item: it, Stamp: r.Stamp, Sketch: r.Sketch}
 	if !r.Digest.IsZero() && c.j.Whole() {
@@ -405,7 +406,7 @@ func (c *comparison) unsettled(url string) {
 var errUnread = errors.New("content could not be read")
 
 // read reads an offer, unless the Inventory knew its digest already.
-func (c *comparison) read(ctx context.Context, o Offer) (Offer, error) {
+func (c *comparison) read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	if !o.Digest.IsZero() {
 		return o, nil
 	}
@@ -460,10 +461,10 @@ func (c *comparison) flush(ctx context.Context) error {
 }
 
 // scopeOf is the directory that a URL stands in.
-func scopeOf(url string) Scope {
+func scopeOf(url string) inventory.Scope {
 	path := url
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
 		path = path[:i]
 	}
-	return Scope{Prefix: path[:strings.LastIndexByte(path, '/')+1]}
+	return inventory.Scope{Prefix: path[:strings.LastIndexByte(path, '/')+1]}
 }

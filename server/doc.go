@@ -1,6 +1,6 @@
 // Package server is how a site says what it has and what changed.
 //
-// A [Site] is a document root published at a base URL. It is an [Inventory]:
+// A [Site] is a document root published at a base URL. It is an [inventory.Inventory]:
 // it tells what is offered now, and where to look again. A [Publisher]
 // compares that with the site's [Journal], takes the differences in as
 // changes, and writes the manifest, robots.rdf, through a [Snapshot]. A

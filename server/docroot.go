@@ -10,9 +10,12 @@ import (
 
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/public"
+	"github.com/parleyweb/parley/server/internal/stat"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
-// Look walks the docroot, as [Inventory] says; no file is opened but
+// Look walks the docroot, as [inventory.Inventory] says; no file is opened but
 // robots.txt. It goes by level, since that is the order of URLs: all
 // directories of one depth, ordered by URL, and in each of them its files. So
 // it remembers the directories of two levels and the names in one directory.
@@ -23,11 +26,11 @@ import (
 // docroot that does not exist or cannot be read ends the walk with an error,
 // as does a robots.txt that cannot be read. robots.txt is read again by every
 // look at everything.
-func (s *Site) Look(ctx context.Context, scopes []Scope) iter.Seq2[Offer, error] {
-	return func(yield func(Offer, error) bool) {
+func (s *Site) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+	return func(yield func(inventory.Offer, error) bool) {
 		w := walk{site: s, yield: yield}
 		if err := w.run(ctx, scopes); err != nil && err != errStop {
-			yield(Offer{}, err)
+			yield(inventory.Offer{}, err)
 		}
 	}
 }
@@ -40,13 +43,13 @@ type walk struct {
 	site  *Site
 	tree  *tree
 	rules *robots.Rules
-	yield func(Offer, error) bool
+	yield func(inventory.Offer, error) bool
 
 	own     map[string]bool // places of own outputs
 	ownDirs map[string]bool // where they stand
 }
 
-func (w *walk) run(ctx context.Context, scopes []Scope) error {
+func (w *walk) run(ctx context.Context, scopes []inventory.Scope) error {
 	s := w.site
 	if err := s.Check(); err != nil {
 		return err
@@ -113,13 +116,13 @@ func (s *Site) root() *walkDir {
 
 // starts returns where to begin for the given scopes, ordered by URL, none
 // within another.
-func (w *walk) starts(scopes []Scope) ([]*walkDir, error) {
+func (w *walk) starts(scopes []inventory.Scope) ([]*walkDir, error) {
 	root := w.site.root()
 	if len(scopes) == 0 {
 		return []*walkDir{root}, nil
 	}
 	scopes = slices.Clone(scopes)
-	slices.SortFunc(scopes, func(a, b Scope) int { return protocol.Compare(a.Prefix, b.Prefix) })
+	slices.SortFunc(scopes, func(a, b inventory.Scope) int { return protocol.Compare(a.Prefix, b.Prefix) })
 	deep := make(map[string]bool)
 	for _, sc := range scopes {
 		if sc.Deep {
@@ -156,7 +159,7 @@ func (w *walk) within(prefix string, deep map[string]bool) bool {
 
 // enter goes down from the root to the directory of a scope, by the same rules
 // as a walk. It returns nil if a walk would not come there, or nothing is there.
-func (w *walk) enter(root *walkDir, sc Scope) (*walkDir, error) {
+func (w *walk) enter(root *walkDir, sc inventory.Scope) (*walkDir, error) {
 	place, ok := w.site.urls.dir(sc.Prefix)
 	if !ok {
 		return nil, nil
@@ -181,7 +184,7 @@ func (w *walk) enter(root *walkDir, sc Scope) (*walkDir, error) {
 
 func (w *walk) down(d *walkDir, name string) (*walkDir, error) {
 	c := w.site.child(d, name)
-	if c.left == leftHidden || len(c.prefix) > protocol.MaxURL {
+	if c.left == public.Hidden || len(c.prefix) > protocol.MaxURL {
 		return nil, nil
 	}
 	f, err := w.tree.openDir(d.real)
@@ -189,11 +192,11 @@ func (w *walk) down(d *walkDir, name string) (*walkDir, error) {
 		return nil, ignoreGone(err)
 	}
 	defer f.Close()
-	st, err := statAt(f, name, false)
+	st, err := stat.At(f, name, false)
 	if err != nil {
 		return nil, ignoreGone(err)
 	}
-	switch st.mode {
+	switch st.Mode {
 	case fs.ModeDir:
 		return c, nil
 	case fs.ModeSymlink:
@@ -212,7 +215,7 @@ func ignoreGone(err error) error {
 
 // unseen yields an UnseenError.
 func (w *walk) unseen(prefix string, err error) error {
-	if !w.yield(Offer{}, &UnseenError{Prefix: prefix, Err: err}) {
+	if !w.yield(inventory.Offer{}, &inventory.UnseenError{Prefix: prefix, Err: err}) {
 		return errStop
 	}
 	return nil

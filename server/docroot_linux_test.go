@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A directory that cannot be read is not an empty one.
@@ -42,10 +42,10 @@ func unprivileged(t *testing.T, f func()) {
 }
 
 func (d *docroot) lookUnreadable() {
-	for _, scopes := range [][]server.Scope{nil, {{Prefix: base + "closed/"}}, {{Prefix: base + "closed/deep/", Deep: true}}} {
+	for _, scopes := range [][]inventory.Scope{nil, {{Prefix: base + "closed/"}}, {{Prefix: base + "closed/deep/", Deep: true}}} {
 		var unseen []string
 		for o, err := range d.site.Look(d.Context(), scopes) {
-			var u *server.UnseenError
+			var u *inventory.UnseenError
 			switch {
 			case errors.As(err, &u):
 				unseen = append(unseen, u.Prefix)

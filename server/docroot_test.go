@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 func TestDocrootNestedLinks(t *testing.T) {
@@ -45,7 +45,7 @@ func TestDocrootRoot(t *testing.T) {
 	d.must(os.Remove(d.dir))
 	d.must(os.WriteFile(d.dir, nil, 0o644))
 	d.wantLookError("docroot")
-	if _, err := d.site.Read(t.Context(), server.Offer{Place: "b.html"}); err == nil {
+	if _, err := d.site.Read(t.Context(), inventory.Offer{Place: "b.html"}); err == nil {
 		t.Error("read without a docroot")
 	}
 }
@@ -96,13 +96,13 @@ func TestDocrootScopes(t *testing.T) {
 			}
 		}
 		for range 20 {
-			var scopes []server.Scope
+			var scopes []inventory.Scope
 			for range 1 + r.IntN(4) {
-				scopes = append(scopes, server.Scope{Prefix: prefixes[r.IntN(len(prefixes))], Deep: r.IntN(2) == 0})
+				scopes = append(scopes, inventory.Scope{Prefix: prefixes[r.IntN(len(prefixes))], Deep: r.IntN(2) == 0})
 			}
 			var want []string
 			for _, o := range whole {
-				if o.URL != "" && slices.ContainsFunc(scopes, func(s server.Scope) bool {
+				if o.URL != "" && slices.ContainsFunc(scopes, func(s inventory.Scope) bool {
 					return strings.HasSuffix(s.Prefix, "/") && strings.HasPrefix(o.URL, s.Prefix) && (s.Deep || protocol.Depth(o.URL) == protocol.Depth(s.Prefix))
 				}) {
 					want = append(want, o.URL)
@@ -116,7 +116,7 @@ func TestDocrootScopes(t *testing.T) {
 }
 
 // offeredURLs returns all URLs, also of what is left out.
-func offeredURLs(list []server.Offer) (urls []string) {
+func offeredURLs(list []inventory.Offer) (urls []string) {
 	for _, o := range list {
 		if o.URL != "" {
 			urls = append(urls, o.URL)

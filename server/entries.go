@@ -8,6 +8,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // maxScopes is how many scopes are looked at one by one. Beyond it one look
@@ -16,9 +17,9 @@ const maxScopes = 1000
 
 // covering returns scopes in the order of their prefixes, each once and none
 // that lies within another. No scopes at all means everything.
-func covering(scopes []Scope) []Scope {
+func covering(scopes []inventory.Scope) []inventory.Scope {
 	s := slices.Clone(scopes)
-	slices.SortFunc(s, func(a, b Scope) int {
+	slices.SortFunc(s, func(a, b inventory.Scope) int {
 		deepFirst := 0
 		if a.Deep != b.Deep {
 			deepFirst = 1
@@ -33,7 +34,7 @@ func covering(scopes []Scope) []Scope {
 	}
 	kept := s[:0]
 	for _, x := range s {
-		if !slices.ContainsFunc(kept, func(k Scope) bool {
+		if !slices.ContainsFunc(kept, func(k inventory.Scope) bool {
 			return k.Prefix == x.Prefix || k.Deep && strings.HasPrefix(x.Prefix, k.Prefix)
 		}) {
 			kept = append(kept, x)
@@ -47,8 +48,8 @@ func covering(scopes []Scope) []Scope {
 // away for every append, and opened again where it was.
 type entries struct {
 	j      *Journal
-	scopes []Scope // as covering returns them
-	end    bool    // nothing more to come
+	scopes []inventory.Scope // as covering returns them
+	end    bool              // nothing more to come
 
 	last    string // the URL given last
 	view    *journal.View

@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/sha256"
 	"fmt"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 const (
@@ -39,8 +40,8 @@ func (s *Site) prepareVersion() {
 
 // features asks the beginning of a page, whose URL, Type and Stamp are in o,
 // what it says of itself. An error leaves it open whether it may be published.
-func (s *Site) features(o *Offer, head []byte) error {
-	var f Features
+func (s *Site) features(o *inventory.Offer, head []byte) error {
+	var f inventory.Features
 	if s.Features != nil && hasFeatures(o.Type) {
 		var err error
 		if f, err = s.Features(o.URL, head, int64(len(head)) == o.Length); err != nil {

@@ -11,15 +11,16 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // plainFeatures is a Site.Features for pages whose first line is the title,
 // and which say "noindex" anywhere. It counts the pages that it was asked of.
-func plainFeatures(calls *int) func(string, []byte, bool) (server.Features, error) {
-	return func(_ string, b []byte, _ bool) (server.Features, error) {
+func plainFeatures(calls *int) func(string, []byte, bool) (inventory.Features, error) {
+	return func(_ string, b []byte, _ bool) (inventory.Features, error) {
 		*calls++
 		title, _, _ := strings.Cut(string(b), "\n")
-		return server.Features{Title: title, NoIndex: bytes.Contains(b, []byte("noindex"))}, nil
+		return inventory.Features{Title: title, NoIndex: bytes.Contains(b, []byte("noindex"))}, nil
 	}
 }
 
@@ -143,7 +144,7 @@ func TestNoIndexVanishes(t *testing.T) {
 func TestPageThatExpires(t *testing.T) {
 	s := newStand(t)
 	expired := false
-	s.site.Features = func(url string, b []byte, _ bool) (f server.Features, err error) {
+	s.site.Features = func(url string, b []byte, _ bool) (f inventory.Features, err error) {
 		if bytes.Contains(b, []byte("until then")) {
 			f.UnavailableAfter, f.NoIndex = time.Now().Add(time.Hour), expired
 		}
@@ -188,10 +189,10 @@ func TestFeaturesVersion(t *testing.T) {
 	s.write("c.pdf", "c")
 	process := func(version, mask string) {
 		s.site = &server.Site{Docroot: s.dir, Base: base, FeaturesVersion: version}
-		s.site.Features = func(_ string, b []byte, _ bool) (server.Features, error) {
+		s.site.Features = func(_ string, b []byte, _ bool) (inventory.Features, error) {
 			s.calls++
 			text, _, _ := strings.Cut(string(b), mask)
-			return server.Features{Text: protocol.Sum([]byte(text))}, nil
+			return inventory.Features{Text: protocol.Sum([]byte(text))}, nil
 		}
 		s.pub = &server.Publisher{Inventory: s.site, Journal: s.log}
 		s.calls = 0
@@ -238,12 +239,12 @@ func TestFeaturesOfWhatIsRead(t *testing.T) {
 	big := strings.Repeat("0123456789", 300_000)
 	d.write("big.html", big)
 	var seen []string
-	d.site.Features = func(_ string, b []byte, whole bool) (server.Features, error) {
+	d.site.Features = func(_ string, b []byte, whole bool) (inventory.Features, error) {
 		seen = append(seen, string(b))
 		if whole == (len(b) == 2<<20) {
 			t.Errorf("%d bytes are whole: %v", len(b), whole)
 		}
-		return server.Features{Title: " a\x00b\xff\n" + strings.Repeat("ä", 1000)}, nil
+		return inventory.Features{Title: " a\x00b\xff\n" + strings.Repeat("ä", 1000)}, nil
 	}
 	for _, c := range []struct{ place, want string }{
 		{"a.html", "content of a.html"}, {"a.xhtml", "content of a.xhtml"}, {"a.pdf", ""}, {"big.html", big[:2<<20]}, {"a.html", "content of a.html"},
@@ -264,7 +265,7 @@ func TestFeaturesOfWhatIsRead(t *testing.T) {
 	}
 
 	broken := errors.New("cannot tell")
-	d.site.Features = func(string, []byte, bool) (server.Features, error) { return server.Features{}, broken }
+	d.site.Features = func(string, []byte, bool) (inventory.Features, error) { return inventory.Features{}, broken }
 	if _, err := d.site.Read(t.Context(), d.offer("a.html")); !errors.Is(err, broken) {
 		t.Errorf("features fail, and Read says %v", err)
 	}
@@ -285,8 +286,8 @@ func TestFeaturesAreCleaned(t *testing.T) {
 		{`en"><script>`, strings.Repeat("x", protocol.MaxURL+1), "", ""},
 	} {
 		text := protocol.Sum([]byte("text"))
-		d.site.Features = func(string, []byte, bool) (server.Features, error) {
-			return server.Features{Language: c.language, Canonical: c.canonical, Text: text, Sketch: []byte("sketch")}, nil
+		d.site.Features = func(string, []byte, bool) (inventory.Features, error) {
+			return inventory.Features{Language: c.language, Canonical: c.canonical, Text: text, Sketch: []byte("sketch")}, nil
 		}
 		o, err := d.site.Read(t.Context(), d.offer("d/a.html"))
 		d.must(err)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/server/internal/stat"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A web server makes its validators of a file's size and of the second in
@@ -72,7 +74,7 @@ func healTo(e journal.Entry) time.Time {
 // and makes it another one where that should be. It reports false if the page
 // is being changed, so that nothing is known of it now. Again says that it was
 // read for that alone.
-func (c *comparison) date(ctx context.Context, e *journal.Entry, r Offer, again bool) (ok bool, err error) {
+func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Offer, again bool) (ok bool, err error) {
 	if r.Digest.IsZero() || r.Modified.IsZero() {
 		return true, nil
 	}
@@ -92,7 +94,7 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r Offer, again 
 	if over := second(r.Modified).Add(time.Second); !r.Modified.After(now) && over.After(at) {
 		at = over
 	}
-	if at = at.Add(racyFine); at.After(now) {
+	if at = at.Add(stat.Tick); at.After(now) {
 		e.Stamp = nil // so that it is read again
 		c.owed.add(scopeOf(e.Item.URL), at, now)
 		return true, nil
@@ -104,7 +106,7 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r Offer, again 
 		c.rep.Healed++
 	case ctx.Err() != nil:
 		return false, ctx.Err()
-	case errors.Is(err, ErrChanged), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, inventory.ErrChanged), errors.Is(err, fs.ErrNotExist):
 		c.unsettled(e.Item.URL)
 		return false, nil
 	default:
@@ -114,7 +116,7 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r Offer, again 
 		} else if c.unhealed++; c.unhealed == 1 {
 			c.unhealing = err
 		}
-		if !errors.Is(err, ErrLinked) { // the page that has the file is healed
+		if !errors.Is(err, inventory.ErrLinked) { // the page that has the file is healed
 			c.rep.Unhealed++
 			c.rep.Unhealing = err.Error()
 		}
@@ -124,11 +126,11 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r Offer, again 
 
 // debts says in which directories there are pages whose time could not be set
 // yet, and when that can be.
-type debts map[Scope]time.Time
+type debts map[inventory.Scope]time.Time
 
 // add notes a page. All that can soon be done in a directory is done at one
 // time; what must wait for long is found again by then.
-func (d *debts) add(s Scope, at, now time.Time) {
+func (d *debts) add(s inventory.Scope, at, now time.Time) {
 	if *d == nil {
 		*d = make(debts)
 	}
@@ -145,7 +147,7 @@ const maxRefused = 64
 
 // owesTime reports whether a page that need not be read has a time all the
 // same that should be another: it was looked at before anybody healed.
-func (c *comparison) owesTime(e journal.Entry, o Offer) bool {
+func (c *comparison) owesTime(e journal.Entry, o inventory.Offer) bool {
 	return c.healer != nil && !e.Other.IsZero() && !o.Modified.IsZero() && !second(o.Modified).After(e.Other) &&
 		len(c.refused) < maxRefused && !c.refused[e.Item.URL]
 }
@@ -169,7 +171,7 @@ func (p *Publisher) owe(c *comparison) {
 }
 
 // pay takes off the list what is looked at now.
-func (p *Publisher) pay(scopes []Scope) {
+func (p *Publisher) pay(scopes []inventory.Scope) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(scopes) == 0 {
@@ -184,7 +186,7 @@ func (p *Publisher) pay(scopes []Scope) {
 // those pages again.
 func (p *Publisher) healOwed(ctx context.Context, rep *Report) error {
 	for range healRounds {
-		var scopes []Scope
+		var scopes []inventory.Scope
 		var at time.Time
 		p.mu.Lock()
 		now := p.now()

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // Only the owner of a file may set its time, whoever may write to it.
@@ -30,7 +30,7 @@ func TestHealAsSomebodyElse(t *testing.T) {
 	w.must(unix.Setfsuid(65534))
 	defer unix.Setfsuid(0)
 	h, err := w.site.Heal(t.Context(), o, o.Modified.Add(-time.Hour))
-	if !errors.Is(err, os.ErrPermission) || errors.Is(err, server.ErrChanged) {
+	if !errors.Is(err, os.ErrPermission) || errors.Is(err, inventory.ErrChanged) {
 		t.Errorf("%v", err)
 	}
 	if string(h.Stamp) != string(o.Stamp) || !h.Modified.Equal(o.Modified) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // What a Turn could not set yet it waits for.
@@ -96,7 +97,7 @@ func TestHealTurnWritesAgain(t *testing.T) {
 // A writer that comes between the reading and the healing is not hidden by it.
 func TestHealRace(t *testing.T) {
 	w := newWard(t, "a.html")
-	read := func() server.Offer {
+	read := func() inventory.Offer {
 		t.Helper()
 		o, err := w.site.Read(t.Context(), w.offer("a.html"))
 		w.must(err)
@@ -108,7 +109,7 @@ func TestHealRace(t *testing.T) {
 	o.Stamp = nil // as of a file too young for one
 	w.putAt("a.html", "CONTENT OF a.html", at)
 	begin := time.Now().Add(-time.Second)
-	if _, err := w.site.Heal(t.Context(), o, to); !errors.Is(err, server.ErrChanged) {
+	if _, err := w.site.Heal(t.Context(), o, to); !errors.Is(err, inventory.ErrChanged) {
 		t.Errorf("other bytes of the same time: %v", err)
 	}
 	if s := w.second("a.html"); s < begin.Unix() {
@@ -117,7 +118,7 @@ func TestHealRace(t *testing.T) {
 
 	o = read()
 	w.put("a.html", "longer than it was before")
-	if _, err := w.site.Heal(t.Context(), o, to); !errors.Is(err, server.ErrChanged) {
+	if _, err := w.site.Heal(t.Context(), o, to); !errors.Is(err, inventory.ErrChanged) {
 		t.Errorf("other length: %v", err)
 	}
 	w.wantSecond("it is not touched", "a.html", w.now)
@@ -201,7 +202,7 @@ type frail struct {
 	why error
 }
 
-func (f frail) Heal(_ context.Context, o server.Offer, _ time.Time) (server.Offer, error) {
+func (f frail) Heal(_ context.Context, o inventory.Offer, _ time.Time) (inventory.Offer, error) {
 	return o, f.why
 }
 
@@ -223,7 +224,7 @@ func TestHealCannot(t *testing.T) {
 	if w.look(); w.reads != reads {
 		t.Error("what cannot be healed is read again and again")
 	}
-	w.pub.Inventory = frail{w.shelf, fmt.Errorf("just now: %w", server.ErrChanged)}
+	w.pub.Inventory = frail{w.shelf, fmt.Errorf("just now: %w", inventory.ErrChanged)}
 	w.write("p/000.html", "page 0")
 	w.pass(time.Hour)
 	if rep := w.look(); rep.Unsettled != 1 || rep.Touched != 0 {
@@ -295,7 +296,7 @@ type tallied struct {
 	reads *atomic.Int64
 }
 
-func (c tallied) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
+func (c tallied) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	c.reads.Add(1)
 	return c.Site.Read(ctx, o)
 }

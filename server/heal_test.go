@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A ward is a docroot whose files are healed, in a time of its own, which is
@@ -30,7 +31,7 @@ type counting struct {
 	w *ward
 }
 
-func (c counting) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
+func (c counting) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	c.w.reads++
 	return c.Site.Read(ctx, o)
 }

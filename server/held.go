@@ -7,6 +7,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // massFloor is how many pages may vanish at once from a site of any size
@@ -99,7 +100,7 @@ func (p *Publisher) mayBeAnnounced(e journal.Entry) bool {
 
 // countAnnounced counts the entries that are there because they were
 // announced, before a look that will not come by all of them, if none did yet.
-func (p *Publisher) countAnnounced(scopes []Scope) error {
+func (p *Publisher) countAnnounced(scopes []inventory.Scope) error {
 	if p.counted || len(scopes) == 0 {
 		return nil
 	}

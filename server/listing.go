@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/public"
+	"github.com/parleyweb/parley/server/internal/stat"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A file is what a directory holds, but for directories. A directory may hold
@@ -60,7 +63,7 @@ func (a *ahead) dir(d *walkDir, next []*walkDir) ([]*walkDir, error) {
 	case isGone(err):
 		return next[:first], nil
 	default:
-		return next[:first], a.say(said{err: &UnseenError{Prefix: d.prefix, Err: err}})
+		return next[:first], a.say(said{err: &inventory.UnseenError{Prefix: d.prefix, Err: err}})
 	}
 	slices.SortFunc(next[first:], func(a, b *walkDir) int { return strings.Compare(a.prefix, b.prefix) })
 	// Of two files with one URL, the one that is called so stands first.
@@ -83,19 +86,19 @@ func (a *ahead) entry(d *walkDir, f *os.File, name string, mode fs.FileMode) (*w
 	case mode.IsDir():
 		c := s.child(d, name)
 		switch {
-		case c.left == leftHidden:
-			return nil, a.leftOut(c.place+"/", leftHidden)
+		case c.left == public.Hidden:
+			return nil, a.leftOut(c.place+"/", public.Hidden)
 		case len(c.prefix) > protocol.MaxURL:
 			return nil, a.leftOut(c.place+"/", leftLongURL)
 		}
 		return c, nil
-	case name[0] == '.' && s.names.dir(d.left, joinPlace(d.place, name), name) == leftHidden:
-		return nil, a.leftOut(joinPlace(d.place, name), leftHidden) // wherever it may lead
+	case name[0] == '.' && s.names.Dir(d.left, joinPlace(d.place, name), name) == public.Hidden:
+		return nil, a.leftOut(joinPlace(d.place, name), public.Hidden) // wherever it may lead
 	case mode&fs.ModeSymlink != 0:
 		l, err := s.link(a.tree, d, f, name)
 		switch {
 		case err != nil:
-			return nil, a.say(said{err: &UnseenError{Prefix: d.prefix + escapeName(name), Err: err}})
+			return nil, a.say(said{err: &inventory.UnseenError{Prefix: d.prefix + escapeName(name), Err: err}})
 		case l.left == leftOutside:
 			a.files = append(a.files, file{s.urls.tail(name), name, outsideFile})
 		case l.left != "":
@@ -124,7 +127,7 @@ func (a *ahead) entry(d *walkDir, f *os.File, name string, mode fs.FileMode) (*w
 
 // leftOut takes in what has no URL and is left out.
 func (a *ahead) leftOut(place, left string) error {
-	return a.say(said{offer: Offer{Place: place, LeftOut: left, Length: -1}})
+	return a.say(said{offer: inventory.Offer{Place: place, LeftOut: left, Length: -1}})
 }
 
 // describe says what there is to say of the files of a batch.
@@ -169,7 +172,7 @@ func (w *walk) same(b *batch, now time.Time, list []file) {
 		o.URL = ""
 		if o.LeftOut == "" {
 			_, name := splitPlace(offers[winner].offer.Place)
-			*o = Offer{Place: o.Place, LeftOut: leftSameURL + name, Length: -1}
+			*o = inventory.Offer{Place: o.Place, LeftOut: leftSameURL + name, Length: -1}
 		}
 	}
 	b.out = append(b.out, offers...)
@@ -177,7 +180,7 @@ func (w *walk) same(b *batch, now time.Time, list []file) {
 
 // offer returns what there is to say of a file, and false if it has gone, or
 // nothing could be found out, which it says.
-func (w *walk) offer(b *batch, now time.Time, x file) (o Offer, real string, ok bool) {
+func (w *walk) offer(b *batch, now time.Time, x file) (o inventory.Offer, real string, ok bool) {
 	s, d := w.site, b.dir
 	o.URL, o.Length = d.prefix+x.tail, -1
 	if d.plain && x.tail == x.name {
@@ -192,24 +195,24 @@ func (w *walk) offer(b *batch, now time.Time, x file) (o Offer, real string, ok 
 	if o.LeftOut = w.left(d, &o, x, real, linked); o.LeftOut != "" {
 		return o, real, true
 	}
-	st, err := statAt(b.open.File, x.name, linked)
+	st, err := stat.At(b.open.File, x.name, linked)
 	switch {
 	case err != nil && isGone(err):
 		return o, real, false
 	case err != nil:
-		b.out = append(b.out, said{err: &UnseenError{Prefix: o.URL, Err: err}})
+		b.out = append(b.out, said{err: &inventory.UnseenError{Prefix: o.URL, Err: err}})
 		return o, real, false
-	case st.mode != 0:
+	case st.Mode != 0:
 		o.LeftOut = leftIrregular
 		return o, real, true
-	case st.size > s.maxFile():
+	case st.Size > s.maxFile():
 		o.LeftOut = leftTooLarge
-		o.Length = st.size
+		o.Length = st.Size
 		return o, real, true
 	}
-	o.Length, o.Modified, o.Type = st.size, st.mtime, mediaType(x.name)
-	if o.Stamp = s.versioned(st.stamp(now), o.Type); len(o.Stamp) == 0 {
-		o.Young = s.versioned(st.settledStamp(), o.Type)
+	o.Length, o.Modified, o.Type = st.Size, st.Modified, mediaType(x.name)
+	if o.Stamp = s.versioned(st.Stamp(now), o.Type); len(o.Stamp) == 0 {
+		o.Young = s.versioned(st.Settled(), o.Type)
 	}
 	if s.saysNoIndex(o.URL, o.Stamp) {
 		o.LeftOut = leftNoIndex
@@ -219,13 +222,13 @@ func (w *walk) offer(b *batch, now time.Time, x file) (o Offer, real string, ok 
 
 // left returns why a file is left out, as far as that can be said without
 // looking at it.
-func (w *walk) left(d *walkDir, o *Offer, x file, real string, linked bool) string {
+func (w *walk) left(d *walkDir, o *inventory.Offer, x file, real string, linked bool) string {
 	s := w.site
-	left := s.names.file(d.left, o.Place, x.name)
+	left := s.names.File(d.left, o.Place, x.name)
 	switch {
-	case left == leftHidden:
+	case left == public.Hidden:
 	case d.own == isOwn, d.own == hasOwn && (w.own[real] || w.own[o.Place]), linked && ownOutput(w.own, real):
-		left = leftOwn
+		left = public.Own
 	case x.kind == outsideFile:
 		left = leftOutside
 	case x.kind == irregularFile:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // How long Run waits before it tries again.
@@ -39,11 +40,11 @@ func (p *Publisher) Run(ctx context.Context) error {
 	owned.Go(func() { p.writeLoop(inner) })
 
 	var (
-		fullAt  time.Time              // when everything is to be looked at
-		failed  time.Time              // when a look failed last
-		notYet  time.Time              // after that: nothing is looked at before
-		backoff = p.hurried(retryLook) // the next wait after a failure
-		soon    map[Scope]time.Time    // unsettled scopes
+		fullAt  time.Time                     // when everything is to be looked at
+		failed  time.Time                     // when a look failed last
+		notYet  time.Time                     // after that: nothing is looked at before
+		backoff = p.hurried(retryLook)        // the next wait after a failure
+		soon    map[inventory.Scope]time.Time // unsettled scopes
 		trouble lookTrouble
 	)
 	timer := time.NewTimer(0)
@@ -85,7 +86,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		trouble.ends(p.log())
 		for _, s := range unsettled {
 			if soon == nil {
-				soon = make(map[Scope]time.Time)
+				soon = make(map[inventory.Scope]time.Time)
 			}
 			soon[s] = now.Add(p.hurried(retrySoon))
 		}
@@ -130,7 +131,7 @@ func (l *lookTrouble) ends(log *slog.Logger) {
 }
 
 // dirty is what the Inventory's Watch calls. It does not block.
-func (p *Publisher) dirty(scopes []Scope) {
+func (p *Publisher) dirty(scopes []inventory.Scope) {
 	p.mu.Lock()
 	p.pending.calls++
 	p.pending.anew = p.pending.anew || len(scopes) == 0
@@ -149,13 +150,13 @@ func (p *Publisher) calledAnew() bool {
 }
 
 // giveBack puts scopes back whose look failed.
-func (p *Publisher) giveBack(scopes []Scope) {
+func (p *Publisher) giveBack(scopes []inventory.Scope) {
 	p.mu.Lock()
 	p.pending.add(scopes)
 	p.mu.Unlock()
 }
 
-func (q *pending) add(scopes []Scope) {
+func (q *pending) add(scopes []inventory.Scope) {
 	if len(scopes) == 0 || len(q.scopes)+len(scopes) > 4*maxScopes {
 		q.all, q.scopes = true, nil
 	}
@@ -163,7 +164,7 @@ func (q *pending) add(scopes []Scope) {
 		return
 	}
 	if q.scopes == nil {
-		q.scopes = make(map[Scope]bool)
+		q.scopes = make(map[inventory.Scope]bool)
 	}
 	for _, s := range scopes {
 		q.scopes[s] = true
@@ -171,7 +172,7 @@ func (q *pending) add(scopes []Scope) {
 }
 
 // take returns what is to be looked at now, and how often dirty was called.
-func (p *Publisher) take(now, notYet time.Time, full bool, soon map[Scope]time.Time) (scopes []Scope, all bool, calls int) {
+func (p *Publisher) take(now, notYet time.Time, full bool, soon map[inventory.Scope]time.Time) (scopes []inventory.Scope, all bool, calls int) {
 	if now.Before(notYet) {
 		return nil, false, 0
 	}
@@ -200,15 +201,15 @@ func (p *Publisher) take(now, notYet time.Time, full bool, soon map[Scope]time.T
 
 // ripeScopes returns where held pages stood whose time has come: that they
 // are absent must be seen again before it is told.
-func (p *Publisher) ripeScopes(now time.Time) []Scope {
+func (p *Publisher) ripeScopes(now time.Time) []inventory.Scope {
 	p.mu.Lock()
 	due := !p.held.IsZero() && !p.status.MassHeld && p.ripe(p.held, now)
 	p.mu.Unlock()
 	if !due {
 		return nil
 	}
-	var scopes []Scope
-	last := Scope{}
+	var scopes []inventory.Scope
+	last := inventory.Scope{}
 	err := eachHeld(p.Journal, func(e journal.Entry) {
 		if s := scopeOf(e.Item.URL); s != last && !p.mayBeAnnounced(e) && p.ripe(e.Held, now) {
 			scopes, last = append(scopes, s), s
@@ -221,7 +222,7 @@ func (p *Publisher) ripeScopes(now time.Time) []Scope {
 }
 
 // nextAt is when there is something to do if nobody calls before.
-func (p *Publisher) nextAt(now, fullAt, notYet time.Time, soon map[Scope]time.Time) time.Time {
+func (p *Publisher) nextAt(now, fullAt, notYet time.Time, soon map[inventory.Scope]time.Time) time.Time {
 	if !notYet.IsZero() {
 		return notYet // what failed waits to be tried again
 	}

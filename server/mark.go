@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/internal/atomicfile"
+	"github.com/parleyweb/parley/server/internal/stat"
 )
 
 // A mark proves that a state file is the one that told the world last. Before
@@ -29,7 +30,7 @@ const maxMark = 1 << 10
 
 // readMark returns the mark beside a manifest, empty if there is none.
 func readMark(manifest string) (string, error) {
-	f, err := openRegular(markPath(manifest))
+	f, err := stat.Open(markPath(manifest))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	} else if err != nil {

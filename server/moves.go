@@ -7,6 +7,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // match is what is known of one digest while moves are looked for. A digest
@@ -110,12 +111,12 @@ func (c *comparison) moves(ctx context.Context) error {
 // fact, and its page may stand there again, not looked at yet.
 func (c *comparison) lookFor(ctx context.Context, urls []string) (map[string]bool, error) {
 	absent := make(map[string]bool, len(urls))
-	scopes := make([]Scope, len(urls))
+	scopes := make([]inventory.Scope, len(urls))
 	for i, u := range urls {
 		absent[u], scopes[i] = true, scopeOf(u)
 	}
 	for o, err := range c.inv.Look(ctx, covering(scopes)) {
-		var u *UnseenError
+		var u *inventory.UnseenError
 		switch {
 		case errors.As(err, &u):
 			c.unseen = append(c.unseen, u.Prefix)

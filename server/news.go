@@ -6,12 +6,13 @@ import (
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/maintext"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // itemOf is the item that an offer, read, describes for the first time. Late
 // says that it was not there before: then it cannot be older than the last
 // look, and where nobody says when it changed, that is now.
-func itemOf(o Offer, now time.Time, late bool) protocol.Item {
+func itemOf(o inventory.Offer, now time.Time, late bool) protocol.Item {
 	m, span := claim(o, now)
 	if m.IsZero() && late && !o.Digest.IsZero() {
 		m = now.UTC().Truncate(time.Millisecond)
@@ -21,7 +22,7 @@ func itemOf(o Offer, now time.Time, late bool) protocol.Item {
 }
 
 // claim is when an offer claims to have changed, as far as that is of use.
-func claim(o Offer, now time.Time) (time.Time, time.Duration) {
+func claim(o inventory.Offer, now time.Time) (time.Time, time.Duration) {
 	m, ok := protocol.SaneModified(o.Modified, now)
 	switch {
 	case !ok:
@@ -34,7 +35,7 @@ func claim(o Offer, now time.Time) (time.Time, time.Duration) {
 
 // after is the item of a present page once an offer of it was read, and
 // whether that is to be told.
-func after(was protocol.Item, r Offer, now time.Time) (it protocol.Item, tell bool) {
+func after(was protocol.Item, r inventory.Offer, now time.Time) (it protocol.Item, tell bool) {
 	it = itemOf(r, now, false)
 	it.Importance = was.Importance
 	switch {

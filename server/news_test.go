@@ -11,7 +11,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/maintext"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A reading shelf reads what pages say: of a content "TITLE|TEXT", both.
@@ -20,7 +20,7 @@ type reading struct {
 	masks maintext.Masks
 }
 
-func (s *reading) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
+func (s *reading) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	r, err := s.shelf.Read(ctx, o)
 	s.mu.Lock()
 	content := s.pages[o.Place].content
@@ -156,11 +156,11 @@ func TestReadOtherwise(t *testing.T) {
 // and never the bytes.
 type catalog struct {
 	*shelf
-	list []server.Offer // in order
+	list []inventory.Offer // in order
 }
 
-func (c *catalog) Look(context.Context, []server.Scope) iter.Seq2[server.Offer, error] {
-	return func(yield func(server.Offer, error) bool) {
+func (c *catalog) Look(context.Context, []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+	return func(yield func(inventory.Offer, error) bool) {
 		for _, o := range c.list {
 			o.URL, o.Length = base+o.Place, -1
 			if len(o.Stamp) == 0 {
@@ -173,14 +173,14 @@ func (c *catalog) Look(context.Context, []server.Scope) iter.Seq2[server.Offer, 
 	}
 }
 
-func (c *catalog) Read(_ context.Context, o server.Offer) (server.Offer, error) { return o, nil }
+func (c *catalog) Read(_ context.Context, o inventory.Offer) (inventory.Offer, error) { return o, nil }
 
 func TestClaims(t *testing.T) {
 	w := newWorld(t)
 	inv := &catalog{shelf: w.shelf}
 	w.pub.Inventory = inv
 	day := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
-	set := func(list ...server.Offer) {
+	set := func(list ...inventory.Offer) {
 		t.Helper()
 		inv.list = list
 		w.pass(time.Hour)
@@ -194,41 +194,41 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	never := time.Time{}
-	set(server.Offer{Place: "a"}, server.Offer{Place: "b", Modified: day, Span: 24 * time.Hour})
+	set(inventory.Offer{Place: "a"}, inventory.Offer{Place: "b", Modified: day, Span: 24 * time.Hour})
 	is("nobody knows", "a", never, "")
 	is("known to the day", "b", day, "")
 	if it := w.entry("b"); it.Span != 24*time.Hour {
 		t.Errorf("%+v", it)
 	}
-	set(server.Offer{Place: "a", Title: "A"}, server.Offer{Place: "b", Modified: day, Span: 24 * time.Hour, Title: "B"})
+	set(inventory.Offer{Place: "a", Title: "A"}, inventory.Offer{Place: "b", Modified: day, Span: 24 * time.Hour, Title: "B"})
 	is("all that can be told", "a", never, "update a")
 	is("a title of the same date is none of it", "b", day, "")
 	if it := w.entry("b"); it.Title != "B" {
 		t.Errorf("%+v", it)
 	}
-	set(server.Offer{Place: "a", Modified: day.Add(time.Hour)}, server.Offer{Place: "b", Modified: day.Add(-time.Hour)})
+	set(inventory.Offer{Place: "a", Modified: day.Add(time.Hour)}, inventory.Offer{Place: "b", Modified: day.Add(-time.Hour)})
 	is("a date, at last", "a", day.Add(time.Hour), "update a")
 	is("an older date", "b", day, "")
-	set(server.Offer{Place: "a"}, server.Offer{Place: "b", Modified: day.Add(time.Hour)})
+	set(inventory.Offer{Place: "a"}, inventory.Offer{Place: "b", Modified: day.Add(time.Hour)})
 	is("no date any more", "a", day.Add(time.Hour), "update b")
 	is("a later date", "b", day.Add(time.Hour), "")
 	if it := w.entry("b"); it.Span != 0 {
 		t.Errorf("%+v", it)
 	}
-	set(server.Offer{Place: "a"}, server.Offer{Place: "b", Modified: time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)})
+	set(inventory.Offer{Place: "a"}, inventory.Offer{Place: "b", Modified: time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)})
 	is("a date of no use", "b", day.Add(time.Hour), "")
-	set(server.Offer{Place: "a", Modified: w.now.Add(3 * time.Hour)}, server.Offer{Place: "b"})
+	set(inventory.Offer{Place: "a", Modified: w.now.Add(3 * time.Hour)}, inventory.Offer{Place: "b"})
 	is("a date to come", "a", w.now, "update a")
 
 	// Once somebody reads them, a digest is news, and the date is as good as it was.
 	one, two := protocol.Sum([]byte("1")), protocol.Sum([]byte("2"))
 	was := w.entry("a").Modified
-	set(server.Offer{Place: "a", Digest: one}, server.Offer{Place: "b"}, server.Offer{Place: "c", Digest: one})
+	set(inventory.Offer{Place: "a", Digest: one}, inventory.Offer{Place: "b"}, inventory.Offer{Place: "c", Digest: one})
 	is("read for the first time", "a", was, "update a, create c")
 	is("made since the last look", "c", w.now, "")
-	set(server.Offer{Place: "a", Digest: two}, server.Offer{Place: "b"}, server.Offer{Place: "c", Digest: one, Modified: day})
+	set(inventory.Offer{Place: "a", Digest: two}, inventory.Offer{Place: "b"}, inventory.Offer{Place: "c", Digest: one, Modified: day})
 	is("other bytes, and nobody says since when", "a", w.now, "update a")
-	set(server.Offer{Place: "a"}, server.Offer{Place: "b"}, server.Offer{Place: "c"})
+	set(inventory.Offer{Place: "a"}, inventory.Offer{Place: "b"}, inventory.Offer{Place: "c"})
 	is("nobody reads them any more", "a", w.now.Add(-time.Hour), "")
 	if it := w.entry("a"); it.Digest != two {
 		t.Errorf("%+v", it)

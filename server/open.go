@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/stat"
 )
 
 // A Journal is what a site has told, in order, and what it offers now, in one
@@ -225,7 +226,7 @@ const MaxManifest = 4 << 30
 // where there surely is none.
 func openPublished(ctx context.Context, o JournalOptions) (*os.File, error) {
 	if !strings.HasPrefix(o.Published, "http://") && !strings.HasPrefix(o.Published, "https://") {
-		return openRegular(o.Published)
+		return stat.Open(o.Published)
 	}
 	c := fetch.Client{Agent: "parley", Timeout: 10 * time.Minute, MaxBytes: MaxManifest, Redirects: 10}
 	if o.HTTP != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/parleyweb/parley/server/internal/stat"
+	"github.com/parleyweb/parley/server/inventory"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -17,7 +19,7 @@ const smallSize = 64 << 10
 // symbolic link leads out of the docroot. An error that wraps fs.ErrNotExist
 // means that it has vanished, or may not be published as things are now. The
 // content may change while it is read.
-func (s *Site) Open(ctx context.Context, o Offer) (io.ReadCloser, error) {
+func (s *Site) Open(ctx context.Context, o inventory.Offer) (io.ReadCloser, error) {
 	r, err := s.openOffer(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("open %q: %w", o.Place, err)
@@ -25,7 +27,7 @@ func (s *Site) Open(ctx context.Context, o Offer) (io.ReadCloser, error) {
 	return r, nil
 }
 
-func (s *Site) openOffer(ctx context.Context, o Offer) (io.ReadCloser, error) {
+func (s *Site) openOffer(ctx context.Context, o inventory.Offer) (io.ReadCloser, error) {
 	if err := errors.Join(s.Check(), ctx.Err()); err != nil {
 		return nil, err
 	}
@@ -47,12 +49,12 @@ func (s *Site) openOffer(ctx context.Context, o Offer) (io.ReadCloser, error) {
 	case left != "":
 		return nil, fmt.Errorf("%s: %w", left, fs.ErrNotExist)
 	}
-	st, err := statOpen(f)
+	st, err := stat.Of(f)
 	switch {
 	case err != nil:
-	case st.mode != 0:
+	case st.Mode != 0:
 		err = fmt.Errorf("%s: %w", leftIrregular, fs.ErrNotExist)
-	case st.size > s.maxFile():
+	case st.Size > s.maxFile():
 		err = fmt.Errorf("%s: %w", leftTooLarge, fs.ErrNotExist)
 	default:
 		return f, nil
@@ -65,7 +67,7 @@ func (s *Site) openOffer(ctx context.Context, o Offer) (io.ReadCloser, error) {
 // present rules forbid is not opened: the error wraps fs.ErrNotExist.
 func (s *Site) OpenPage(ctx context.Context, url string) (io.ReadCloser, error) {
 	for _, place := range s.publicPlaces(url) {
-		r, err := s.openOffer(ctx, Offer{URL: url, Place: place})
+		r, err := s.openOffer(ctx, inventory.Offer{URL: url, Place: place})
 		switch {
 		case err == nil:
 			return r, nil

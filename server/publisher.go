@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A Publisher keeps a journal true to what a site offers, and the manifest
@@ -22,7 +23,7 @@ import (
 // Its methods may be called by many goroutines at once: looks take turns. The
 // journal must have no other writer.
 type Publisher struct {
-	Inventory Inventory
+	Inventory inventory.Inventory
 	Journal   *Journal
 	Snapshot  *Snapshot // where the manifest goes; nil means nowhere
 
@@ -33,7 +34,7 @@ type Publisher struct {
 	Outputs []Output
 
 	// Heal says that files which were rewritten with the bytes they had get
-	// the time of their last change back, if the Inventory is a [Healer]: so
+	// the time of their last change back, if the Inventory is an [inventory.Healer]: so
 	// the web server's validators stay what visitors hold. Other bytes in a
 	// second that this URL had before get one that it never had. A time that
 	// is set is never in the future; where it would be, the page is looked at
@@ -121,7 +122,7 @@ type Publisher struct {
 // pending is what waits to be looked at.
 type pending struct {
 	all    bool
-	scopes map[Scope]bool
+	scopes map[inventory.Scope]bool
 	calls  int  // how often dirty was called
 	anew   bool // for everything, since that was asked last: what failed may not fail any more
 }
@@ -178,7 +179,7 @@ func orDiscard(l *slog.Logger) *slog.Logger {
 // appends what differs. Until the first description is whole every look is at
 // everything. After an error the Report counts what was taken in before it;
 // then nothing is held or announced as gone on account of that look.
-func (p *Publisher) Look(ctx context.Context, scopes []Scope) (Report, error) {
+func (p *Publisher) Look(ctx context.Context, scopes []inventory.Scope) (Report, error) {
 	rep, _, err := p.look(ctx, scopes, false)
 	return rep, err
 }
@@ -309,7 +310,7 @@ func (p *Publisher) takeTurn(ctx context.Context) (done func(), err error) {
 }
 
 // look is one turn of the loop. It returns scopes to look at again soon.
-func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep Report, soon []Scope, err error) {
+func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept bool) (rep Report, soon []inventory.Scope, err error) {
 	done, err := p.takeTurn(ctx)
 	if err != nil {
 		return rep, nil, err
@@ -353,7 +354,7 @@ func (p *Publisher) look(ctx context.Context, scopes []Scope, accept bool) (rep 
 	return total, soon, err
 }
 
-func (p *Publisher) comparison(scopes []Scope, accept bool) *comparison {
+func (p *Publisher) comparison(scopes []inventory.Scope, accept bool) *comparison {
 	c := &comparison{inv: p.Inventory, j: p.Journal, scopes: scopes, accept: accept, limit: p.MaxMoves,
 		now: p.now(), clock: p.now, prove: p.mark, warn: p.log().Warn, progress: p.progress,
 		importance: p.Importance, mayBeAnnounced: p.mayBeAnnounced}
@@ -375,7 +376,7 @@ func (p *Publisher) comparison(scopes []Scope, accept bool) *comparison {
 		}
 		c.refused = p.refused
 		var ok bool
-		if c.healer, ok = p.Inventory.(Healer); !ok && !p.noHealer {
+		if c.healer, ok = p.Inventory.(inventory.Healer); !ok && !p.noHealer {
 			p.noHealer = true
 			p.log().Warn("nothing is healed: this inventory has no files whose time could be set")
 		}

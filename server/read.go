@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"github.com/parleyweb/parley/server/internal/stat"
+	"github.com/parleyweb/parley/server/inventory"
 	"hash"
 	"io"
 	"io/fs"
@@ -49,12 +51,12 @@ func (r *reader) giveBack() {
 	readers.Put(r)
 }
 
-// Read reads the file behind an offer of Look, as [Inventory] says. A file
+// Read reads the file behind an offer of Look, as [inventory.Inventory] says. A file
 // that changes while it is read is read again; one that goes on changing comes
 // back as Unsettled. What the rules forbid by now comes back as LeftOut. It is
 // found by its Place, below the docroot of the look that is going on, and
 // opened so that no symbolic link leads out of it.
-func (s *Site) Read(ctx context.Context, o Offer) (Offer, error) {
+func (s *Site) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	r, err := s.read(ctx, o)
 	if err != nil {
 		return o, fmt.Errorf("read %q: %w", o.Place, err)
@@ -62,7 +64,7 @@ func (s *Site) Read(ctx context.Context, o Offer) (Offer, error) {
 	return r, nil
 }
 
-func (s *Site) read(ctx context.Context, o Offer) (Offer, error) {
+func (s *Site) read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	if err := s.Check(); err != nil {
 		return o, err
 	}
@@ -85,7 +87,7 @@ func (s *Site) read(ctx context.Context, o Offer) (Offer, error) {
 }
 
 // readOnce reads a file, and reports whether it was the same all the while.
-func (s *Site) readOnce(ctx context.Context, t *tree, o *Offer) (steady bool, err error) {
+func (s *Site) readOnce(ctx context.Context, t *tree, o *inventory.Offer) (steady bool, err error) {
 	f, left, err := t.open(o.Place)
 	if err != nil || left != "" {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -96,14 +98,14 @@ func (s *Site) readOnce(ctx context.Context, t *tree, o *Offer) (steady bool, er
 	}
 	defer f.Close()
 	now := time.Now()
-	before, err := statOpen(f)
+	before, err := stat.Of(f)
 	switch {
 	case err != nil:
 		return false, err
-	case before.mode != 0:
+	case before.Mode != 0:
 		o.LeftOut = leftIrregular
 		return false, nil
-	case before.size > s.maxFile():
+	case before.Size > s.maxFile():
 		o.LeftOut = leftTooLarge
 		return false, nil
 	}
@@ -114,23 +116,23 @@ func (s *Site) readOnce(ctx context.Context, t *tree, o *Offer) (steady bool, er
 	}
 	head := 0
 	if s.Features != nil && hasFeatures(o.Type) {
-		head = int(min(before.size, featuresSize))
+		head = int(min(before.Size, featuresSize))
 		r.head = slices.Grow(r.head[:0], head)
 	}
 	// One byte more than there should be tells of a file that grows.
-	n, err := r.read(ctx, io.LimitReader(f, before.size+1), head)
+	n, err := r.read(ctx, io.LimitReader(f, before.Size+1), head)
 	if err != nil {
 		return false, err
 	}
-	after, err := statOpen(f)
+	after, err := stat.Of(f)
 	if err != nil {
 		return false, err
 	}
-	if n != before.size || !after.same(&before) {
+	if n != before.Size || !after.Same(&before) {
 		return false, nil
 	}
 	r.hash.Sum(o.Digest[:0])
-	o.Length, o.Modified, o.Stamp, o.Unsettled = n, before.mtime, s.versioned(before.stamp(now), o.Type), false
+	o.Length, o.Modified, o.Stamp, o.Unsettled = n, before.Modified, s.versioned(before.Stamp(now), o.Type), false
 	return true, s.features(o, r.head)
 }
 
@@ -175,7 +177,7 @@ func (t *tree) open(place string) (f *os.File, left string, err error) {
 	if !ok {
 		return nil, leftOutside, nil
 	}
-	if f, err = t.root.OpenFile(real, openQuietly, 0); err == nil {
+	if f, err = t.root.OpenFile(real, stat.Quietly, 0); err == nil {
 		return f, "", nil
 	}
 	if isGone(err) {

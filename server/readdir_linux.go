@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/parleyweb/parley/server/internal/stat"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,7 +31,7 @@ func (t *tree) descriptor(name string, flags int) (int, error) {
 // openSmall opens a file in the same way, if it is regular and has at most so
 // many bytes; else it returns nil.
 func (t *tree) openSmall(name string, most int64) io.ReadCloser {
-	fd, err := t.descriptor(name, openQuietly)
+	fd, err := t.descriptor(name, stat.Quietly)
 	if err != nil {
 		return nil
 	}
@@ -106,13 +107,13 @@ func readNames(dir *os.File, f func(name string, mode fs.FileMode) error) error 
 			s := string(name)
 			mode, known := direntMode(kind)
 			if !known { // some file systems do not say
-				st, err := statAt(dir, s, false)
+				st, err := stat.At(dir, s, false)
 				if err != nil && isGone(err) {
 					continue
 				} else if err != nil {
 					return err
 				}
-				mode = st.mode
+				mode = st.Mode
 			}
 			if err := f(s, mode); err != nil {
 				return err

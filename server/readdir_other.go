@@ -3,6 +3,7 @@
 package server
 
 import (
+	"github.com/parleyweb/parley/server/internal/stat"
 	"io"
 	"io/fs"
 	"os"
@@ -17,7 +18,7 @@ func (t *tree) openSmall(string, int64) io.ReadCloser { return nil }
 // readNames calls f with every name in an open directory, and its type, until
 // f returns an error.
 func readNames(dir *os.File, f func(name string, mode fs.FileMode) error) error {
-	return readDir(dir, func(entries []fs.DirEntry) error {
+	return stat.ReadDir(dir, func(entries []fs.DirEntry) error {
 		for _, e := range entries {
 			if err := f(e.Name(), e.Type()); err != nil {
 				return err

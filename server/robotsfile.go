@@ -12,6 +12,7 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/public"
 )
 
 // robotsEvery is how often a robots.txt is read again that no event tells of.
@@ -61,7 +62,7 @@ func (s *Site) readRules(ctx context.Context, t *tree) (*robots.Rules, error) {
 // symbolic link, it is the link's path.
 func (s *Site) robotsFile(t *tree) (name string, ok bool) {
 	switch name = s.robotsName(); {
-	case isWebURL(name):
+	case public.IsURL(name):
 		return name, false
 	case s.Robots == "":
 		return filepath.Join(t.path, "robots.txt"), true
@@ -82,8 +83,8 @@ func (s *Site) robotsFile(t *tree) (name string, ok bool) {
 // file that somebody has named must be there.
 func (s *Site) fetchRobots(ctx context.Context) ([]byte, error) {
 	name := s.robotsName()
-	if isWebURL(name) {
-		b, err := ReadRobots(ctx, name)
+	if public.IsURL(name) {
+		b, err := public.ReadRobots(ctx, name)
 		if err != nil && s.Robots == "" {
 			err = fmt.Errorf("%w (a site below a path goes by its host's robots.txt: if that cannot be had from here, name it, or a copy of it, as --robots)", err)
 		}
@@ -100,7 +101,7 @@ func (s *Site) fetchRobots(ctx context.Context) ([]byte, error) {
 			return nil, nil
 		}
 	}
-	return ReadRobots(ctx, name)
+	return public.ReadRobots(ctx, name)
 }
 
 // AcceptRobots makes the next look at everything accept robots.txt as it is

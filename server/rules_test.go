@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 func TestRulesTable(t *testing.T) {
@@ -89,7 +89,7 @@ func TestRulesWellKnown(t *testing.T) {
 	if !d.site.Public(base + ".well-known/security.txt") {
 		t.Error("not public")
 	}
-	if got := offered(d.look(server.Scope{Prefix: base + ".well-known/"})); len(got) != 2 {
+	if got := offered(d.look(inventory.Scope{Prefix: base + ".well-known/"})); len(got) != 2 {
 		t.Errorf("as a scope: %q", got)
 	}
 }
@@ -134,7 +134,7 @@ func TestRulesReasonsAreStable(t *testing.T) {
 	d := newDocroot(t, "b.html")
 	d.link("/etc/hostname", "a.html")
 	first := d.look()
-	if !slices.EqualFunc(first, d.look(), func(a, b server.Offer) bool { return a.URL == b.URL && a.LeftOut == b.LeftOut }) {
+	if !slices.EqualFunc(first, d.look(), func(a, b inventory.Offer) bool { return a.URL == b.URL && a.LeftOut == b.LeftOut }) {
 		t.Error("two looks differ")
 	}
 }

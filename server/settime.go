@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/stat"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // Why the time of a page stays as it is.
@@ -20,10 +22,10 @@ var (
 )
 
 // Heal sets the time of the file behind an offer that Read returned, as
-// [Healer] says. Only the owner of a file, and root, may do that. A file that
+// [inventory.Healer] says. Only the owner of a file, and root, may do that. A file that
 // is also found elsewhere, by a symbolic link below the docroot or by another
 // name, has one time for two pages, and is left alone.
-func (s *Site) Heal(ctx context.Context, o Offer, to time.Time) (Offer, error) {
+func (s *Site) Heal(ctx context.Context, o inventory.Offer, to time.Time) (inventory.Offer, error) {
 	h, err := s.heal(ctx, o, to)
 	if err != nil {
 		return o, fmt.Errorf("heal %q: %w", o.Place, err)
@@ -31,7 +33,7 @@ func (s *Site) Heal(ctx context.Context, o Offer, to time.Time) (Offer, error) {
 	return h, nil
 }
 
-func (s *Site) heal(ctx context.Context, o Offer, to time.Time) (Offer, error) {
+func (s *Site) heal(ctx context.Context, o inventory.Offer, to time.Time) (inventory.Offer, error) {
 	if err := s.Check(); err != nil {
 		return o, err
 	}
@@ -47,24 +49,24 @@ func (s *Site) heal(ctx context.Context, o Offer, to time.Time) (Offer, error) {
 	case err != nil:
 		return o, err
 	case len(links) > 0:
-		return o, ErrLinked
+		return o, inventory.ErrLinked
 	}
 	f, left, err := t.open(o.Place)
 	if err != nil {
 		return o, err
 	}
 	if left != "" {
-		return o, ErrChanged
+		return o, inventory.ErrChanged
 	}
 	defer f.Close()
-	before, err := statOpen(f)
+	before, err := stat.Of(f)
 	switch {
 	case err != nil:
 		return o, err
-	case before.mode != 0, before.size != o.Length, !before.mtime.Equal(o.Modified),
-		len(o.Stamp) > 0 && !bytes.Equal(o.Stamp, s.versioned(before.settledStamp(), o.Type)):
-		return o, ErrChanged
-	case before.links > 1:
+	case before.Mode != 0, before.Size != o.Length, !before.Modified.Equal(o.Modified),
+		len(o.Stamp) > 0 && !bytes.Equal(o.Stamp, s.versioned(before.Settled(), o.Type)):
+		return o, inventory.ErrChanged
+	case before.Links > 1:
 		return o, errHardLink
 	}
 	if err := setTime(f, path, to); err != nil {
@@ -72,26 +74,26 @@ func (s *Site) heal(ctx context.Context, o Offer, to time.Time) (Offer, error) {
 	}
 	// Whoever wrote between the reading and this has the time that was just
 	// set, which says that nothing has changed. So it is read again.
-	digest, err := digestOf(ctx, f, before.size)
+	digest, err := digestOf(ctx, f, before.Size)
 	if err != nil {
 		return o, err
 	}
-	now, err := statOpen(f)
+	now, err := stat.Of(f)
 	if err != nil {
 		return o, err
 	}
-	is, rounded := now.mtime.Equal(to), now.mtime.Equal(before.mtime) || now.mtime.Sub(to).Abs() <= racyCoarse
-	if digest != o.Digest || now.size != before.size || !is && !rounded {
+	is, rounded := now.Modified.Equal(to), now.Modified.Equal(before.Modified) || now.Modified.Sub(to).Abs() <= stat.Coarse
+	if digest != o.Digest || now.Size != before.Size || !is && !rounded {
 		if is {
 			err = setTime(f, path, time.Now())
 		}
-		return o, errors.Join(ErrChanged, err)
+		return o, errors.Join(inventory.ErrChanged, err)
 	}
-	stamp := now.settledStamp()
-	if now.ctime.IsZero() || now.ctime.Nanosecond() == 0 {
-		stamp = now.stamp(time.Now()) // coarse times: the usual caution
+	stamp := now.Settled()
+	if now.Changed.IsZero() || now.Changed.Nanosecond() == 0 {
+		stamp = now.Stamp(time.Now()) // coarse times: the usual caution
 	}
-	o.Modified, o.Stamp = now.mtime, s.versioned(stamp, o.Type)
+	o.Modified, o.Stamp = now.Modified, s.versioned(stamp, o.Type)
 	if !is {
 		return o, errKeptTime
 	}

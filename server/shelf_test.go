@@ -18,6 +18,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 const base = "http://site.example/"
@@ -36,7 +37,7 @@ type shelf struct {
 
 	reads  int
 	writes uint64
-	dirty  func([]server.Scope)
+	dirty  func([]inventory.Scope)
 	looked func() // called in the middle of every look
 }
 
@@ -81,19 +82,19 @@ func (s *shelf) tell(paths ...string) {
 	if dirty == nil {
 		return
 	}
-	var scopes []server.Scope
+	var scopes []inventory.Scope
 	for _, p := range paths {
 		scopes = append(scopes, dirOf(p))
 	}
 	dirty(scopes)
 }
 
-func dirOf(path string) server.Scope {
-	return server.Scope{Prefix: base + path[:strings.LastIndexByte(path, '/')+1]}
+func dirOf(path string) inventory.Scope {
+	return inventory.Scope{Prefix: base + path[:strings.LastIndexByte(path, '/')+1]}
 }
 
-func (s *shelf) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[server.Offer, error] {
-	return func(yield func(server.Offer, error) bool) {
+func (s *shelf) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+	return func(yield func(inventory.Offer, error) bool) {
 		s.mu.Lock()
 		pages, unseen := maps.Clone(s.pages), slices.Clone(s.unseen)
 		fail, failAfter, looked := s.fail, s.failAfter, s.looked
@@ -117,17 +118,17 @@ func (s *shelf) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[serve
 			}
 		}
 		for _, p := range unseen { // late on purpose
-			if !yield(server.Offer{}, &server.UnseenError{Prefix: base + p, Err: fs.ErrPermission}) {
+			if !yield(inventory.Offer{}, &inventory.UnseenError{Prefix: base + p, Err: fs.ErrPermission}) {
 				return
 			}
 		}
 		if fail != nil {
-			yield(server.Offer{}, fail)
+			yield(inventory.Offer{}, fail)
 		}
 	}
 }
 
-func within(url string, scopes []server.Scope) bool {
+func within(url string, scopes []inventory.Scope) bool {
 	if len(scopes) == 0 {
 		return true
 	}
@@ -139,11 +140,11 @@ func within(url string, scopes []server.Scope) bool {
 	return false
 }
 
-func (s *shelf) offer(path string) server.Offer {
+func (s *shelf) offer(path string) inventory.Offer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.pages[path]
-	o := server.Offer{URL: base + path, Place: path, Modified: p.mod, Length: int64(len(p.content)), Type: s.mime,
+	o := inventory.Offer{URL: base + path, Place: path, Modified: p.mod, Length: int64(len(p.content)), Type: s.mime,
 		Stamp: binary.BigEndian.AppendUint64(nil, p.stamp), Unsettled: s.busy[path]}
 	if s.forbidden[path] {
 		o.LeftOut = "robots.txt"
@@ -151,7 +152,7 @@ func (s *shelf) offer(path string) server.Offer {
 	return o
 }
 
-func (s *shelf) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
+func (s *shelf) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	r := s.offer(o.Place)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +168,7 @@ func (s *shelf) Read(ctx context.Context, o server.Offer) (server.Offer, error) 
 	return r, nil
 }
 
-func (s *shelf) Watch(ctx context.Context, dirty func([]server.Scope)) error {
+func (s *shelf) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 	s.mu.Lock()
 	s.dirty = dirty
 	s.mu.Unlock()
@@ -268,10 +269,10 @@ func (w *world) write(path, content string) { w.put(path, content, w.clock()) }
 
 func (w *world) look(dirs ...string) server.Report {
 	w.Helper()
-	var scopes []server.Scope
+	var scopes []inventory.Scope
 	for _, d := range dirs {
 		deep := strings.HasSuffix(d, "**")
-		scopes = append(scopes, server.Scope{Prefix: base + strings.TrimSuffix(d, "**"), Deep: deep})
+		scopes = append(scopes, inventory.Scope{Prefix: base + strings.TrimSuffix(d, "**"), Deep: deep})
 	}
 	rep, err := w.pub.Look(w.Context(), scopes)
 	w.must(err)

@@ -11,9 +11,11 @@ import (
 
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/public"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A Site is a document root, published at a base URL. It is an [Inventory].
+// A Site is a document root, published at a base URL. It is an [inventory.Inventory].
 //
 // What is public is an allow-list: files ending in .htm, .html, .xhtml and
 // .pdf, and what Include names. Nothing makes public what is hidden (its name,
@@ -80,7 +82,7 @@ type Site struct {
 	// it digests, which it must not keep; nobody else does. Whole says that
 	// they are all. A page with NoIndex is not published. An error means that
 	// the page could not be read.
-	Features func(url string, page []byte, whole bool) (Features, error)
+	Features func(url string, page []byte, whole bool) (inventory.Features, error)
 
 	// FeaturesVersion is any text that is another whenever Features would say
 	// something else of the same bytes: the masks that it goes by, the version
@@ -98,7 +100,7 @@ type Site struct {
 	once  sync.Once
 	bad   error // what is wrong with the fields
 	urls  urlMap
-	names nameRules
+	names public.Names
 
 	version []byte // of FeaturesVersion: see versioned
 
@@ -146,7 +148,7 @@ func (s *Site) prepare() (err error) {
 	if s.urls, err = newURLMap(s.Base, s.CleanURLs); err != nil {
 		return fmt.Errorf("site: %w", err)
 	}
-	if s.names, err = newNameRules(s.Include, s.Exclude); err != nil {
+	if s.names, err = public.ParseNames(s.Include, s.Exclude); err != nil {
 		return fmt.Errorf("site: %w", err)
 	}
 	s.prepareVersion()
@@ -196,7 +198,7 @@ func (s *Site) publicPlaces(url string) []string {
 
 // left returns why rules forbid what stands at place, or the empty string.
 func (s *Site) left(rules *robots.Rules, place, url string) string {
-	if left := s.names.place(place); left != "" {
+	if left := s.names.Place(place); left != "" {
 		return left
 	}
 	s.mu.Lock()
@@ -204,7 +206,7 @@ func (s *Site) left(rules *robots.Rules, place, url string) string {
 	s.mu.Unlock()
 	switch {
 	case own:
-		return leftOwn
+		return public.Own
 	case len(url) > protocol.MaxURL:
 		return leftLongURL
 	case !s.allowed(rules, place, url):

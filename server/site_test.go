@@ -18,6 +18,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A docroot is a directory that a test writes to.
@@ -71,7 +72,7 @@ func (d *docroot) age(places ...string) {
 }
 
 // look returns everything that a look yields, checking order on the way.
-func (d *docroot) look(scopes ...server.Scope) (list []server.Offer) {
+func (d *docroot) look(scopes ...inventory.Scope) (list []inventory.Offer) {
 	d.Helper()
 	last := ""
 	for o, err := range d.site.Look(d.Context(), scopes) {
@@ -96,7 +97,7 @@ func (d *docroot) look(scopes ...server.Scope) (list []server.Offer) {
 }
 
 // offered returns the URLs offered, below the base.
-func offered(list []server.Offer) (urls []string) {
+func offered(list []inventory.Offer) (urls []string) {
 	for _, o := range list {
 		if o.LeftOut == "" {
 			urls = append(urls, strings.TrimPrefix(o.URL, base))
@@ -106,7 +107,7 @@ func offered(list []server.Offer) (urls []string) {
 }
 
 // leftOut returns the reasons by place.
-func leftOut(list []server.Offer) map[string]string {
+func leftOut(list []inventory.Offer) map[string]string {
 	m := make(map[string]string)
 	for _, o := range list {
 		if o.LeftOut != "" {
@@ -123,7 +124,7 @@ func (d *docroot) wantOffered(want ...string) {
 	}
 }
 
-func (d *docroot) offer(url string) server.Offer {
+func (d *docroot) offer(url string) inventory.Offer {
 	d.Helper()
 	for _, o := range d.look() {
 		if o.URL == base+url {
@@ -131,7 +132,7 @@ func (d *docroot) offer(url string) server.Offer {
 		}
 	}
 	d.Fatalf("%s is not offered", url)
-	return server.Offer{}
+	return inventory.Offer{}
 }
 
 func TestSiteRead(t *testing.T) {
@@ -149,10 +150,10 @@ func TestSiteRead(t *testing.T) {
 			t.Errorf("%s: %+v", place, r)
 		}
 	}
-	if _, err := d.site.Read(d.Context(), server.Offer{Place: "none.html"}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := d.site.Read(d.Context(), inventory.Offer{Place: "none.html"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("none.html: %v", err)
 	}
-	if _, err := d.site.Read(d.Context(), server.Offer{Place: "a.html/b.html"}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := d.site.Read(d.Context(), inventory.Offer{Place: "a.html/b.html"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a.html/b.html: %v", err)
 	}
 	ctx, stop := context.WithCancel(d.Context())
@@ -181,7 +182,7 @@ func TestSiteReadAfterASwap(t *testing.T) {
 	} {
 		d.must(os.RemoveAll(d.path(c.place)))
 		d.link(c.target, c.place)
-		r, err := d.site.Read(d.Context(), server.Offer{Place: c.offer})
+		r, err := d.site.Read(d.Context(), inventory.Offer{Place: c.offer})
 		if err != nil || r.LeftOut != c.want || !r.Digest.IsZero() {
 			t.Errorf("%s -> %s: %+v, %v", c.place, c.target, r, err)
 		}
@@ -209,7 +210,7 @@ func TestSiteReadWhileWritten(t *testing.T) {
 			d.write("a.html", strings.Repeat("y", 1<<20)+fmt.Sprint(writes))
 		}
 	}}
-	r, err := d.site.Read(ctx, server.Offer{Place: "a.html"})
+	r, err := d.site.Read(ctx, inventory.Offer{Place: "a.html"})
 	b, rerr := os.ReadFile(d.path("a.html"))
 	d.must(rerr)
 	if err != nil || r.Unsettled || r.Digest != protocol.Sum(b) {
@@ -228,14 +229,14 @@ func TestSiteStamp(t *testing.T) {
 		t.Error("the stamp of a file just written is kept")
 	}
 	until := time.Now().Add(5 * time.Second)
-	settled := func(url string) server.Offer {
+	settled := func(url string) inventory.Offer {
 		for time.Now().Before(until) {
 			if o := d.offer(url); len(o.Stamp) > 0 {
 				return o
 			}
 		}
 		t.Fatalf("the stamp of %s is never kept", url)
-		return server.Offer{}
+		return inventory.Offer{}
 	}
 	for name, edit := range map[string]func() error{
 		"rewritten in place, old mtime": func() error {
@@ -340,7 +341,7 @@ func TestSiteRobots(t *testing.T) {
 	}
 
 	d.write("robots.txt", "User-agent: *\nDisallow: /\n")
-	if got := offered(d.look(server.Scope{Prefix: base})); len(got) != 2 {
+	if got := offered(d.look(inventory.Scope{Prefix: base})); len(got) != 2 {
 		t.Errorf("look at a part reads robots.txt again: %q", got)
 	}
 	d.wantOffered()
@@ -527,7 +528,7 @@ func (d *docroot) wantLookError(text string) {
 	for _, err := range d.site.Look(d.Context(), nil) {
 		n, last = n+1, err
 	}
-	var u *server.UnseenError
+	var u *inventory.UnseenError
 	if n != 1 || last == nil || errors.As(last, &u) || !strings.Contains(last.Error(), text) {
 		d.Errorf("look yields %d times, then %v, want one error with %q", n, last, text)
 	}

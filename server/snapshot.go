@@ -20,6 +20,7 @@ import (
 	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/stat"
 )
 
 // A Snapshot is the published manifest: one file, always whole, which any web
@@ -79,7 +80,7 @@ func (s *Snapshot) Load(j *Journal) error {
 	if err := s.tidy(); err != nil {
 		return err
 	}
-	f, err := openRegular(s.Path)
+	f, err := stat.Open(s.Path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -211,7 +212,7 @@ func (s *Snapshot) Write(ctx context.Context, j *Journal) (bool, error) {
 // named the wrong file. Anything else that stands there may be an old manifest,
 // or what is left of one.
 func (s *Snapshot) mind() error {
-	f, err := openRegular(s.Path)
+	f, err := stat.Open(s.Path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -415,7 +416,7 @@ func (d *draft) writeTo(w io.Writer) error {
 // compare returns what is known of the file at path if it is this draft to
 // the byte, and errDiffers if it is not or not there.
 func (d *draft) compare(path string) (*published, error) {
-	f, err := openRegular(path)
+	f, err := stat.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errDiffers
 	} else if err != nil {
@@ -466,7 +467,7 @@ func (s *Snapshot) open() (*os.File, *published) {
 	if s.state == nil {
 		return nil, nil
 	}
-	f, err := openRegular(s.Path)
+	f, err := stat.Open(s.Path)
 	if err != nil {
 		return nil, nil
 	}

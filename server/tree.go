@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"github.com/parleyweb/parley/server/internal/stat"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,7 +35,7 @@ func (s *Site) openTree() (*tree, error) {
 	if t.root, err = os.OpenRoot(path); err != nil {
 		return t, fmt.Errorf("docroot: %w", err)
 	}
-	if t.top, err = t.root.OpenFile(".", openDir, 0); err != nil {
+	if t.top, err = t.root.OpenFile(".", stat.Directory, 0); err != nil {
 		t.root.Close()
 		return t, fmt.Errorf("docroot: %w", err)
 	}
@@ -47,10 +48,10 @@ func (t *tree) close() {
 }
 
 // openDir opens a directory below the root, so that no symbolic link leads out of it.
-func (t *tree) openDir(real string) (*os.File, error) { return t.openAs(real, openDir) }
+func (t *tree) openDir(real string) (*os.File, error) { return t.openAs(real, stat.Directory) }
 
 // openFile opens a file in the same way, without waiting if it is a pipe.
-func (t *tree) openFile(name string) (*os.File, error) { return t.openAs(name, openQuietly) }
+func (t *tree) openFile(name string) (*os.File, error) { return t.openAs(name, stat.Quietly) }
 
 // openAs is os.Root's way where the system cannot do it by one call, or says
 // that it cannot be done: os.Root goes from directory to directory, and looks
@@ -173,7 +174,7 @@ func (s *Site) child(d *walkDir, name string) *walkDir {
 	} else {
 		c.real = filepath.Join(d.real, name)
 	}
-	c.left = s.names.dir(d.left, c.place, name)
+	c.left = s.names.Dir(d.left, c.place, name)
 	return c
 }
 
@@ -202,7 +203,7 @@ func (s *Site) link(t *tree, d *walkDir, f *os.File, name string) (l linked, err
 		l.left = leftOutside
 		return l, nil
 	}
-	st, err := statAt(f, name, true)
+	st, err := stat.At(f, name, true)
 	switch {
 	case err != nil && isGone(err):
 		l.left = leftDangling
@@ -211,7 +212,7 @@ func (s *Site) link(t *tree, d *walkDir, f *os.File, name string) (l linked, err
 		return l, err
 	}
 	l.real = real
-	if st.mode != fs.ModeDir {
+	if st.Mode != fs.ModeDir {
 		return l, nil
 	}
 	c := s.child(d, name)

@@ -11,6 +11,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/server/internal/public"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // How a Watch begins anew: after a while that grows if it comes to that again and again.
@@ -26,7 +28,7 @@ const (
 // errAgain ends a watcher whose picture of the tree cannot be trusted any more.
 var errAgain = errors.New("watch anew")
 
-// Watch tells of changes below the docroot, as [Inventory] says. Its events
+// Watch tells of changes below the docroot, as [inventory.Inventory] says. Its events
 // come from the operating system; network file systems and some container
 // mounts give none, and files beyond the system's number of watches neither:
 // a look at everything now and then finds what was missed.
@@ -40,13 +42,13 @@ var errAgain = errors.New("watch anew")
 //
 // It returns nil when ctx has ended, and an error if the system offers no
 // watching.
-func (s *Site) Watch(ctx context.Context, dirty func([]Scope)) error {
+func (s *Site) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
 	defer s.settling.clear()
 	var telling sync.Mutex
-	tell := func(scopes []Scope) {
+	tell := func(scopes []inventory.Scope) {
 		telling.Lock()
 		defer telling.Unlock()
 		dirty(scopes)
@@ -78,7 +80,7 @@ func (s *Site) Watch(ctx context.Context, dirty func([]Scope)) error {
 // has settled.
 type watcher struct {
 	site *Site
-	tell func([]Scope) // may be called by all three
+	tell func([]inventory.Scope) // may be called by all three
 	fs   *fsnotify.Watcher
 	root rootID
 
@@ -86,18 +88,18 @@ type watcher struct {
 	noted chan struct{} // something settles
 	lost  chan struct{} // errAgain
 
-	mu      sync.Mutex            // guards what follows
-	changed map[string]bool       // paths; whether something else may stand there now
-	left    map[string]bool       // those of them at which something stood that has gone, or moved away
-	dirs    map[string]*watched   // by absolute path without symbolic links
-	byID    map[dirID]string      // the same
-	aliases map[string][]*walkDir // of a file: where symbolic links to it stand
-	links   map[string]bool       // symbolic links that directories were reached by, or other links
-	guards  map[string]bool       // paths that decide which directory the root is
-	fresh   map[string]bool       // directories that are new
-	gone    map[string][]Scope    // by path of what stood there
-	robots  string                // its path, if it is a file
-	full    bool                  // the system allows no more watches
+	mu      sync.Mutex                   // guards what follows
+	changed map[string]bool              // paths; whether something else may stand there now
+	left    map[string]bool              // those of them at which something stood that has gone, or moved away
+	dirs    map[string]*watched          // by absolute path without symbolic links
+	byID    map[dirID]string             // the same
+	aliases map[string][]*walkDir        // of a file: where symbolic links to it stand
+	links   map[string]bool              // symbolic links that directories were reached by, or other links
+	guards  map[string]bool              // paths that decide which directory the root is
+	fresh   map[string]bool              // directories that are new
+	gone    map[string][]inventory.Scope // by path of what stood there
+	robots  string                       // its path, if it is a file
+	full    bool                         // the system allows no more watches
 }
 
 // watched is a directory that is watched.
@@ -115,13 +117,13 @@ type rootID struct {
 	id   dirID
 }
 
-func newWatcher(s *Site, tell func([]Scope)) *watcher {
+func newWatcher(s *Site, tell func([]inventory.Scope)) *watcher {
 	return &watcher{
 		site: s, tell: tell,
 		moved: make(chan struct{}, 1), noted: make(chan struct{}, 1), lost: make(chan struct{}, 1),
 		changed: map[string]bool{}, left: map[string]bool{}, dirs: map[string]*watched{}, byID: map[dirID]string{},
 		aliases: map[string][]*walkDir{}, links: map[string]bool{}, guards: map[string]bool{},
-		fresh: map[string]bool{}, gone: map[string][]Scope{},
+		fresh: map[string]bool{}, gone: map[string][]inventory.Scope{},
 	}
 }
 
@@ -184,7 +186,7 @@ func (w *watcher) watchRules(ctx context.Context) {
 			tried, triedFor = now, due
 			w.tell(nil)
 		}
-		if isWebURL(keeper.Name) && now.Sub(asked) >= every {
+		if public.IsURL(keeper.Name) && now.Sub(asked) >= every {
 			if asked = now; keeper.IsNews(ctx) {
 				w.tell(nil)
 			}

@@ -5,15 +5,16 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // OverflowedWatch returns what happens to a watcher whose events were lost:
 // what it told of, and whether it wants to be begun anew.
-func OverflowedWatch(s *Site) (told [][]Scope, again bool) {
+func OverflowedWatch(s *Site) (told [][]inventory.Scope, again bool) {
 	if err := s.Check(); err != nil {
 		panic(err)
 	}
-	w := newWatcher(s, func(scopes []Scope) { told = append(told, scopes) })
+	w := newWatcher(s, func(scopes []inventory.Scope) { told = append(told, scopes) })
 	events, errs := make(chan fsnotify.Event), make(chan error, 1)
 	errs <- fsnotify.ErrEventOverflow
 	close(errs)

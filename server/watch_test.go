@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A watched docroot collects what Watch calls dirty.
@@ -23,7 +24,7 @@ type watchedRoot struct {
 	*docroot
 	mu    sync.Mutex
 	all   int // how often everything was
-	dirty []server.Scope
+	dirty []inventory.Scope
 	wake  chan struct{}
 }
 
@@ -47,7 +48,7 @@ func (d *docroot) watch() *watchedRoot {
 	return w
 }
 
-func (w *watchedRoot) take(scopes []server.Scope) {
+func (w *watchedRoot) take(scopes []inventory.Scope) {
 	w.mu.Lock()
 	if len(scopes) == 0 {
 		w.all++
@@ -96,7 +97,7 @@ func (w *watchedRoot) covered(url string) bool {
 func (w *watchedRoot) told(url string) bool {
 	url = base + url
 	dir := url[:strings.LastIndexByte(url, '/')+1]
-	return slices.ContainsFunc(w.dirty, func(s server.Scope) bool {
+	return slices.ContainsFunc(w.dirty, func(s inventory.Scope) bool {
 		return s.Prefix == dir || s.Deep && strings.HasPrefix(url, s.Prefix)
 	})
 }
@@ -165,7 +166,7 @@ func TestWatchEdits(t *testing.T) {
 	w.expect("a directory renamed", func() { d.must(os.Rename(p("in"), p("renamed"))) }, "in/x/y/z.html", "renamed/x/y/z.html")
 	w.expect("and written to", func() { d.write("renamed/x/y/z.html", "zzz") }, "renamed/x/y/z.html")
 	w.mu.Lock()
-	if slices.ContainsFunc(w.dirty, func(s server.Scope) bool { return strings.HasPrefix(s.Prefix, base+"in/") }) {
+	if slices.ContainsFunc(w.dirty, func(s inventory.Scope) bool { return strings.HasPrefix(s.Prefix, base+"in/") }) {
 		t.Errorf("events come under the old name: %v", w.dirty)
 	}
 	w.mu.Unlock()
@@ -203,7 +204,7 @@ func TestWatchIgnores(t *testing.T) {
 	}
 	d.write("out/b.html", "x")
 	w.until("out/b.html", func() bool { return w.told("out/b.html") })
-	if !slices.Equal(w.dirty, []server.Scope{{Prefix: base + "out/"}}) || w.all != 0 {
+	if !slices.Equal(w.dirty, []inventory.Scope{{Prefix: base + "out/"}}) || w.all != 0 {
 		t.Errorf("dirty: %v, everything %d times", w.dirty, w.all)
 	}
 }
@@ -222,7 +223,7 @@ func TestWatchNewDirectories(t *testing.T) {
 	found := make(map[string]bool)
 	w.until("100 files", func() bool {
 		for _, s := range w.dirty {
-			for o := range d.site.Look(t.Context(), []server.Scope{s}) {
+			for o := range d.site.Look(t.Context(), []inventory.Scope{s}) {
 				if o.LeftOut == "" && !o.Unsettled {
 					found[o.Place] = true
 				}
@@ -296,7 +297,7 @@ func TestWatchRobotsHalfWritten(t *testing.T) {
 	d.must(os.Truncate(d.path("robots.txt"), 0))
 	d.must(os.Truncate(d.path("a.html"), 0))
 	until := time.Now().Add(patience)
-	for !slices.ContainsFunc(d.look(server.Scope{Prefix: base}), func(o server.Offer) bool { return o.Unsettled }) {
+	for !slices.ContainsFunc(d.look(inventory.Scope{Prefix: base}), func(o inventory.Offer) bool { return o.Unsettled }) {
 		if time.Now().After(until) {
 			t.Fatal("no event comes")
 		}

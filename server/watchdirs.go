@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/server/internal/stat"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // begin watches everything that leads to the root, and all that lies below it.
@@ -52,13 +54,13 @@ func (w *watcher) guard(path string) {
 
 // rootOf returns which directory a tree is.
 func rootOf(t *tree) (rootID, error) {
-	f, err := t.root.OpenFile(".", openDir, 0)
+	f, err := t.root.OpenFile(".", stat.Directory, 0)
 	if err != nil {
 		return rootID{}, err
 	}
 	defer f.Close()
-	st, err := statOpen(f)
-	return rootID{t.path, dirID{st.dev, st.ino}}, err
+	st, err := stat.Of(f)
+	return rootID{t.path, dirID{st.Dev, st.Ino}}, err
 }
 
 // checkRoot returns errAgain if the docroot is another directory by now.
@@ -133,14 +135,14 @@ func (w *watcher) restructure(ctx context.Context) error {
 	}
 	var appeared []string
 	for _, p := range slices.Sorted(maps.Keys(changed)) {
-		st, err := lstat(p)
-		isDir := err == nil && st.mode.IsDir()
+		st, err := stat.Path(p)
+		isDir := err == nil && st.Mode.IsDir()
 		// One that is built anew may have the number of the one that has gone.
-		if isDir && !left[p] && w.isWatched(p, dirID{st.dev, st.ino}) {
+		if isDir && !left[p] && w.isWatched(p, dirID{st.Dev, st.Ino}) {
 			continue // its parent was listed after it had come to be
 		}
 		w.forget(p)
-		if isDir || err == nil && st.mode&fs.ModeSymlink != 0 {
+		if isDir || err == nil && st.Mode&fs.ModeSymlink != 0 {
 			appeared = append(appeared, p)
 		}
 	}
@@ -180,7 +182,7 @@ func (w *watcher) forget(path string) {
 		return
 	}
 	var paths []string
-	var scopes []Scope
+	var scopes []inventory.Scope
 	for p, x := range w.dirs {
 		if p != path && !strings.HasPrefix(p, path+string(filepath.Separator)) {
 			continue
@@ -188,7 +190,7 @@ func (w *watcher) forget(path string) {
 		paths = append(paths, p)
 		for _, d := range x.at {
 			if p == path || !below(d.prefix, top.at) {
-				scopes = append(scopes, Scope{Prefix: d.prefix, Deep: true})
+				scopes = append(scopes, inventory.Scope{Prefix: d.prefix, Deep: true})
 			}
 		}
 		delete(w.byID, x.id)
@@ -220,13 +222,13 @@ func (w *watcher) appear(ctx context.Context, t *tree, path string) error {
 	}
 	w.mu.Unlock()
 	for _, d := range at {
-		f, err := t.root.OpenFile(d.real, openDir, 0)
+		f, err := t.root.OpenFile(d.real, stat.Directory, 0)
 		if err != nil {
 			continue // its own event will come
 		}
 		var c *walkDir
-		if st, err := statAt(f, name, false); err == nil {
-			c = w.entry(t, d, f, name, st.mode)
+		if st, err := stat.At(f, name, false); err == nil {
+			c = w.entry(t, d, f, name, st.Mode)
 		}
 		f.Close()
 		if c == nil {
@@ -275,7 +277,7 @@ func (w *watcher) entry(t *tree, d *walkDir, f *os.File, name string, mode fs.Fi
 			}
 			return nil
 		}
-		if s.names.file(d.left, joinPlace(d.place, name), name) == "" {
+		if s.names.File(d.left, joinPlace(d.place, name), name) == "" {
 			w.alias(t.abs(l.real), d)
 		}
 	}
@@ -309,7 +311,7 @@ func (w *watcher) add(ctx context.Context, t *tree, top *walkDir) error {
 		}
 		d := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		f, err := t.root.OpenFile(d.real, openDir, 0)
+		f, err := t.root.OpenFile(d.real, stat.Directory, 0)
 		if err != nil {
 			continue
 		}
@@ -321,11 +323,11 @@ func (w *watcher) add(ctx context.Context, t *tree, top *walkDir) error {
 
 // addOne watches the directory d, which is open as f, and returns those in it.
 func (w *watcher) addOne(t *tree, d *walkDir, f *os.File) []*walkDir {
-	st, err := statOpen(f)
+	st, err := stat.Of(f)
 	if err != nil {
 		return nil
 	}
-	path, id := t.abs(d.real), dirID{st.dev, st.ino}
+	path, id := t.abs(d.real), dirID{st.Dev, st.Ino}
 	w.mu.Lock()
 	old := w.byID[id]
 	w.mu.Unlock()
@@ -348,7 +350,7 @@ func (w *watcher) addOne(t *tree, d *walkDir, f *os.File) []*walkDir {
 	w.mu.Unlock()
 	w.watch(path)
 	var list []*walkDir
-	_ = readDir(f, func(entries []fs.DirEntry) error { // what cannot be read, Look tells of
+	_ = stat.ReadDir(f, func(entries []fs.DirEntry) error { // what cannot be read, Look tells of
 		for _, e := range entries {
 			if c := w.entry(t, d, f, e.Name(), e.Type()); c != nil {
 				list = append(list, c)
@@ -366,15 +368,15 @@ func (w *watcher) settled(due []changing, now time.Time) (linked bool) {
 	robots := w.robots
 	w.mu.Unlock()
 	all := false
-	scopes := make(map[Scope]bool)
+	scopes := make(map[inventory.Scope]bool)
 	for _, c := range due {
 		if c.path == robots || len(w.scopes(c.path, false)) > 0 {
-			st, err := lstat(c.path)
-			if err == nil && st.mode.IsRegular() {
-				if st.size == 0 && w.site.settling.wait(c, now) {
+			st, err := stat.Path(c.path)
+			if err == nil && st.Mode.IsRegular() {
+				if st.Size == 0 && w.site.settling.wait(c, now) {
 					continue
 				}
-				linked = linked || st.links > 1
+				linked = linked || st.Links > 1
 			}
 		}
 		if !w.site.settling.done(c, now) {
@@ -396,23 +398,23 @@ func (w *watcher) settled(due []changing, now time.Time) (linked bool) {
 
 // scopes returns where to look because of what stood or stands at path. With
 // told, it will not return again what was to be told of once.
-func (w *watcher) scopes(path string, told bool) (list []Scope) {
+func (w *watcher) scopes(path string, told bool) (list []inventory.Scope) {
 	dir, name := filepath.Split(path)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if x := w.dirs[filepath.Clean(dir)]; x != nil {
 		for _, d := range x.at {
 			if w.mayBePage(d, name) {
-				list = append(list, Scope{Prefix: d.prefix})
+				list = append(list, inventory.Scope{Prefix: d.prefix})
 			}
 		}
 	}
 	for _, d := range w.aliases[path] {
-		list = append(list, Scope{Prefix: d.prefix})
+		list = append(list, inventory.Scope{Prefix: d.prefix})
 	}
 	if x := w.dirs[path]; x != nil {
 		for _, d := range x.at {
-			list = append(list, Scope{Prefix: d.prefix, Deep: w.fresh[path]})
+			list = append(list, inventory.Scope{Prefix: d.prefix, Deep: w.fresh[path]})
 		}
 	}
 	list = append(list, w.gone[path]...)
@@ -426,7 +428,7 @@ func (w *watcher) scopes(path string, told bool) (list []Scope) {
 // mayBePage reports whether a file of the given name in d could ever be published.
 func (w *watcher) mayBePage(d *walkDir, name string) bool {
 	place := joinPlace(d.place, name)
-	if w.site.names.file(d.left, place, name) != "" {
+	if w.site.names.File(d.left, place, name) != "" {
 		return false
 	}
 	w.site.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/internal/maintext"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 const base = "https://www.example.org/"
@@ -117,7 +118,7 @@ func replace(path string, make func(tmp string) error) error {
 type publication struct {
 	root     docroot
 	masked   bool
-	features func(string, []byte, bool) (server.Features, error)
+	features func(string, []byte, bool) (inventory.Features, error)
 	dir      string // of the state and the manifest
 
 	at      protocol.Cursor // where it stood when it had settled last
@@ -132,10 +133,10 @@ func (p *publication) String() string {
 }
 
 // features is what rdfgen asks of a page.
-func (b *bench) features(masks maintext.Masks) func(string, []byte, bool) (server.Features, error) {
-	return func(pageURL string, page []byte, whole bool) (server.Features, error) {
+func (b *bench) features(masks maintext.Masks) func(string, []byte, bool) (inventory.Features, error) {
+	return func(pageURL string, page []byte, whole bool) (inventory.Features, error) {
 		p := html.Read(pageURL, b.shape(page), html.Options{Text: whole})
-		f := server.Features{Title: p.Title, NoIndex: p.NoIndex, Language: p.Language, Canonical: p.Canonical}
+		f := inventory.Features{Title: p.Title, NoIndex: p.NoIndex, Language: p.Language, Canonical: p.Canonical}
 		if whole {
 			f.Text, f.Sketch = masks.Read(p.Text)
 		}

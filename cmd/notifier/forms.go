@@ -18,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/cel"
 	"github.com/parleyweb/parley/server/evidence"
+	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/versions"
 )
 
@@ -35,7 +36,7 @@ type forms struct {
 }
 
 // newForms makes what the options ask for, of an inventory and its journal.
-func newForms(site *siteflags.Flags, inv server.Inventory, j *server.Journal, log *slog.Logger) (f *forms, err error) {
+func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal, log *slog.Logger) (f *forms, err error) {
 	f = &forms{}
 	if f.on, err = site.Forms(); err != nil {
 		return nil, err
@@ -139,7 +140,7 @@ func (f *forms) purge(n *server.Notifier, page string) (p purged, err error) {
 }
 
 // offer has a notifier offer them.
-func (f *forms) offer(n *server.Notifier, inv server.Inventory, j *server.Journal) {
+func (f *forms) offer(n *server.Notifier, inv inventory.Inventory, j *server.Journal) {
 	n.PullOnly = !f.on.Stream
 	if f.on.Pages {
 		n.Pages = f.given
@@ -167,7 +168,7 @@ func (f *forms) offer(n *server.Notifier, inv server.Inventory, j *server.Journa
 }
 
 // public says which URLs may be told to anybody now.
-func (f *forms) public(inv server.Inventory) func(string) bool {
+func (f *forms) public(inv inventory.Inventory) func(string) bool {
 	if f.shown == nil {
 		return inv.Public
 	}
@@ -176,14 +177,14 @@ func (f *forms) public(inv server.Inventory) func(string) bool {
 
 // watching is the inventory without what the web server refuses, whose pages
 // are kept as they are read.
-func (f *forms) watching(inv server.Inventory) server.Inventory {
+func (f *forms) watching(inv inventory.Inventory) inventory.Inventory {
 	if inv = f.keeping(inv); f.shown != nil {
 		inv = f.shown.Watching(inv)
 	}
 	return inv
 }
 
-func (f *forms) keeping(inv server.Inventory) server.Inventory {
+func (f *forms) keeping(inv inventory.Inventory) inventory.Inventory {
 	if f.store == nil || f.store.Dir == "" || f.fetched {
 		return inv
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/evidence"
+	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/ping"
 )
 
@@ -462,7 +463,7 @@ func (j *job) list(ctx context.Context) error {
 	out.Published, out.LeftOut = []string{}, []*left{} // in JSON, none is [] and not null
 	byReason := map[string]*left{}
 	for o, err := range site.Look(ctx, nil) {
-		var unseen *server.UnseenError
+		var unseen *inventory.UnseenError
 		if err == nil && o.LeftOut == "" {
 			r, err := site.Read(ctx, o)
 			switch {

@@ -15,10 +15,12 @@ import (
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/internal/public"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A Catalog is a site whose pages are named by sources. It is a
-// server.Inventory.
+// inventory.Inventory.
 //
 // Where several sources name a page, and where one names it several times, the
 // last counts. What is not below Base, and what is no URL, is left out and
@@ -66,7 +68,7 @@ type Catalog struct {
 
 	once    sync.Once
 	bad     error // what is wrong with the fields
-	exclude server.Patterns
+	exclude public.Patterns
 	rules   robots.Keeper
 	fetcher *fetcher // nil without Fetch
 	most    int      // URLs of all sources; zero means MaxURLs
@@ -108,11 +110,11 @@ func (c *Catalog) prepare() error {
 		return errors.New("catalog: base: too long")
 	}
 	c.Base = base
-	if c.exclude, err = server.ParsePatterns(c.Exclude); err != nil {
+	if c.exclude, err = public.ParsePatterns(c.Exclude); err != nil {
 		return fmt.Errorf("catalog: %w", err)
 	}
 	name := cmp.Or(c.Robots, protocol.Origin(base)+"/robots.txt")
-	c.rules = robots.Keeper{Name: redacted(name), Fetch: func(ctx context.Context) ([]byte, error) { return server.ReadRobots(ctx, name) },
+	c.rules = robots.Keeper{Name: redacted(name), Fetch: func(ctx context.Context) ([]byte, error) { return public.ReadRobots(ctx, name) },
 		Wait: c.RobotsWait, Remind: c.RobotsRemind, Hurry: c.Hurry, Log: c.Log, Now: c.Now}
 	if c.Journal != nil {
 		c.rules.Notes = c.Journal
@@ -146,7 +148,7 @@ func (c *Catalog) log() *slog.Logger {
 // be told, whether a source names it or not. A page that asked not to be
 // listed when it was last fetched, or redirects, is not public; nor is what no
 // rule can make so: robots.txt, the site's manifest and doors, and what
-// server.LeftOutName says is hidden, a backup or a dump.
+// public.LeftOutName says is hidden, a backup or a dump.
 func (c *Catalog) Public(url string) bool {
 	if c.Check() != nil || !strings.HasPrefix(url, c.Base) || len(url) > protocol.MaxURL {
 		return false
@@ -186,7 +188,7 @@ func (c *Catalog) path(url string) string { return url[len(protocol.Origin(c.Bas
 // left returns why rules forbid a URL below Base, or the empty string.
 func (c *Catalog) left(rules *robots.Rules, url string) string {
 	place := c.place(url)
-	why := server.LeftOutName(place)
+	why := public.LeftOutName(place)
 	switch {
 	case ownPlaces[place] || strings.HasPrefix(place, doors) && place != doors:
 		return leftOwn
@@ -213,14 +215,14 @@ func (c *Catalog) place(url string) string {
 	return place
 }
 
-// Look yields what the sources name, as server.Inventory says. A look at
+// Look yields what the sources name, as inventory.Inventory says. A look at
 // everything reads again the sources that have changed, and robots.txt. With a
 // partial source it says of the whole site that it could not be looked at, so
 // that what the sources do not name stays as it is; but see Journal.
-func (c *Catalog) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[server.Offer, error] {
-	return func(yield func(server.Offer, error) bool) {
+func (c *Catalog) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+	return func(yield func(inventory.Offer, error) bool) {
 		if err := c.look(ctx, scopes, yield); err != nil && err != errStop {
-			yield(server.Offer{}, err)
+			yield(inventory.Offer{}, err)
 		}
 	}
 }
@@ -231,7 +233,7 @@ var errStop = errors.New("stop")
 // errPartial is why what a partial source does not name is not known.
 var errPartial = errors.New("names only some of the pages")
 
-func (c *Catalog) look(ctx context.Context, scopes []server.Scope, yield func(server.Offer, error) bool) error {
+func (c *Catalog) look(ctx context.Context, scopes []inventory.Scope, yield func(inventory.Offer, error) bool) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -245,7 +247,7 @@ func (c *Catalog) look(ctx context.Context, scopes []server.Scope, yield func(se
 	readings := c.present()
 	for _, s := range c.Sources {
 		if s.Partial() && !c.isNothingKnown() {
-			if !yield(server.Offer{}, &server.UnseenError{Prefix: c.Base, Err: fmt.Errorf("%s %w", s, errPartial), Expected: true}) {
+			if !yield(inventory.Offer{}, &inventory.UnseenError{Prefix: c.Base, Err: fmt.Errorf("%s %w", s, errPartial), Expected: true}) {
 				return errStop
 			}
 			break
@@ -295,17 +297,17 @@ func (c *Catalog) present() []*reading {
 	return slices.Clone(c.readings)
 }
 
-func (c *Catalog) yieldLeftOut(readings []*reading, yield func(server.Offer, error) bool) error {
+func (c *Catalog) yieldLeftOut(readings []*reading, yield func(inventory.Offer, error) bool) error {
 	for s, r := range readings {
 		name := c.Sources[s].String()
 		for _, l := range r.left.first {
-			if !yield(server.Offer{Place: l.place(name), LeftOut: l.why, Length: -1}, nil) {
+			if !yield(inventory.Offer{Place: l.place(name), LeftOut: l.why, Length: -1}, nil) {
 				return errStop
 			}
 		}
 		for why, n := range r.left.more {
 			for range n {
-				if !yield(server.Offer{Place: name, LeftOut: why, Length: -1}, nil) {
+				if !yield(inventory.Offer{Place: name, LeftOut: why, Length: -1}, nil) {
 					return errStop
 				}
 			}
@@ -316,7 +318,7 @@ func (c *Catalog) yieldLeftOut(readings []*reading, yield func(server.Offer, err
 
 // Read returns what Look offered as it is: there is nothing more to know. With
 // Fetch it returns what was fetched.
-func (c *Catalog) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
+func (c *Catalog) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	if err := errors.Join(c.Check(), ctx.Err()); err != nil {
 		return o, err
 	}
@@ -399,7 +401,7 @@ func (c *Catalog) read(ctx context.Context, s Source, old *reading, room, most i
 // Watch reads robots.txt and the sources again every now and then, and fetches
 // pages meanwhile. Everything is dirty when a source or robots.txt says
 // something else.
-func (c *Catalog) Watch(ctx context.Context, dirty func([]server.Scope)) error {
+func (c *Catalog) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -465,7 +467,7 @@ func (w scopeSet) has(url string) bool {
 	return false
 }
 
-func within(scopes []server.Scope) scopeSet {
+func within(scopes []inventory.Scope) scopeSet {
 	if len(scopes) == 0 {
 		return nil
 	}
@@ -477,7 +479,7 @@ func within(scopes []server.Scope) scopeSet {
 }
 
 // scopeOf is the directory that a URL stands in.
-func scopeOf(url string) server.Scope {
+func scopeOf(url string) inventory.Scope {
 	path, _, _ := strings.Cut(url, "?")
-	return server.Scope{Prefix: path[:strings.LastIndexByte(path, '/')+1]}
+	return inventory.Scope{Prefix: path[:strings.LastIndexByte(path, '/')+1]}
 }

@@ -4,7 +4,7 @@
 // a list of URLs, a command that prints one, a sitemap or a feed that exists
 // already. Nothing at all is enough where pages are announced.
 //
-// A [Catalog] is a server.Inventory over such sources. It says what they say,
+// A [Catalog] is a inventory.Inventory over such sources. It says what they say,
 // and no more; with a [Fetch] it also fetches the site's own pages at a bounded
 // rate, and publishes what it found there: digests, so that `modified` is honest
 // whatever the sources claim, and that pages answer at all.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // An Entry is what a source says of one page. All but URL may be missing.
@@ -248,8 +248,8 @@ func parseDigest(s string) (d protocol.Digest) {
 }
 
 // offer is what a source says, as the Publisher takes it in.
-func (e *Entry) offer(url, place string, now time.Time) server.Offer {
-	o := server.Offer{URL: url, Place: place, Length: -1, Type: e.Type, Title: e.Title,
+func (e *Entry) offer(url, place string, now time.Time) inventory.Offer {
+	o := inventory.Offer{URL: url, Place: place, Length: -1, Type: e.Type, Title: e.Title,
 		Language: e.Language, Canonical: e.Canonical, Digest: e.Digest}
 	if e.Length > 0 {
 		o.Length = e.Length

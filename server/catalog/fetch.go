@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A Fetch says how a Catalog fetches the pages of its own site. What is
@@ -55,7 +55,7 @@ type Fetch struct {
 	Client *http.Client
 
 	// Features, if not nil, says what a page says of itself, as Site.Features does.
-	Features func(url string, page []byte, whole bool) (server.Features, error)
+	Features func(url string, page []byte, whole bool) (inventory.Features, error)
 }
 
 func (f *Fetch) interval() time.Duration {
@@ -85,9 +85,9 @@ const featuresSize = 2 << 20
 
 // An answer is what came of fetching a page.
 type answer struct {
-	offer   server.Offer // with LeftOut, or Digest and Stamp
-	was     string       // the stamp of what was published when it was asked for
-	err     error        // fs.ErrNotExist if the page is not there
+	offer   inventory.Offer // with LeftOut, or Digest and Stamp
+	was     string          // the stamp of what was published when it was asked for
+	err     error           // fs.ErrNotExist if the page is not there
 	retry   time.Duration
 	trouble bool // err is about the server, and not this page
 }
@@ -121,7 +121,7 @@ func parseFetchStamp(b string) (s fetchStamp, ok bool) {
 }
 
 // fetch asks the site for a page of which a source says what o says.
-func (f *fetcher) fetch(ctx context.Context, o server.Offer, c claim) answer {
+func (f *fetcher) fetch(ctx context.Context, o inventory.Offer, c claim) answer {
 	known, was, stamp, err := f.known(o.URL)
 	if err != nil {
 		return answer{err: err, trouble: true}
@@ -131,7 +131,7 @@ func (f *fetcher) fetch(ctx context.Context, o server.Offer, c claim) answer {
 	return a
 }
 
-func (f *fetcher) ask(ctx context.Context, o server.Offer, c claim, known server.Offer, was fetch.Validators) answer {
+func (f *fetcher) ask(ctx context.Context, o inventory.Offer, c claim, known inventory.Offer, was fetch.Validators) answer {
 	header := was.Header()
 	header.Set("Accept", "*/*")
 	resp, err := f.client.Get(ctx, o.URL, header)
@@ -168,7 +168,7 @@ func (f *fetcher) ask(ctx context.Context, o server.Offer, c claim, known server
 
 // known returns what is published of a page as a reading of it, and the
 // validators to ask with, none if it must be read in any case; and its stamp.
-func (f *fetcher) known(url string) (o server.Offer, v fetch.Validators, was string, err error) {
+func (f *fetcher) known(url string) (o inventory.Offer, v fetch.Validators, was string, err error) {
 	e, ok, err := f.catalog.Journal.Get(url)
 	was = string(e.Stamp)
 	stamp, fetched := parseFetchStamp(was)
@@ -176,13 +176,13 @@ func (f *fetcher) known(url string) (o server.Offer, v fetch.Validators, was str
 		return o, v, was, err
 	}
 	it := e.Item
-	o = server.Offer{URL: url, Place: f.catalog.place(url), Modified: it.Modified, Span: it.Span, Length: it.Length, Type: it.Type, Title: it.Title,
+	o = inventory.Offer{URL: url, Place: f.catalog.place(url), Modified: it.Modified, Span: it.Span, Length: it.Length, Type: it.Type, Title: it.Title,
 		Digest: it.Digest, Language: it.Language, Canonical: it.Canonical, Text: it.Text, Sketch: e.Sketch}
 	return o, stamp.Validators, was, nil
 }
 
 // body reads the page.
-func (f *fetcher) body(o server.Offer, resp *fetch.Answer, stamp fetchStamp, now time.Time) answer {
+func (f *fetcher) body(o inventory.Offer, resp *fetch.Answer, stamp fetchStamp, now time.Time) answer {
 	if t := mediaType(resp.Header.Get("Content-Type")); t != "" {
 		o.Type = t
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // Every story begins with a site of /a, /b and /c, which a list names and a
@@ -302,7 +303,7 @@ func TestFetchStories(t *testing.T) {
 }
 
 // features reads a title and noindex as a cmd would, roughly.
-func features(_ string, page []byte, _ bool) (f server.Features, err error) {
+func features(_ string, page []byte, _ bool) (f inventory.Features, err error) {
 	s := string(page)
 	if strings.Contains(s, "broken") {
 		return f, errors.New("broken")

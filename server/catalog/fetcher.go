@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/fetch"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 const (
@@ -121,7 +121,7 @@ func (f *fetcher) left(url string) string {
 
 // offer says of a page that a source names what a look is to say, and reports
 // whether it is to say anything.
-func (f *fetcher) offer(o *server.Offer) bool {
+func (f *fetcher) offer(o *inventory.Offer) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o.Digest, o.Type, o.Stamp = [32]byte{}, "", nil
@@ -150,7 +150,7 @@ func (f *fetcher) offer(o *server.Offer) bool {
 var errWaits = errors.New("it waits to be fetched")
 
 // take returns what came of fetching a page.
-func (f *fetcher) take(o server.Offer) (server.Offer, error) {
+func (f *fetcher) take(o inventory.Offer) (inventory.Offer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	a, ok := f.answers[o.URL]
@@ -371,7 +371,7 @@ func (f *fetcher) failed(url string, a answer, now time.Time) {
 }
 
 // run fetches until ctx ends, and tells which parts of the site are to be looked at.
-func (f *fetcher) run(ctx context.Context, dirty func([]server.Scope)) {
+func (f *fetcher) run(ctx context.Context, dirty func([]inventory.Scope)) {
 	f.setRunning(true)
 	defer f.setRunning(false)
 	var owned sync.WaitGroup
@@ -414,7 +414,7 @@ func (f *fetcher) hasMore() bool {
 }
 
 // tell calls dirty with what was fetched, now and then.
-func (f *fetcher) tell(ctx context.Context, dirty func([]server.Scope)) {
+func (f *fetcher) tell(ctx context.Context, dirty func([]inventory.Scope)) {
 	t := time.NewTicker(tellAfter)
 	defer t.Stop()
 	for {
@@ -427,11 +427,11 @@ func (f *fetcher) tell(ctx context.Context, dirty func([]server.Scope)) {
 		untold := f.untold
 		f.untold = nil
 		f.mu.Unlock()
-		scopes := make([]server.Scope, 0, len(untold))
+		scopes := make([]inventory.Scope, 0, len(untold))
 		for _, url := range untold {
 			scopes = append(scopes, scopeOf(url))
 		}
-		slices.SortFunc(scopes, func(a, b server.Scope) int { return strings.Compare(a.Prefix, b.Prefix) })
+		slices.SortFunc(scopes, func(a, b inventory.Scope) int { return strings.Compare(a.Prefix, b.Prefix) })
 		if scopes = slices.Compact(scopes); len(scopes) > 0 {
 			dirty(scopes)
 		}

@@ -21,8 +21,8 @@ import (
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A stream is a source that reads a list from anywhere.
@@ -54,7 +54,7 @@ func noRobots(t testing.TB) string {
 	return path
 }
 
-func offers(t testing.TB, c *catalog.Catalog) (list []server.Offer, err error) {
+func offers(t testing.TB, c *catalog.Catalog) (list []inventory.Offer, err error) {
 	for o, err := range c.Look(t.Context(), nil) {
 		if err != nil {
 			return list, err
@@ -357,14 +357,14 @@ func TestScopes(t *testing.T) {
 	urls := "/a/x\n/a/b/1\n/a/b/2?q=/z\n/a/b/c/3\n/a/d/4\n/a/\n"
 	c := &catalog.Catalog{Base: listBase, Robots: noRobots(t), Sources: []catalog.Source{&stream{open: func() io.Reader { return strings.NewReader(urls) }}}}
 	for _, tc := range []struct {
-		scopes []server.Scope
+		scopes []inventory.Scope
 		want   []string
 	}{
 		{nil, []string{"", "x", "b/1", "d/4", "b/2?q=/z", "b/c/3"}},
-		{[]server.Scope{{Prefix: listBase}}, []string{"", "x"}},
-		{[]server.Scope{{Prefix: listBase + "b/"}}, []string{"b/1", "b/2?q=/z"}},
-		{[]server.Scope{{Prefix: listBase + "b/", Deep: true}, {Prefix: listBase + "d/"}}, []string{"b/1", "b/2?q=/z", "d/4", "b/c/3"}},
-		{[]server.Scope{{Prefix: "https://other.example/", Deep: true}}, nil},
+		{[]inventory.Scope{{Prefix: listBase}}, []string{"", "x"}},
+		{[]inventory.Scope{{Prefix: listBase + "b/"}}, []string{"b/1", "b/2?q=/z"}},
+		{[]inventory.Scope{{Prefix: listBase + "b/", Deep: true}, {Prefix: listBase + "d/"}}, []string{"b/1", "b/2?q=/z", "d/4", "b/c/3"}},
+		{[]inventory.Scope{{Prefix: "https://other.example/", Deep: true}}, nil},
 	} {
 		var got []string
 		for o, err := range c.Look(t.Context(), tc.scopes) {

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A due is a page to be fetched.
 type due struct {
-	offer server.Offer
+	offer inventory.Offer
 	claim claim
 }
 

@@ -16,9 +16,10 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A Reachable is a server.Inventory that publishes, of what another one
+// A Reachable is a inventory.Inventory that publishes, of what another one
 // offers, only what links lead to from the start pages: for those who fear
 // that a file lies about which nobody was meant to find (C34). Links count in
 // pages that are offered, and in those that are left out because they say
@@ -38,10 +39,10 @@ import (
 //
 // Fields are not to be changed once a method has been called.
 type Reachable struct {
-	server.Inventory // whose pages these are
+	inventory.Inventory // whose pages these are
 
 	// Open opens what the Inventory offered: Site.Open.
-	Open func(ctx context.Context, o server.Offer) (io.ReadCloser, error)
+	Open func(ctx context.Context, o inventory.Offer) (io.ReadCloser, error)
 
 	// Links returns where the links of an HTML page lead: URLs, which may be
 	// relative to the page's own, of any site. The page is cut after 4 MiB.
@@ -144,20 +145,20 @@ func (r *Reachable) Public(url string) bool {
 }
 
 // Watch says that everything is dirty whenever anything is.
-func (r *Reachable) Watch(ctx context.Context, dirty func([]server.Scope)) error {
+func (r *Reachable) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
-	return r.Inventory.Watch(ctx, func([]server.Scope) { dirty(nil) })
+	return r.Inventory.Watch(ctx, func([]inventory.Scope) { dirty(nil) })
 }
 
 // Look yields what the Inventory offers, as far as links lead there. What a
 // look at everything has found out counts for the looks at parts of the site
 // that come after it.
-func (r *Reachable) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[server.Offer, error] {
-	return func(yield func(server.Offer, error) bool) {
+func (r *Reachable) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+	return func(yield func(inventory.Offer, error) bool) {
 		if err := r.follow(ctx, len(scopes) == 0); err != nil {
-			yield(server.Offer{}, fmt.Errorf("follow links: %w", err))
+			yield(inventory.Offer{}, fmt.Errorf("follow links: %w", err))
 			return
 		}
 		for o, err := range r.Inventory.Look(ctx, scopes) {
@@ -173,7 +174,7 @@ func (r *Reachable) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[s
 
 // admit reports whether anything is to be said of an offer, and leaves it out
 // if no link leads there.
-func (r *Reachable) admit(o *server.Offer) bool {
+func (r *Reachable) admit(o *inventory.Offer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.reached[r.name(o.URL)]; ok {
@@ -188,8 +189,8 @@ func (r *Reachable) admit(o *server.Offer) bool {
 }
 
 // Heal is that of the Inventory, if it has one.
-func (r *Reachable) Heal(ctx context.Context, o server.Offer, to time.Time) (server.Offer, error) {
-	if h, ok := r.Inventory.(server.Healer); ok {
+func (r *Reachable) Heal(ctx context.Context, o inventory.Offer, to time.Time) (inventory.Offer, error) {
+	if h, ok := r.Inventory.(inventory.Healer); ok {
 		return h.Heal(ctx, o, to)
 	}
 	return o, fmt.Errorf("heal %s: its times cannot be set", o.URL)
@@ -298,7 +299,7 @@ func (r *Reachable) load(ctx context.Context) error {
 func (r *Reachable) offers(ctx context.Context) (nodes []node, byName map[uint64]int32, err error) {
 	byName = make(map[uint64]int32)
 	for o, err := range r.Inventory.Look(ctx, nil) {
-		var unseen *server.UnseenError
+		var unseen *inventory.UnseenError
 		switch {
 		case errors.As(err, &unseen):
 			continue // the look that follows says so
@@ -328,7 +329,7 @@ func (r *Reachable) linksOf(ctx context.Context, n *node) pageLinks {
 	if ok && (n.known && old.stamp == n.stamp || n.unsettled) {
 		return old
 	}
-	page, err := r.page(ctx, server.Offer{URL: n.url, Place: n.place})
+	page, err := r.page(ctx, inventory.Offer{URL: n.url, Place: n.place})
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil && r.Log != nil {
 			r.Log.Warn("links of a page could not be read: those count that it had", "url", n.url, "err", err)
@@ -353,7 +354,7 @@ func (r *Reachable) linksOf(ctx context.Context, n *node) pageLinks {
 	return l
 }
 
-func (r *Reachable) page(ctx context.Context, o server.Offer) ([]byte, error) {
+func (r *Reachable) page(ctx context.Context, o inventory.Offer) ([]byte, error) {
 	f, err := r.Open(ctx, o)
 	if err != nil {
 		return nil, err
@@ -366,4 +367,4 @@ func isHTML(mediaType string) bool {
 	return mediaType == "text/html" || mediaType == "application/xhtml+xml"
 }
 
-var _ server.Inventory = (*Reachable)(nil)
+var _ inventory.Inventory = (*Reachable)(nil)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 var href = regexp.MustCompile(`href="([^"]*)"`)
@@ -203,7 +204,7 @@ func TestReachable(t *testing.T) {
 			d.write("secret.html")
 			d.look("", "a.html", "b/")
 			for _, place := range []string{"out.html", "../x", "b", "none.html", ""} {
-				f, err := d.site.Open(d.Context(), server.Offer{Place: place})
+				f, err := d.site.Open(d.Context(), inventory.Offer{Place: place})
 				if err == nil {
 					f.Close()
 					d.Errorf("%q was opened", place)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // leftRefused is why a page is left out.
@@ -17,27 +17,27 @@ const leftRefused = "refused by the web server"
 // that is new, one page is asked for before any is offered, and all of them if
 // that one is refused. Whatever is read anew is asked for at once, and told
 // meanwhile.
-func (k *Keeper) Watching(inv server.Inventory) server.Inventory {
+func (k *Keeper) Watching(inv inventory.Inventory) inventory.Inventory {
 	w := watching{inv, k}
-	if h, ok := inv.(server.Healer); ok {
+	if h, ok := inv.(inventory.Healer); ok {
 		return struct {
 			watching
-			server.Healer
+			inventory.Healer
 		}{w, h}
 	}
 	return w
 }
 
 type watching struct {
-	server.Inventory
+	inventory.Inventory
 	k *Keeper
 }
 
-// Public is of [server.Inventory].
+// Public is of [inventory.Inventory].
 func (w watching) Public(page string) bool { return w.Inventory.Public(page) && !w.k.Withdrawn(page) }
 
-// Read is of [server.Inventory].
-func (w watching) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
+// Read is of [inventory.Inventory].
+func (w watching) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	o, err := w.Inventory.Read(ctx, o)
 	if k := w.k; err == nil && o.LeftOut == "" && !o.Unsettled && k.Rate > 0 && k.Journal.Whole() {
 		if r := k.record(o.URL); k.Meta && r.State == Public {
@@ -49,8 +49,8 @@ func (w watching) Read(ctx context.Context, o server.Offer) (server.Offer, error
 	return o, err
 }
 
-// Watch is of [server.Inventory].
-func (w watching) Watch(ctx context.Context, dirty func([]server.Scope)) error {
+// Watch is of [inventory.Inventory].
+func (w watching) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 	ctx, stop := context.WithCancel(ctx)
 	var owned sync.WaitGroup
 	defer owned.Wait()
@@ -59,7 +59,7 @@ func (w watching) Watch(ctx context.Context, dirty func([]server.Scope)) error {
 		for {
 			select {
 			case s := <-w.k.news:
-				scopes := []server.Scope{s}
+				scopes := []inventory.Scope{s}
 				for len(w.k.news) > 0 && len(scopes) < cap(w.k.news)-1 {
 					scopes = append(scopes, <-w.k.news)
 				}
@@ -78,9 +78,9 @@ func (w watching) Watch(ctx context.Context, dirty func([]server.Scope)) error {
 // mostTogether is how many offers of a new directory are held to be judged together.
 const mostTogether = 256
 
-// Look is of [server.Inventory].
-func (w watching) Look(ctx context.Context, scopes []server.Scope) iter.Seq2[server.Offer, error] {
-	return func(yield func(server.Offer, error) bool) {
+// Look is of [inventory.Inventory].
+func (w watching) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+	return func(yield func(inventory.Offer, error) bool) {
 		p := probe{k: w.k, ctx: ctx, there: make(map[string]struct{})}
 		whole := len(scopes) == 0
 		for o, err := range w.Inventory.Look(ctx, scopes) {
@@ -120,7 +120,7 @@ type probe struct {
 	dir    string // that of offers
 	shut   bool   // its first page was refused
 	open   bool   // a page of it was not
-	offers []server.Offer
+	offers []inventory.Offer
 }
 
 // mostSilent is how many questions without an answer there are in one look,
@@ -146,7 +146,7 @@ func (p *probe) enters(dir string) bool {
 }
 
 // hold takes an offer of the directory that is being entered.
-func (p *probe) hold(o server.Offer) {
+func (p *probe) hold(o inventory.Offer) {
 	if p.next != p.dir {
 		p.dir, p.shut, p.open = p.next, false, false
 	}
@@ -154,7 +154,7 @@ func (p *probe) hold(o server.Offer) {
 }
 
 // giveBack judges what is held, and yields it.
-func (p *probe) giveBack(yield func(server.Offer, error) bool) bool {
+func (p *probe) giveBack(yield func(inventory.Offer, error) bool) bool {
 	p.judge()
 	held := p.offers
 	p.offers = p.offers[:0]
@@ -168,7 +168,7 @@ func (p *probe) giveBack(yield func(server.Offer, error) bool) bool {
 
 // judge asks for the first page that is held and, if that is refused, for all.
 func (p *probe) judge() {
-	var pages []*server.Offer
+	var pages []*inventory.Offer
 	for i := range p.offers {
 		o := &p.offers[i]
 		switch {
@@ -181,7 +181,7 @@ func (p *probe) judge() {
 	}
 	if len(pages) > 0 && !p.shut && !p.open {
 		// A directory's own URL is refused where it has no index, though its pages are given.
-		first := max(0, slices.IndexFunc(pages, func(o *server.Offer) bool { return !strings.HasSuffix(o.URL, "/") }))
+		first := max(0, slices.IndexFunc(pages, func(o *inventory.Offer) bool { return !strings.HasSuffix(o.URL, "/") }))
 		switch p.ask(pages[first]) {
 		case nothing:
 			p.silent++
@@ -215,7 +215,7 @@ func (p *probe) judge() {
 }
 
 // ask asks for a page that is not told of yet, and leaves it out if it is refused.
-func (p *probe) ask(o *server.Offer) says {
+func (p *probe) ask(o *inventory.Offer) says {
 	a := p.k.ask(p.ctx, o.URL, o.Length)
 	if p.ctx.Err() != nil {
 		return nothing
@@ -228,7 +228,7 @@ func (p *probe) ask(o *server.Offer) says {
 }
 
 // leaveOut leaves out a page that is refused, by several at a time.
-func (p *probe) leaveOut(o *server.Offer) {
+func (p *probe) leaveOut(o *inventory.Offer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o.LeftOut = leftRefused

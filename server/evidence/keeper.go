@@ -36,6 +36,7 @@ import (
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A Keeper asks for the pages of a site, and keeps what the answers show, as
@@ -80,7 +81,7 @@ type Keeper struct {
 	http       fetch.Client
 	settled    chan struct{} // closed after the first round
 	settleOnce sync.Once
-	news       chan server.Scope // what is to be looked at again; see Watching
+	news       chan inventory.Scope // what is to be looked at again; see Watching
 	todo       work
 
 	flying   sync.WaitGroup // questions of a round
@@ -146,7 +147,7 @@ func (k *Keeper) hurry(d time.Duration) time.Duration {
 
 // Open takes over what an earlier process has left in the journal.
 func (k *Keeper) Open() error {
-	k.http, k.news = k.client(), make(chan server.Scope, 1000)
+	k.http, k.news = k.client(), make(chan inventory.Scope, 1000)
 	k.settled = make(chan struct{})
 	k.todo.init()
 	k.unsaved, k.refused, k.suspect, k.dirs = make(map[string]record), make(map[string]struct{}), make(map[string]struct{}), make(map[string]struct{})
@@ -509,7 +510,7 @@ func (k *Keeper) release() error {
 // tell has a page's directory looked at. Where too much is to be, everything is.
 func (k *Keeper) tell(page string) {
 	select {
-	case k.news <- server.Scope{Prefix: dirOf(page)}:
+	case k.news <- inventory.Scope{Prefix: dirOf(page)}:
 	default: // whoever reads it finds it full, and looks at everything
 	}
 }

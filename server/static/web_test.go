@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/internal/sitemap"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 const webBase = "https://www.site.example/"
@@ -43,10 +44,10 @@ func newWeb(t testing.TB) *web {
 
 // headOf reads "noindex" and "canonical=URL" in a page, and its first line as
 // its title.
-func headOf(_ string, page []byte, _ bool) (server.Features, error) {
+func headOf(_ string, page []byte, _ bool) (inventory.Features, error) {
 	title, rest, _ := strings.Cut(string(page), "\n")
 	_, canonical, _ := strings.Cut(rest, "canonical=")
-	return server.Features{Title: title, NoIndex: strings.Contains(rest, "noindex"), Canonical: strings.TrimSpace(canonical)}, nil
+	return inventory.Features{Title: title, NoIndex: strings.Contains(rest, "noindex"), Canonical: strings.TrimSpace(canonical)}, nil
 }
 
 // open opens the journal, as another process would.

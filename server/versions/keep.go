@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // Run keeps what the site has, until ctx ends: first what is present and not
@@ -212,23 +212,23 @@ func (s *Store) follow(ctx context.Context, at protocol.Cursor) error {
 // returns: so a version is kept before anybody can overwrite it. It takes a
 // tenth of the time for that, at most; what it passes over is taken in by Run
 // a little later. So are the pages of a first look.
-func (s *Store) Keeping(inv server.Inventory) server.Inventory {
+func (s *Store) Keeping(inv inventory.Inventory) inventory.Inventory {
 	k := keeping{inv, s}
-	if h, ok := inv.(server.Healer); ok {
+	if h, ok := inv.(inventory.Healer); ok {
 		return struct {
 			keeping
-			server.Healer
+			inventory.Healer
 		}{k, h}
 	}
 	return k
 }
 
 type keeping struct {
-	server.Inventory
+	inventory.Inventory
 	store *Store
 }
 
-func (k keeping) Read(ctx context.Context, o server.Offer) (server.Offer, error) {
+func (k keeping) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	o, err := k.Inventory.Read(ctx, o)
 	if err == nil && o.LeftOut == "" && !o.Unsettled {
 		k.store.keep(ctx, &protocol.Item{URL: o.URL, Digest: o.Digest, Length: o.Length})
@@ -259,9 +259,9 @@ func (s *Store) KeepPage(url string, page []byte) {
 // Seeing returns features that also keeps the pages that it is shown: what
 // Fetch.Features of package catalog is, for a site whose pages are fetched. It
 // is shown HTML of at most 2 MiB whole, and nothing else. features may be nil.
-func (s *Store) Seeing(features func(url string, page []byte, whole bool) (server.Features, error)) func(string, []byte, bool) (server.Features, error) {
-	return func(url string, page []byte, whole bool) (server.Features, error) {
-		var f server.Features
+func (s *Store) Seeing(features func(url string, page []byte, whole bool) (inventory.Features, error)) func(string, []byte, bool) (inventory.Features, error) {
+	return func(url string, page []byte, whole bool) (inventory.Features, error) {
+		var f inventory.Features
 		var err error
 		if features != nil {
 			f, err = features(url, page, whole)

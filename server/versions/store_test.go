@@ -20,6 +20,7 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/versions"
 )
 
@@ -465,7 +466,7 @@ func TestPagesWithoutFiles(t *testing.T) {
 	two := edited(rnd, one)
 	url := base + "page?id=7"
 	r.store.KeepPage(url, one)
-	see := r.store.Seeing(func(string, []byte, bool) (server.Features, error) { return server.Features{Title: "seen"}, nil })
+	see := r.store.Seeing(func(string, []byte, bool) (inventory.Features, error) { return inventory.Features{Title: "seen"}, nil })
 	if f, err := see(url, two, true); err != nil || f.Title != "seen" {
 		t.Errorf("%+v, %v", f, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/evidence"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // Asks are the options that say how it is found out what the web server gives
@@ -56,7 +57,7 @@ func (a *Asks) HTTP() *http.Client {
 // Evidence returns what asks the web server for the pages of a docroot; nil
 // for other sites, whose pages, if they are known at all, were fetched from
 // there. Call Check before.
-func (f *Flags) Evidence(inv server.Inventory, j *server.Journal, log *slog.Logger) (*evidence.Keeper, error) {
+func (f *Flags) Evidence(inv inventory.Inventory, j *server.Journal, log *slog.Logger) (*evidence.Keeper, error) {
 	if SiteOf(inv) == nil {
 		return nil, nil
 	}

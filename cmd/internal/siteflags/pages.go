@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // pages are the options that say which pages a site has besides files, and
@@ -33,7 +34,7 @@ type pages struct {
 }
 
 // Features says what a page says of itself, as Site.Features does.
-type Features = func(url string, page []byte, whole bool) (server.Features, error)
+type Features = func(url string, page []byte, whole bool) (inventory.Features, error)
 
 func (p *pages) define(fs *flag.FlagSet) {
 	*p = pages{recheck: command.Duration(24 * time.Hour)}
@@ -55,7 +56,7 @@ func (p *pages) listed() bool { return len(p.urls)+len(p.commands)+len(p.sitemap
 
 // Inventory returns what the site has. The journal is what is published of it;
 // nil means that nothing is known to be, and that no listed page is fetched.
-func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (server.Inventory, error) {
+func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (inventory.Inventory, error) {
 	masks, err := maintext.ParseMasks(f.pages.masks)
 	if err != nil {
 		return nil, command.Misusef("--mask: %w", err)
@@ -82,7 +83,7 @@ func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (server.Inventory
 	return r, nil
 }
 
-func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *slog.Logger) (server.Inventory, error) {
+func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *slog.Logger) (inventory.Inventory, error) {
 	if f.Docroot != "" {
 		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: f.Include, Exclude: f.Exclude,
 			CleanURLs: f.CleanURLs, Robots: f.Robots, RobotsWait: time.Duration(f.RobotsWait), RobotsRemind: time.Duration(f.RobotsRemind), Journal: j, MaxFile: int64(f.MaxFile), Hurry: time.Duration(f.Hurry), Features: features,
@@ -116,7 +117,9 @@ func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *s
 	if p.fetch && j != nil {
 		p.fetched = features
 		c.Fetch = &catalog.Fetch{Rate: p.fetchRate, MaxBytes: int64(f.MaxFile), Recheck: time.Duration(p.recheck),
-			Features: func(url string, page []byte, whole bool) (server.Features, error) { return p.fetched(url, page, whole) }}
+			Features: func(url string, page []byte, whole bool) (inventory.Features, error) {
+				return p.fetched(url, page, whole)
+			}}
 	}
 	if err := c.Check(); err != nil {
 		return nil, command.Misusef("%w", err)
@@ -131,9 +134,9 @@ func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *s
 // text without what the masks match. Of a page that was cut nobody knows all
 // of its text.
 func featuresWith(masks maintext.Masks) Features {
-	return func(pageURL string, page []byte, whole bool) (server.Features, error) {
+	return func(pageURL string, page []byte, whole bool) (inventory.Features, error) {
 		p := html.Read(pageURL, page, html.Options{Text: whole})
-		f := server.Features{Title: p.Title, NoIndex: p.NoIndex || html.Expired(p.UnavailableAfter, time.Now()), UnavailableAfter: p.UnavailableAfter, Language: p.Language, Canonical: p.Canonical}
+		f := inventory.Features{Title: p.Title, NoIndex: p.NoIndex || html.Expired(p.UnavailableAfter, time.Now()), UnavailableAfter: p.UnavailableAfter, Language: p.Language, Canonical: p.Canonical}
 		if whole {
 			f.Text, f.Sketch = masks.Read(p.Text)
 		}
@@ -202,7 +205,7 @@ func countVisitors(patterns []string, log *slog.Logger) *accesslog.Counts {
 
 // SiteOf returns the docroot behind an inventory that Inventory has returned;
 // nil if there is none.
-func SiteOf(inv server.Inventory) *server.Site {
+func SiteOf(inv inventory.Inventory) *server.Site {
 	switch inv := inv.(type) {
 	case *server.Site:
 		return inv
@@ -226,7 +229,7 @@ type Rules interface {
 }
 
 // RulesOf returns the rules of an inventory that Inventory has returned. All of those have some.
-func RulesOf(inv server.Inventory) Rules {
+func RulesOf(inv inventory.Inventory) Rules {
 	if docroot := SiteOf(inv); docroot != nil {
 		return docroot
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // Flags are the options of a site.
@@ -273,7 +274,7 @@ func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
 
 // Publisher returns the publisher of the site's inventory, with its manifest
 // and all other outputs. Call Check before.
-func (f *Flags) Publisher(inv server.Inventory, j *server.Journal, log *slog.Logger) *server.Publisher {
+func (f *Flags) Publisher(inv inventory.Inventory, j *server.Journal, log *slog.Logger) *server.Publisher {
 	manifest := server.Describe(f.Base)
 	manifest.URL = f.manifestURL()
 	return &server.Publisher{

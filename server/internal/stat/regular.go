@@ -1,4 +1,4 @@
-package server
+package stat
 
 import (
 	"errors"
@@ -6,17 +6,18 @@ import (
 	"os"
 )
 
+// errIrregular is what is wrong with anything but a file.
 var errIrregular = errors.New("not a regular file")
 
-// openRegular opens a file, and nothing else: a pipe would be waited for, a
+// Open opens a file, and nothing else: a pipe would be waited for, a
 // device has no end.
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, openQuietly, 0)
+func Open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, Quietly, 0)
 	if err != nil {
 		return nil, err
 	}
-	st, err := statOpen(f)
-	if err == nil && st.mode != 0 {
+	st, err := Of(f)
+	if err == nil && st.Mode != 0 {
 		err = &fs.PathError{Op: "open", Path: path, Err: errIrregular}
 	}
 	if err != nil {

@@ -1,4 +1,6 @@
-package server
+// Package public says what of a site may be published: by the names of its files or pages, and where
+// robots.txt is read from.
+package public
 
 import (
 	"fmt"
@@ -11,16 +13,16 @@ import (
 
 // Why a name is left out. Commands group by these words.
 const (
-	leftHidden      = "hidden"       // its name begins with a dot, or it lies below one that does
-	leftOwn         = "own output"   // Parley wrote it
+	Hidden          = "hidden"       // its name begins with a dot, or it lies below one that does
+	Own             = "own output"   // Parley wrote it
 	leftBackup      = "backup"       // an editor's or a person's older copy
 	leftDump        = "dump"         // of a database or of memory
 	leftExcluded    = "excluded"     // a pattern of Exclude matches
 	leftNotIncluded = "not included" // neither a page nor matched by Include
 )
 
-// nameRules is what can be said of a file by its place alone.
-type nameRules struct {
+// Names is what can be said of a file by its place alone.
+type Names struct {
 	include, exclude []glob
 	wellKnown        bool
 }
@@ -34,7 +36,8 @@ type glob struct {
 	name    bool
 }
 
-func newNameRules(include, exclude []string) (r nameRules, err error) {
+// ParseNames returns what may be published, by patterns as those of server.Site.
+func ParseNames(include, exclude []string) (r Names, err error) {
 	if r.include, err = globs(include); err != nil {
 		return r, fmt.Errorf("include: %w", err)
 	}
@@ -80,14 +83,14 @@ func matchAny(list []glob, place, name string) bool {
 // Include names it: what stands there is meant for strangers.
 const wellKnownDir = ".well-known"
 
-// dir returns why everything below a directory is left out, or the empty
-// string. above is what dir returned for its parent.
-func (r *nameRules) dir(above, place, name string) string {
+// Dir returns why everything below a directory is left out, or the empty
+// string. above is what Dir returned for its parent.
+func (r *Names) Dir(above, place, name string) string {
 	switch {
 	case above != "":
 		return above
 	case name[0] == '.' && !(r.wellKnown && place == wellKnownDir):
-		return leftHidden
+		return Hidden
 	case isBackup(name):
 		return leftBackup
 	case matchAny(r.exclude, place, name):
@@ -96,16 +99,16 @@ func (r *nameRules) dir(above, place, name string) string {
 	return ""
 }
 
-// file returns why a file is left out, or the empty string. above is what dir
+// File returns why a file is left out, or the empty string. above is what Dir
 // returned for its directory.
-func (r *nameRules) file(above, place, name string) string {
+func (r *Names) File(above, place, name string) string {
 	switch {
 	case above != "":
 		return above
 	case name[0] == '.':
-		return leftHidden
+		return Hidden
 	case place == manifestName:
-		return leftOwn
+		return Own
 	case isBackup(name):
 		return leftBackup
 	case isDump(name):
@@ -120,15 +123,15 @@ func (r *nameRules) file(above, place, name string) string {
 	return ""
 }
 
-// place returns why what stands at a place is left out, by its name and those of the directories above it.
-func (r *nameRules) place(place string) string {
+// Place returns why what stands at a place is left out, by its name and those of the directories above it.
+func (r *Names) Place(place string) string {
 	left := ""
 	for i := 0; i < len(place); i++ {
 		if place[i] == '/' {
-			left = r.dir(left, place[:i], lastName(place[:i]))
+			left = r.Dir(left, place[:i], lastName(place[:i]))
 		}
 	}
-	return r.file(left, place, lastName(place))
+	return r.File(left, place, lastName(place))
 }
 
 // lastName returns the last name of a place.
@@ -178,7 +181,7 @@ func isDump(name string) bool {
 }
 
 // named reports whether a pattern of Include is the very place or name of a file: somebody means it.
-func (r *nameRules) named(place, name string) bool {
+func (r *Names) named(place, name string) bool {
 	return slices.ContainsFunc(r.include, func(g glob) bool { return g.pattern == place || g.name && g.pattern == name })
 }
 

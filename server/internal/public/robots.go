@@ -1,4 +1,4 @@
-package server
+package public
 
 import (
 	"context"
@@ -10,13 +10,14 @@ import (
 
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/server/internal/stat"
 )
 
 // robotsTimeout is how long fetching robots.txt may take.
 const robotsTimeout = 15 * time.Second
 
-// isWebURL reports whether a name is that of something on the Web, and not of a file.
-func isWebURL(name string) bool {
+// IsURL reports whether a name is that of something on the Web, and not of a file.
+func IsURL(name string) bool {
 	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://")
 }
 
@@ -24,10 +25,10 @@ func isWebURL(name string) bool {
 // at most. Name is a file, which must be there, or an http(s) URL: one that
 // answers 404 or 410 says nothing, which is nil.
 func ReadRobots(ctx context.Context, name string) ([]byte, error) {
-	if isWebURL(name) {
+	if IsURL(name) {
 		return fetchRobots(ctx, name)
 	}
-	f, err := openRegular(name)
+	f, err := stat.Open(name)
 	if err != nil {
 		return nil, err
 	}

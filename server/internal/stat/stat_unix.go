@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package server
+package stat
 
 import (
 	"io/fs"
@@ -10,15 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openQuietly keeps an open from waiting for the other end of a pipe.
+// Quietly and Directory are how to open what may be anything, and a directory. Quietly keeps an
+// open from waiting for the other end of a pipe.
 const (
-	openQuietly = os.O_RDONLY | unix.O_NONBLOCK
-	openDir     = os.O_RDONLY | unix.O_NONBLOCK | unix.O_DIRECTORY
+	Quietly   = os.O_RDONLY | unix.O_NONBLOCK
+	Directory = os.O_RDONLY | unix.O_NONBLOCK | unix.O_DIRECTORY
 )
 
-// readDir calls f with the names in an open directory, with their types, some
+// ReadDir calls f with the names in an open directory, with their types, some
 // at a time. The os.File of an os.Root would ask for more, file by file.
-func readDir(dir *os.File, f func([]fs.DirEntry) error) error {
+func ReadDir(dir *os.File, f func([]fs.DirEntry) error) error {
 	fd, err := unix.FcntlInt(dir.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "readdir", Path: dir.Name(), Err: err}
@@ -28,9 +29,9 @@ func readDir(dir *os.File, f func([]fs.DirEntry) error) error {
 	return readSome(d, f)
 }
 
-// statAt describes what has the given name in an open directory. Following a
+// At describes what has the given name in an open directory. Following a
 // link it may leave the docroot: whoever asks for that knows where it leads.
-func statAt(dir *os.File, name string, follow bool) (s fileStat, err error) {
+func At(dir *os.File, name string, follow bool) (s File, err error) {
 	flags := unix.AT_SYMLINK_NOFOLLOW
 	if follow {
 		flags = 0
@@ -48,8 +49,8 @@ func statAt(dir *os.File, name string, follow bool) (s fileStat, err error) {
 	return statOf(&st), nil
 }
 
-// lstat describes what stands at a path.
-func lstat(path string) (s fileStat, err error) {
+// Path describes what stands at a path.
+func Path(path string) (s File, err error) {
 	var st unix.Stat_t
 	for {
 		err = unix.Lstat(path, &st)
@@ -63,8 +64,8 @@ func lstat(path string) (s fileStat, err error) {
 	return statOf(&st), nil
 }
 
-// statOpen describes an open file.
-func statOpen(f *os.File) (s fileStat, err error) {
+// Of describes an open file.
+func Of(f *os.File) (s File, err error) {
 	var st unix.Stat_t
 	for {
 		err = unix.Fstat(int(f.Fd()), &st)
@@ -78,17 +79,17 @@ func statOpen(f *os.File) (s fileStat, err error) {
 	return statOf(&st), nil
 }
 
-func statOf(st *unix.Stat_t) fileStat {
-	s := fileStat{size: st.Size, links: uint64(st.Nlink), dev: uint64(st.Dev), ino: st.Ino,
-		mtime: time.Unix(st.Mtim.Unix()), ctime: time.Unix(st.Ctim.Unix())}
+func statOf(st *unix.Stat_t) File {
+	s := File{Size: st.Size, Links: uint64(st.Nlink), Dev: uint64(st.Dev), Ino: st.Ino,
+		Modified: time.Unix(st.Mtim.Unix()), Changed: time.Unix(st.Ctim.Unix())}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 	case unix.S_IFDIR:
-		s.mode = fs.ModeDir
+		s.Mode = fs.ModeDir
 	case unix.S_IFLNK:
-		s.mode = fs.ModeSymlink
+		s.Mode = fs.ModeSymlink
 	default:
-		s.mode = fs.ModeIrregular
+		s.Mode = fs.ModeIrregular
 	}
 	return s
 }

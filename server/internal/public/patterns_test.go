@@ -1,10 +1,10 @@
-package server_test
+package public_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/internal/public"
 )
 
 func TestPatterns(t *testing.T) {
@@ -25,7 +25,7 @@ func TestPatterns(t *testing.T) {
 		{[]string{"*.{bak,old}"}, "x/y.old", true},
 		{[]string{"x", "y"}, "", false},
 	} {
-		p, err := server.ParsePatterns(c.patterns)
+		p, err := public.ParsePatterns(c.patterns)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func TestPatterns(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "[", "/"} {
-		if _, err := server.ParsePatterns([]string{bad}); err == nil && bad != "/" {
+		if _, err := public.ParsePatterns([]string{bad}); err == nil && bad != "/" {
 			t.Errorf("%q is taken", bad)
 		}
 	}
@@ -48,7 +48,7 @@ func TestLeftOutName(t *testing.T) {
 		"":       " a a/b.html .well-known/security.txt 4913 posts/5036 core docs/core core.5 api/System.Core a.sql.html backup/ a..b x.sql/history %zz a%2F.b",
 	} {
 		for _, place := range strings.Split(places, " ") {
-			if got := server.LeftOutName(place); got != why {
+			if got := public.LeftOutName(place); got != why {
 				t.Errorf("%q is %q, want %q", place, got, why)
 			}
 		}

@@ -1,4 +1,6 @@
-package server
+// Package inventory is what whoever tells of a site's pages and whoever asks for them both name: an
+// [Inventory], the [Offer] of each page, the [Scope] to look at again.
+package inventory
 
 import (
 	"context"
@@ -11,7 +13,7 @@ import (
 )
 
 // An Inventory tells what a site offers now: a walk over a docroot, a list of
-// URLs, a content management system. [Site] is the first of them.
+// URLs, a content management system. server.Site is the first of them.
 //
 // A Publisher calls its methods from one goroutine at a time, Watch apart.
 type Inventory interface {

@@ -1,4 +1,4 @@
-package server
+package inventory
 
 import (
 	"strings"

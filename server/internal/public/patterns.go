@@ -1,4 +1,4 @@
-package server
+package public
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Patterns are patterns as in Site.Exclude, for an [Inventory] without files.
+// Patterns are patterns as in Site.Exclude, for an inventory without files.
 // The zero value matches nothing. Any number of goroutines may use one at once.
 type Patterns struct{ globs []glob }
 
@@ -49,7 +49,7 @@ func LeftOutName(place string) string {
 		switch {
 		case err != nil || name == "":
 		case name[0] == '.' && !(i == 0 && name == wellKnownDir):
-			return leftHidden
+			return Hidden
 		case isBackup(name) && strings.Trim(name, "0123456789") != "":
 			return leftBackup
 		case i == len(segments)-1 && isDump("a "+name) && !extensionIn(path.Ext(name), ".core"): // so that "core" is no name
