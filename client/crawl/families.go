@@ -19,7 +19,7 @@ import (
 const (
 	defaultTrapShare = 0.1
 
-	lookAll        = 64      // pages in a row that were of use, until the words of few are compared
+	lookAll        = 40      // pages whose words are compared with those before them, at first and after each that led to nothing
 	fillText       = 16      // pages of a site that was known before, whose text is remembered before others are compared with it
 	mostTexts      = 1000    // sites whose text is remembered, 32 KiB each
 	mostWaitingAll = 500_000 // pages that wait; others are asked for
@@ -182,9 +182,8 @@ func (fs *families) learn(t *collection.Turn, done *collection.Committed, pairs 
 		}
 		x.Told = !was
 		x.Spoiled = d.Duplicate || !isPage(v.Status)
-		st.useful++
 		if f.Visited(&x) {
-			st.useful = 0
+			st.compared = 0
 			fs.run.touch(st)
 		}
 	}
@@ -218,7 +217,7 @@ func (fs *families) traps() (list []Trap) {
 }
 
 // looks reports whether the words of a site's next page are compared with those before it. They are for the first pages of
-// a run, and after each page that led to nothing; where 64 in a row were of use, one page in eight shows whether that has ended.
+// a run, and after each page that led to nothing; of others one in eight shows whether that is still so.
 func (fs *families) looks(id frontier.SiteID) bool {
 	if fs.share() == 1 {
 		return false
@@ -230,7 +229,11 @@ func (fs *families) looks(id frontier.SiteID) bool {
 		return false
 	}
 	st.visits++
-	return st.useful < lookAll || st.visits%8 == 0
+	if st.compared < lookAll {
+		st.compared++
+		return true
+	}
+	return st.visits%8 == 0
 }
 
 // textOf is what is remembered of a site's text. The run's lock is held.

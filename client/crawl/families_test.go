@@ -261,7 +261,8 @@ func TestFacetsKilled(t *testing.T) {
 		m.mu.Unlock()
 	}
 	t.Logf("%d pages of use, %d of the search", len(useful), total)
-	if len(useful) != 212 || total > 90 {
+	// 50 of the search without an end; and whenever it ends, eight may be under way of which it learns nothing.
+	if len(useful) != 212 || total > 50+12*8 {
 		t.Errorf("%d pages of use, want 212; %d of the search", len(useful), total)
 	}
 }

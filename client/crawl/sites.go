@@ -46,7 +46,7 @@ type site struct {
 	first      bool      // its manifest is being read for the first time: pages wait for that
 
 	visits   uint         // in this run, see families.looks
-	useful   int          // the last so many visits led to something, or to no more of their kind
+	compared int          // pages whose words were compared since the last that led to nothing
 	families *family.Tree // which kinds of its URLs lead to something new; nil: as stored
 }
 
