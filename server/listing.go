@@ -236,6 +236,8 @@ func (w *walk) left(d *walkDir, o *inventory.Offer, x file, real string, linked 
 	case left != "":
 	case len(o.URL) > protocol.MaxURL:
 		o.URL, left = "", leftLongURL
+	case s.urls.path(o.URL) == "/robots.txt":
+		left = leftRules
 	case !s.allowed(w.rules, o.Place, o.URL):
 		left = leftRobots
 	}

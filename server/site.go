@@ -120,6 +120,7 @@ type Site struct {
 // Why a file is left out, beside its name. Commands group by these words.
 const (
 	leftRobots    = "robots.txt"            // forbidden to everybody
+	leftRules     = "robots.txt itself"     // of the host: rules that each crawler asks for when it needs them, and no page
 	leftNoIndex   = "noindex"               // the page itself asks for it
 	leftTooLarge  = "too large"             // more bytes than MaxFile
 	leftOutside   = "leads out of the root" // a symbolic link
@@ -209,6 +210,8 @@ func (s *Site) left(rules *robots.Rules, place, url string) string {
 		return public.Own
 	case len(url) > protocol.MaxURL:
 		return leftLongURL
+	case s.urls.path(url) == "/robots.txt":
+		return leftRules
 	case !s.allowed(rules, place, url):
 		return leftRobots
 	}

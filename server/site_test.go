@@ -328,6 +328,21 @@ func noRobots(t *testing.T) string {
 	return name
 }
 
+// The robots.txt of a host is no page of it, though a pattern includes it: who fetches it as one would have been given rules
+// without taking them in.
+func TestSiteDoesNotPublishItsRobots(t *testing.T) {
+	d := newDocroot(t, "a.txt", "d/robots.txt")
+	d.site.Include = []string{"**/*.txt", "*.txt"}
+	d.write("robots.txt", "User-agent: *\nDisallow:\n")
+	d.wantOffered("a.txt", "d/robots.txt")
+	if got := leftOut(d.look()); got["robots.txt"] != "robots.txt itself" {
+		t.Errorf("left out: %v", got)
+	}
+	if d.site.Public(base + "robots.txt") {
+		t.Error("robots.txt is public as a page")
+	}
+}
+
 func TestSiteRobots(t *testing.T) {
 	d := newDocroot(t, "a.html", "private/b.html", "private/index.html", "c&d.html")
 	d.wantOffered("a.html", "c&d.html", "private/", "private/b.html")
