@@ -24,6 +24,7 @@ var ours = map[string][]string{
 	"internal/fetch":         {"internal/inet"},
 	"internal/boltfile":      {},
 	"internal/pause":         {},
+	"internal/chart":         {},
 	"internal/command":       {},
 	"internal/front":         {"protocol"},
 	"internal/endtoend":      {},

@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
-	"github.com/parleyweb/parley/client/sim"
 	"github.com/parleyweb/parley/internal/atomicfile"
+	"github.com/parleyweb/parley/internal/chart"
 	"github.com/parleyweb/parley/internal/command"
 )
 
@@ -93,7 +93,7 @@ func made(name string, fs *flag.FlagSet) string {
 }
 
 // writeChart writes a page, whole or not at all.
-func writeChart(name string, p *sim.ChartPage) error {
+func writeChart(name string, p *chart.Page) error {
 	var b strings.Builder
 	if err := p.WriteHTML(&b); err != nil {
 		return err

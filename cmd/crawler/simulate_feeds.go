@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/chart"
 	"github.com/parleyweb/parley/internal/command"
 )
 
@@ -251,11 +252,11 @@ func feedSheet(rows []feedRow) *sheet {
 }
 
 // page is what --chart writes.
-func (f *feeds) page(rows []feedRow) *sim.ChartPage {
-	delay := sim.Chart{Title: "Delay", X: "polls of each feed a day", Y: "delay in minutes", LogX: true, LogY: true}
-	times := sim.Chart{Title: "Delay through its bound", X: delay.X, Y: "delay / least delay", LogX: true}
-	bound := sim.Line{Name: "least delay", Bound: true}
-	one := sim.Line{Name: "least delay", Bound: true}
+func (f *feeds) page(rows []feedRow) *chart.Page {
+	delay := chart.Chart{Title: "Delay", X: "polls of each feed a day", Y: "delay in minutes", LogX: true, LogY: true}
+	times := chart.Chart{Title: "Delay through its bound", X: delay.X, Y: "delay / least delay", LogX: true}
+	bound := chart.Line{Name: "least delay", Bound: true}
+	one := chart.Line{Name: "least delay", Bound: true}
 	at := map[string]int{}
 	seen := map[float64]bool{}
 	for _, r := range rows {
@@ -263,18 +264,18 @@ func (f *feeds) page(rows []feedRow) *sim.ChartPage {
 		if !ok {
 			i = len(delay.Lines)
 			at[r.Policy] = i
-			delay.Lines, times.Lines = append(delay.Lines, sim.Line{Name: r.Policy}), append(times.Lines, sim.Line{Name: r.Policy})
+			delay.Lines, times.Lines = append(delay.Lines, chart.Line{Name: r.Policy}), append(times.Lines, chart.Line{Name: r.Policy})
 		}
-		delay.Lines[i].Points = append(delay.Lines[i].Points, sim.Point{X: r.PerDay.Mean, Y: r.Delay.Mean, Spread: r.Delay.Deviation})
-		times.Lines[i].Points = append(times.Lines[i].Points, sim.Point{X: r.PerDay.Mean, Y: r.Delay.Mean / r.Bound.Mean})
+		delay.Lines[i].Points = append(delay.Lines[i].Points, chart.Point{X: r.PerDay.Mean, Y: r.Delay.Mean, Spread: r.Delay.Deviation})
+		times.Lines[i].Points = append(times.Lines[i].Points, chart.Point{X: r.PerDay.Mean, Y: r.Delay.Mean / r.Bound.Mean})
 		if x := math.Round(100 * r.PerDay.Mean); !seen[x] {
 			seen[x] = true
-			bound.Points = append(bound.Points, sim.Point{X: r.PerDay.Mean, Y: r.Bound.Mean})
-			one.Points = append(one.Points, sim.Point{X: r.PerDay.Mean, Y: 1})
+			bound.Points = append(bound.Points, chart.Point{X: r.PerDay.Mean, Y: r.Bound.Mean})
+			one.Points = append(one.Points, chart.Point{X: r.PerDay.Mean, Y: 1})
 		}
 	}
 	delay.Lines, times.Lines = append(delay.Lines, bound), append(times.Lines, one)
-	return &sim.ChartPage{Title: "Feeds: delay by polls", Made: made("feeds", f.flags),
+	return &chart.Page{Title: "Feeds: delay by polls", Made: made("feeds", f.flags),
 		About:  fmt.Sprintf("%s; days %d to %d, from seed %d.", rows[0].World, f.from, f.days, f.seed),
-		Charts: []sim.Chart{delay, times}}
+		Charts: []chart.Chart{delay, times}}
 }

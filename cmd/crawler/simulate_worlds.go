@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/chart"
 	"github.com/parleyweb/parley/internal/command"
 )
 
@@ -131,8 +132,8 @@ func (f *freshness) about() string {
 }
 
 // page is what --chart writes: for each world freshness and age by budget.
-func (f *freshness) page(rows []freshnessRow) *sim.ChartPage {
-	p := &sim.ChartPage{Title: "Freshness by budget", About: f.about() + ".", Made: made("freshness", f.flags)}
+func (f *freshness) page(rows []freshnessRow) *chart.Page {
+	p := &chart.Page{Title: "Freshness by budget", About: f.about() + ".", Made: made("freshness", f.flags)}
 	unit := "requests a page and day"
 	if f.costs == "bytes" {
 		unit = "pages of 20 kB, or as many bytes, a page and day"
@@ -142,8 +143,8 @@ func (f *freshness) page(rows []freshnessRow) *sim.ChartPage {
 		for n < len(rows) && rows[n].World == rows[0].World {
 			n++
 		}
-		share := sim.Chart{Title: rows[0].World + ": freshness", X: unit, Y: "share of time in which copies are right", LogX: true}
-		age := sim.Chart{Title: rows[0].World + ": age", X: unit, Y: "days for which copies have been wrong", LogX: true, LogY: true}
+		share := chart.Chart{Title: rows[0].World + ": freshness", X: unit, Y: "share of time in which copies are right", LogX: true}
+		age := chart.Chart{Title: rows[0].World + ": age", X: unit, Y: "days for which copies have been wrong", LogX: true, LogY: true}
 		share.Lines = linesOf(rows[:n], func(r freshnessRow) (spread, spread) { return r.Fresh, r.Bound })
 		age.Lines = linesOf(rows[:n], func(r freshnessRow) (spread, spread) {
 			if r.AgeBound == nil {
@@ -159,20 +160,20 @@ func (f *freshness) page(rows []freshnessRow) *sim.ChartPage {
 
 // linesOf is a line for each policy, and one for the bound of all that are told by the same. A
 // bound below 0 is none.
-func linesOf(rows []freshnessRow, get func(freshnessRow) (score, bound spread)) (lines []sim.Line) {
+func linesOf(rows []freshnessRow, get func(freshnessRow) (score, bound spread)) (lines []chart.Line) {
 	at := map[string]int{}
-	var bounds []sim.Line
+	var bounds []chart.Line
 	for i := 0; i < len(rows); {
-		line := sim.Line{Name: rows[i].Policy}
-		bound := sim.Line{Name: "polling", Bound: true}
+		line := chart.Line{Name: rows[i].Policy}
+		bound := chart.Line{Name: "polling", Bound: true}
 		if by := rows[i].Told; by != "nothing" {
 			bound.Name = by
 		}
 		for name := rows[i].Policy; i < len(rows) && rows[i].Policy == name; i++ {
 			score, most := get(rows[i])
-			line.Points = append(line.Points, sim.Point{X: rows[i].Budget, Y: score.Mean, Spread: score.Deviation})
+			line.Points = append(line.Points, chart.Point{X: rows[i].Budget, Y: score.Mean, Spread: score.Deviation})
 			if most.Mean >= 0 {
-				bound.Points = append(bound.Points, sim.Point{X: rows[i].Budget, Y: most.Mean})
+				bound.Points = append(bound.Points, chart.Point{X: rows[i].Budget, Y: most.Mean})
 			}
 		}
 		lines = append(lines, line)

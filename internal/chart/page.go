@@ -1,4 +1,6 @@
-package sim
+// Package chart draws lines, columns and bars as SVG for pages of HTML that need nothing
+// but themselves, and writes such a page with lines and their tables.
+package chart
 
 import (
 	_ "embed"
@@ -11,8 +13,8 @@ import (
 	"strings"
 )
 
-//go:embed chart.html.tmpl
-var chartPage string
+//go:embed page.html.tmpl
+var pageTemplate string
 
 // A Chart shows how scores depend on one quantity, such as freshness on the budget.
 type Chart struct {
@@ -36,10 +38,10 @@ type Point struct {
 	Spread float64 // standard deviation over the seeds, drawn as a bar; 0: none is known
 }
 
-// A ChartPage is one page of HTML that needs nothing else, no scripts, styles or
+// A Page is one page of HTML that needs nothing else, no scripts, styles or
 // images from elsewhere. It follows the reader's light or dark mode, prints on
 // paper, can be told apart without colours, and has every number in a table too.
-type ChartPage struct {
+type Page struct {
 	Title  string
 	About  string   // one paragraph: what was simulated
 	Made   string   // the command that makes the same page again
@@ -48,7 +50,7 @@ type ChartPage struct {
 }
 
 // WriteHTML writes the page.
-func (p *ChartPage) WriteHTML(w io.Writer) error {
+func (p *Page) WriteHTML(w io.Writer) error {
 	type shown struct {
 		Chart
 		Drawing template.HTML
@@ -64,12 +66,12 @@ func (p *ChartPage) WriteHTML(w io.Writer) error {
 		columns, rows := c.table()
 		charts = append(charts, shown{c, c.svg(fmt.Sprintf("chart-%d", i+1)), columns, rows})
 	}
-	t, err := template.New("chart").Parse(chartPage)
+	t, err := template.New("chart").Parse(pageTemplate)
 	if err != nil {
 		return fmt.Errorf("write chart: %w", err) // the template is wrong
 	}
 	return t.Execute(w, struct {
-		*ChartPage
+		*Page
 		Shown []shown
 	}{p, charts})
 }

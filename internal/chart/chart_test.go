@@ -1,4 +1,4 @@
-package sim_test
+package chart_test
 
 import (
 	"bytes"
@@ -10,29 +10,29 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/chart"
 )
 
 // chartOf is a page with two charts, the second with every kind of line there is.
-func chartOf() *sim.ChartPage {
+func chartOf() *chart.Page {
 	budgets := []float64{.05, .1, .2, .5}
-	line := func(name string, bound bool, spread float64, ys ...float64) sim.Line {
-		l := sim.Line{Name: name, Bound: bound}
+	line := func(name string, bound bool, spread float64, ys ...float64) chart.Line {
+		l := chart.Line{Name: name, Bound: bound}
 		for i, y := range ys {
-			l.Points = append(l.Points, sim.Point{X: budgets[i], Y: y, Spread: spread})
+			l.Points = append(l.Points, chart.Point{X: budgets[i], Y: y, Spread: spread})
 		}
 		return l
 	}
-	fresh := sim.Chart{Title: "Freshness", X: "requests a page and day", Y: "share of time fresh", LogX: true, Lines: []sim.Line{
+	fresh := chart.Chart{Title: "Freshness", X: "requests a page and day", Y: "share of time fresh", LogX: true, Lines: []chart.Line{
 		line("uniform", false, .01, .574, .705, .815, .912), line("thesis", false, 0, .768, .834, .901, .946),
 		line("priced", false, .004, .861, .908, .946, .976), line("polling", true, 0, .862, .909, .946, .976),
 		line("push", true, 0, .974, 1, 1, 1),
 	}}
-	many := sim.Chart{Title: "All at once", X: "polls", Y: "delay", LogY: true}
+	many := chart.Chart{Title: "All at once", X: "polls", Y: "delay", LogY: true}
 	for i := range 30 {
 		many.Lines = append(many.Lines, line(fmt.Sprint("policy ", i), false, 0, float64(1+i), float64(2+2*i), 5, 5))
 	}
-	return &sim.ChartPage{Title: "Freshness on the gamma web", About: "10,000 pages.", Made: "crawler simulate freshness", Notes: []string{"a note"}, Charts: []sim.Chart{fresh, many}}
+	return &chart.Page{Title: "Freshness on the gamma web", About: "10,000 pages.", Made: "crawler simulate freshness", Notes: []string{"a note"}, Charts: []chart.Chart{fresh, many}}
 }
 
 // The page needs nothing but itself, does nothing, and says in words and
@@ -137,8 +137,8 @@ func FuzzChart(f *testing.F) {
 	f.Add("", math.Inf(1), math.NaN(), -1., false)
 	f.Add("x", 1e300, -1e300, 0., true)
 	f.Fuzz(func(t *testing.T, name string, a, b, c float64, log bool) {
-		p := sim.ChartPage{Title: name, Charts: []sim.Chart{{Title: name, X: name, Y: name, LogX: log, LogY: a < b, Lines: []sim.Line{
-			{Name: name, Points: []sim.Point{{a, b, c}, {b, c, a}, {c, a, b}}}, {Name: name, Bound: true, Points: []sim.Point{{a, a, a}}}, {},
+		p := chart.Page{Title: name, Charts: []chart.Chart{{Title: name, X: name, Y: name, LogX: log, LogY: a < b, Lines: []chart.Line{
+			{Name: name, Points: []chart.Point{{a, b, c}, {b, c, a}, {c, a, b}}}, {Name: name, Bound: true, Points: []chart.Point{{a, a, a}}}, {},
 		}}}}
 		var out bytes.Buffer
 		if err := p.WriteHTML(&out); err != nil {
