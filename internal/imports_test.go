@@ -50,7 +50,7 @@ var ours = map[string][]string{
 	"server/catalog":         {"protocol", "server", "server/inventory", "server/internal/public", "internal/coding", "internal/feed", "internal/html", "internal/robots", "internal/sitemap", "internal/fetch"},
 	"server/cel":             {"protocol", "server"},
 	"server/agent":           {"protocol", "internal/atomicfile", "server"},
-	"server/report":          {"protocol", "internal/accesslog"},
+	"server/report":          {"protocol", "internal/accesslog", "internal/chart"},
 	"server/check":           {"protocol", "internal/xmlpull", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap", "internal/fetch", "internal/html"},
 	"client":                 {"protocol", "internal/bundle", "internal/coding", "internal/wsconn", "internal/fetch"},
 	"client/frontier":        {},

@@ -95,7 +95,8 @@ func TestChartPage(t *testing.T) {
 	if charts != 2 || len(refs) != 4 || cells != 5*4+30*4 || names != 35 {
 		t.Errorf("%d charts with %d names, %d numbers in tables, %d names of lines", charts, len(refs), cells, names)
 	}
-	for _, want := range []string{">0.5740 ± 0.0100<", "push (bound)", "requests a page and day", "crawler simulate freshness", "a note", "stroke-dasharray"} {
+	for _, want := range []string{">0.5740 ± 0.0100<", "push (bound)", "requests a page and day", "crawler simulate freshness", "a note", "stroke-dasharray",
+		">share of time fresh over requests a page and day. The table"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %q", want)
 		}

@@ -2,11 +2,9 @@ package chart
 
 import (
 	"fmt"
-	"html"
 	"html/template"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -18,23 +16,6 @@ const (
 	chartLines              = 100
 	nameHeight              = 15. // of a line's name, so that none covers another
 )
-
-// A scale places numbers between two ends of a drawing.
-type scale struct {
-	low, high, from, to float64
-	log                 bool
-}
-
-func (s scale) at(x float64) float64 {
-	low, high := s.low, s.high
-	if s.log {
-		x, low, high = math.Log(x), math.Log(low), math.Log(high)
-	}
-	if !(high > low) {
-		return (s.from + s.to) / 2
-	}
-	return s.from + (s.to-s.from)*((x-low)/(high-low))
-}
 
 // scales returns where X and Y go, and the ticks of both.
 func (c *Chart) scales() (x, y scale, xTicks, yTicks []float64) {
@@ -73,54 +54,6 @@ func (c *Chart) lower(p Point) float64 {
 		return max(p.Y-p.Spread, p.Y/10)
 	}
 	return p.Y - p.Spread
-}
-
-// evenTicks are round numbers at equal distances that hold an interval between them.
-func evenTicks(low, high float64) (from, to float64, ticks []float64) {
-	if !(high-low > 1e-9*max(1e-3, math.Abs(high), math.Abs(low))) { // all on one level
-		room := max(math.Abs(high)/10, 1e-3)
-		low, high = low-room, high+room
-	}
-	step := tickStep(high - low)
-	from, to = math.Floor(low/step)*step, math.Ceil(high/step)*step
-	for i := range int(min(20, math.Round((to-from)/step))) + 1 {
-		ticks = append(ticks, snap(from+float64(i)*step, step))
-	}
-	return from, to, ticks
-}
-
-// logTicks are powers of ten, and 2 and 5 times these if there are few, that
-// hold an interval above 0 between them.
-func logTicks(low, high float64) (from, to float64, ticks []float64) {
-	first, last := math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
-	if first == last {
-		last++
-	}
-	factors := []float64{1, 2, 5}
-	if last-first > 3 {
-		factors = factors[:1]
-	}
-	every := math.Ceil((last - first) / 8)
-	for e := first; e <= last; e += every {
-		for _, f := range factors {
-			if f == 1 || e < last {
-				ticks = append(ticks, f*math.Pow(10, e))
-			}
-		}
-	}
-	return math.Pow(10, first), math.Pow(10, last), ticks
-}
-
-// tickStep divides a span into four to eight round steps.
-func tickStep(span float64) float64 {
-	rough := span / 7
-	power := math.Pow(10, math.Floor(math.Log10(rough)))
-	for _, m := range []float64{1, 2, 5} {
-		if m*power >= rough {
-			return m * power
-		}
-	}
-	return 10 * power
 }
 
 // A look tells a line from all others: by its colour, its mark and its dashes, so that
@@ -195,22 +128,19 @@ func (k look) key() template.HTML {
 // svg draws the chart. The name makes the ids of its parts.
 func (c *Chart) svg(name string) template.HTML {
 	x, y, xTicks, yTicks := c.scales()
-	esc := html.EscapeString
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="chart" viewBox="0 0 %g %g" role="img" aria-labelledby="%s-title %[3]s-desc">`, chartWidth, chartHeight, name)
-	fmt.Fprintf(&b, `<title id="%s-title">%s</title><desc id="%[1]s-desc">%s over %s. The table below has the numbers.</desc>`, name, esc(clean(c.Title)), esc(clean(c.Y)), esc(clean(c.X)))
+	begin(&b, chartWidth, chartHeight, name, c.Title, c.Y+" over "+c.X)
 	right := chartWidth - chartRight
 	labels := axisText(yTicks, c.LogY)
 	for i, v := range yTicks {
-		fmt.Fprintf(&b, `<line class="grid" x1="%g" x2="%g" y1="%.1f" y2="%.1[3]f"/>`, chartLeft, right, y.at(v))
-		fmt.Fprintf(&b, `<text class="axis" x="%g" y="%.1f" text-anchor="end">%s</text>`, chartLeft-6, y.at(v)+4, labels[i])
+		level(&b, chartLeft, right, y.at(v), labels[i])
 	}
 	for _, v := range xTicks {
 		fmt.Fprintf(&b, `<line class="grid" x1="%.1f" x2="%.1[1]f" y1="%g" y2="%g"/>`, x.at(v), chartHeight-chartBottom, chartHeight-chartBottom+4)
 		fmt.Fprintf(&b, `<text class="axis" x="%.1f" y="%g" text-anchor="middle">%s</text>`, x.at(v), chartHeight-chartBottom+17, number(v))
 	}
-	fmt.Fprintf(&b, `<text class="axis" x="%g" y="%g" text-anchor="middle">%s</text>`, (chartLeft+right)/2, chartHeight-8, esc(clean(c.X)))
-	fmt.Fprintf(&b, `<text class="axis" transform="translate(12 %g) rotate(-90)" text-anchor="middle">%s</text>`, (chartTop+chartHeight-chartBottom)/2, esc(clean(c.Y)))
+	fmt.Fprintf(&b, `<text class="axis" x="%g" y="%g" text-anchor="middle">%s</text>`, (chartLeft+right)/2, chartHeight-8, esc(c.X))
+	fmt.Fprintf(&b, `<text class="axis" transform="translate(12 %g) rotate(-90)" text-anchor="middle">%s</text>`, (chartTop+chartHeight-chartBottom)/2, esc(c.Y))
 	looks := c.looks()
 	order := make([]int, 0, len(c.Lines)) // bounds first, so that what was measured lies on them
 	for _, bound := range []bool{true, false} {
@@ -236,7 +166,7 @@ func (c *Chart) draw(b *strings.Builder, l Line, k look, x, y scale) {
 	}
 	fmt.Fprintf(b, `<g>%s`, k.stroke(strings.TrimSpace(path.String())))
 	for _, p := range l.Points {
-		fmt.Fprintf(b, `<g><title>%s at %s: %s</title>`, html.EscapeString(clean(l.Name)), number(p.X), number(p.Y))
+		fmt.Fprintf(b, `<g><title>%s at %s: %s</title>`, esc(l.Name), number(p.X), number(p.Y))
 		if p.Spread > 0 && p.Spread < 1e300 && !l.Bound {
 			fmt.Fprintf(b, `<line class="line %s" x1="%.1f" x2="%.1[2]f" y1="%.1f" y2="%.1f"/>`, k.class, x.at(p.X), y.at(c.lower(p)), y.at(p.Y+p.Spread))
 		}
@@ -288,35 +218,8 @@ func (c *Chart) names(b *strings.Builder, looks []look, x, y scale) {
 		}
 		fmt.Fprintf(b, `<line class="lead" x1="%.1f" y1="%.1f" x2="%g" y2="%.1f"/>`, p.fromX+7, p.fromY, left-14, p.y)
 		fmt.Fprintf(b, `%s%s`, k.stroke(fmt.Sprintf("%g,%.1f %g,%.1f", left-14, p.y, left+10, p.y)), k.dot(left-2, p.y))
-		fmt.Fprintf(b, `<text class="name" x="%g" y="%.1f">%s</text>`, left+15, p.y+4, html.EscapeString(short(name, 26)))
+		fmt.Fprintf(b, `<text class="name" x="%g" y="%.1f">%s</text>`, left+15, p.y+4, esc(short(name, 26)))
 	}
-}
-
-// snap takes the error out of a multiple of a step.
-func snap(x, step float64) float64 {
-	if math.Abs(x) < step/2 {
-		return 0
-	}
-	return x
-}
-
-// axisText writes the numbers of an axis, all with as many digits.
-func axisText(ticks []float64, log bool) (list []string) {
-	if len(ticks) < 2 || log {
-		for _, v := range ticks {
-			list = append(list, strconv.FormatFloat(v, 'g', 3, 64))
-		}
-		return list
-	}
-	step := ticks[1] - ticks[0]
-	format, digits := byte('f'), max(0, int(math.Ceil(-math.Log10(step)-1e-6)))
-	if digits > 6 || step >= 1e9 {
-		format, digits = 'g', 4
-	}
-	for _, v := range ticks {
-		list = append(list, strconv.FormatFloat(v, format, digits, 64))
-	}
-	return list
 }
 
 // short cuts a name.
@@ -326,14 +229,4 @@ func short(s string, n int) string {
 		return string(r)
 	}
 	return string(r[:n-1]) + "…"
-}
-
-// clean drops what XML cannot have.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '\uFFFE' || r == '\uFFFF' {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"strings"
+
+	"github.com/parleyweb/parley/internal/chart"
 )
 
 //go:embed report.html.tmpl
@@ -33,7 +34,7 @@ func (r *Report) WriteHTML(out io.Writer, top int) error {
 		"percent": percent,
 		"plain":   func(s string) string { return plain(s, 200) },
 		"kind":    func(kind any) string { return kindName(fmt.Sprint(kind)) },
-		"bar":     barSVG,
+		"bar":     barOf,
 	}).Parse(htmlPage)
 	if err != nil {
 		return fmt.Errorf("write report: %w", err) // the template is wrong
@@ -117,11 +118,11 @@ func (r *Report) view(top int) *view {
 		most = r.Crawlers[0].Requests
 	}
 	for _, c := range r.Crawlers[:min(top, len(r.Crawlers))] {
-		v.List = append(v.List, crawlerRow{c, plain(c.Name, 40), c.Same.Requests + c.Different.Requests, stackSVG(parts(c.Traffic, c.Reading), most)})
+		v.List = append(v.List, crawlerRow{c, plain(c.Name, 40), c.Same.Requests + c.Different.Requests, stack(parts(c.Traffic, c.Reading), most)})
 	}
 	v.More = len(r.Crawlers) - len(v.List)
 	v.Got = parts(crawlers, a)
-	v.GotBar = stackSVG(v.Got, crawlers.Requests)
+	v.GotBar = stack(v.Got, crawlers.Requests)
 	for _, s := range r.Savings {
 		row := wayRow{Saving: s}
 		switch s.Way {
@@ -137,13 +138,13 @@ func (r *Report) view(top int) *view {
 		v.Ways = append(v.Ways, row)
 	}
 	v.DayChart, v.DayTitle = dayChart(r.Days)
-	columns := []column{}
+	var hours []chart.Column
 	for h, s := range r.Hours {
 		label := fmt.Sprintf("%02d", h)
-		columns = append(columns, column{label, label + ":00", s})
+		hours = append(hours, column(label, label+":00", s))
 		v.HourRows = append(v.HourRows, hourRow{label + ":00", s})
 	}
-	v.HourChart = columnSVG("hours", "Requests by hour of the day", columns)
+	v.HourChart = columns("hours", "Requests by hour of the day", 3, hours)
 	return v
 }
 
@@ -158,36 +159,4 @@ func parts(all Traffic, r Reading) []part {
 		{"fresh", "told that nothing changed (304)", "no body is sent", Traffic{r.NotModified, 0}},
 		{"rest", "anything else", "errors, redirects, parts, other methods", rest},
 	}
-}
-
-// barSVG is part of whole, drawn with a class.
-func barSVG(class string, part, whole int64) template.HTML {
-	w := 0.0
-	if whole > 0 {
-		w = 100 * float64(part) / float64(whole)
-	}
-	if part > 0 {
-		w = max(w, 0.5)
-	}
-	return svg(`<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="%s" width="%.2f" height="8"/></svg>`, class, w)
-}
-
-// stackSVG draws parts beside each other, of a whole.
-func stackSVG(list []part, whole int64) template.HTML {
-	var b strings.Builder
-	x := 0.0
-	for _, p := range list {
-		w := 0.0
-		if whole > 0 {
-			w = 100 * float64(max(p.Requests, 0)) / float64(whole)
-		}
-		fmt.Fprintf(&b, `<rect class="%s" x="%.2f" width="%.2f" height="8"/>`, p.Class, x, w)
-		x += w
-	}
-	return svg(`<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">%s</svg>`, b.String())
-}
-
-// svg makes HTML of what we wrote ourselves. What strangers wrote goes through the template.
-func svg(format string, args ...any) template.HTML {
-	return template.HTML(fmt.Sprintf(format, args...))
 }

@@ -1,0 +1,125 @@
+package chart
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// begin opens a drawing and says what it shows. The name makes the ids of its parts.
+func begin(b *strings.Builder, width, height float64, name, title, about string) {
+	fmt.Fprintf(b, `<svg class="chart" viewBox="0 0 %g %g" role="img" aria-labelledby="%s-title %[3]s-desc">`, width, height, name)
+	fmt.Fprintf(b, `<title id="%s-title">%s</title><desc id="%[1]s-desc">%[3]s. The table below has the numbers.</desc>`, name, esc(title), esc(about))
+}
+
+// level draws a line across the drawing at y, with its number beside it.
+func level(b *strings.Builder, left, right, y float64, number string) {
+	fmt.Fprintf(b, `<line class="grid" x1="%g" x2="%g" y1="%.1f" y2="%.1[3]f"/>`, left, right, y)
+	fmt.Fprintf(b, `<text class="axis" x="%g" y="%.1f" text-anchor="end">%s</text>`, left-6, y+4, number)
+}
+
+// A scale places numbers between two ends of a drawing.
+type scale struct {
+	low, high, from, to float64
+	log                 bool
+}
+
+func (s scale) at(x float64) float64 {
+	low, high := s.low, s.high
+	if s.log {
+		x, low, high = math.Log(x), math.Log(low), math.Log(high)
+	}
+	if !(high > low) {
+		return (s.from + s.to) / 2
+	}
+	return s.from + (s.to-s.from)*((x-low)/(high-low))
+}
+
+// evenTicks are round numbers at equal distances that hold an interval between them.
+func evenTicks(low, high float64) (from, to float64, ticks []float64) {
+	if !(high-low > 1e-9*max(1e-3, math.Abs(high), math.Abs(low))) { // all on one level
+		room := max(math.Abs(high)/10, 1e-3)
+		low, high = low-room, high+room
+	}
+	step := roundStep((high - low) / 7) // four to eight steps
+	from, to = math.Floor(low/step)*step, math.Ceil(high/step)*step
+	for i := range int(min(20, math.Round((to-from)/step))) + 1 {
+		ticks = append(ticks, snap(from+float64(i)*step, step))
+	}
+	return from, to, ticks
+}
+
+// logTicks are powers of ten, and 2 and 5 times these if there are few, that
+// hold an interval above 0 between them.
+func logTicks(low, high float64) (from, to float64, ticks []float64) {
+	first, last := math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
+	if first == last {
+		last++
+	}
+	factors := []float64{1, 2, 5}
+	if last-first > 3 {
+		factors = factors[:1]
+	}
+	every := math.Ceil((last - first) / 8)
+	for e := first; e <= last; e += every {
+		for _, f := range factors {
+			if f == 1 || e < last {
+				ticks = append(ticks, f*math.Pow(10, e))
+			}
+		}
+	}
+	return math.Pow(10, first), math.Pow(10, last), ticks
+}
+
+// roundStep is the first of 1, 2 and 5 times powers of ten that is no less than rough.
+func roundStep(rough float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(rough)))
+	for _, m := range []float64{1, 2, 5} {
+		if m*power >= rough {
+			return m * power
+		}
+	}
+	return 10 * power
+}
+
+// snap takes the error out of a multiple of a step.
+func snap(x, step float64) float64 {
+	if math.Abs(x) < step/2 {
+		return 0
+	}
+	return x
+}
+
+// axisText writes the numbers of an axis, all with as many digits.
+func axisText(ticks []float64, log bool) (list []string) {
+	if len(ticks) < 2 || log {
+		for _, v := range ticks {
+			list = append(list, strconv.FormatFloat(v, 'g', 3, 64))
+		}
+		return list
+	}
+	step := ticks[1] - ticks[0]
+	format, digits := byte('f'), max(0, int(math.Ceil(-math.Log10(step)-1e-6)))
+	if digits > 6 || step >= 1e9 {
+		format, digits = 'g', 4
+	}
+	for _, v := range ticks {
+		list = append(list, strconv.FormatFloat(v, format, digits, 64))
+	}
+	return list
+}
+
+// esc writes text for XML, without what XML cannot have.
+func esc(s string) string { return html.EscapeString(clean(s)) }
+
+// clean drops what XML cannot have.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\uFFFE' || r == '\uFFFF' {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}
