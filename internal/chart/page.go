@@ -16,6 +16,12 @@ import (
 //go:embed page.html.tmpl
 var pageTemplate string
 
+//go:embed style.css
+var style string
+
+// Style is what pages with charts have in common; what is a page's own comes after it.
+func Style() template.CSS { return template.CSS(style) }
+
 // A Chart shows how scores depend on one quantity, such as freshness on the budget.
 type Chart struct {
 	Title string
@@ -72,8 +78,9 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	}
 	return t.Execute(w, struct {
 		*Page
+		Style template.CSS
 		Shown []shown
-	}{p, charts})
+	}{p, Style(), charts})
 }
 
 // drawable returns the points that have a place, from left to right.

@@ -35,6 +35,7 @@ func (r *Report) WriteHTML(out io.Writer, top int) error {
 		"plain":   func(s string) string { return plain(s, 200) },
 		"kind":    func(kind any) string { return kindName(fmt.Sprint(kind)) },
 		"bar":     barOf,
+		"style":   chart.Style,
 	}).Parse(htmlPage)
 	if err != nil {
 		return fmt.Errorf("write report: %w", err) // the template is wrong
