@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -107,7 +108,7 @@ func askAgents(ctx context.Context, src *Source, below string, program []byte, r
 		if src.Log != nil {
 			src.Log.Info("the site has no time for a program now", "site", f.base, "err", err, "again", wait)
 		}
-		if err := sleep(ctx, f.hurried(wait)); err != nil {
+		if err := pause.Sleep(ctx, f.hurried(wait)); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -52,17 +53,17 @@ func (f *follower) takeChanges(ctx context.Context) error {
 	}
 	switch {
 	case behind(m.To, m.Head) && told >= someAtOnce: // the answer was full, or took the site long
-		return sleep(ctx, f.hurried(catchPace)-time.Since(asked))
+		return pause.Sleep(ctx, f.hurried(catchPace)-time.Since(asked))
 	case behind(m.To, m.Head):
-		return sleep(ctx, f.hurried(smallPace)-time.Since(asked))
+		return pause.Sleep(ctx, f.hurried(smallPace)-time.Since(asked))
 	case f.askEvery > 0 && told < manyAtOnce:
-		return sleep(ctx, f.askEvery-time.Since(asked))
+		return pause.Sleep(ctx, f.askEvery-time.Since(asked))
 	case m.To == m.From:
-		return sleep(ctx, min(f.hurried(emptyPace), longPoll-time.Since(asked)))
+		return pause.Sleep(ctx, min(f.hurried(emptyPace), longPoll-time.Since(asked)))
 	case as == protocol.AsBatch && f.bundleEvery > 0: // the schedule is ours, where we ask
-		return sleep(ctx, f.bundleEvery-time.Since(asked))
+		return pause.Sleep(ctx, f.bundleEvery-time.Since(asked))
 	case told < manyAtOnce:
-		return sleep(ctx, f.hurried(smallPace)-time.Since(asked))
+		return pause.Sleep(ctx, f.hurried(smallPace)-time.Since(asked))
 	}
-	return sleep(ctx, f.hurried(catchPace)-time.Since(asked))
+	return pause.Sleep(ctx, f.hurried(catchPace)-time.Since(asked))
 }

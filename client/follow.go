@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -174,12 +175,7 @@ func (e *DoorError) Error() string { return fmt.Sprintf("follow %s: %s: %v", e.B
 func (e *DoorError) Unwrap() error { return e.Err }
 
 // hurried is a wait, at most Hurry where that is set.
-func (f *fetcher) hurried(d time.Duration) time.Duration {
-	if f.hurry > 0 {
-		return min(d, f.hurry)
-	}
-	return d
-}
+func (f *fetcher) hurried(d time.Duration) time.Duration { return pause.AtMost(d, f.hurry) }
 
 // nextLook is how long a manifest that was looked at is taken to stand.
 func (f *follower) nextLook() time.Duration {
@@ -247,7 +243,7 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 	due, now := f.pollAt, time.Now()
 	if f.cursor.IsZero() { // no other door can go on from nowhere
 		if now.Before(due) {
-			return Manifest, sleep(ctx, due.Sub(now))
+			return Manifest, pause.Sleep(ctx, due.Sub(now))
 		}
 		return Manifest, f.look(ctx)
 	}
@@ -265,7 +261,7 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 		}
 	}
 	if now.Before(due) {
-		return Manifest, sleep(ctx, due.Sub(now))
+		return Manifest, pause.Sleep(ctx, due.Sub(now))
 	}
 	return Manifest, f.look(ctx)
 }
@@ -301,7 +297,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 			if err := f.report(err); err != nil {
 				return err
 			}
-			return sleep(ctx, asked)
+			return pause.Sleep(ctx, asked)
 		}
 	}
 	var leave time.Duration // the door alone
@@ -360,7 +356,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 	if f.resync || door == Manifest {
 		wait = max(wait, time.Until(f.spared))
 	}
-	return sleep(ctx, wait)
+	return pause.Sleep(ctx, wait)
 }
 
 // isAway reports whether a status, which may be nil, is what a gateway answers for a site that it does not reach.
@@ -535,14 +531,3 @@ func (f *follower) continues(to protocol.Cursor) error {
 
 // around varies a time by a tenth, so that followers spread.
 func around(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/internal/bundle"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -163,7 +164,7 @@ func TestPlainForArchive(t *testing.T) {
 				s.say(w, r, hello(at), func(send func(protocol.Message)) {
 					for r.Context().Err() == nil {
 						send(protocol.Message{Kind: protocol.Ev, To: all.To, Changes: all.Changes})
-						if sleep(r.Context(), time.Second) != nil {
+						if !pause.For(r.Context(), time.Second) {
 							return
 						}
 					}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -92,7 +93,7 @@ func (s *spool) download(ctx context.Context, f *fetcher, u, known string, hash 
 		if ctx.Err() != nil || tries >= spoolTries || out.begun > spoolTries || parts >= spoolParts || errors.As(err, &status) || errors.Is(err, errTooLarge) || errors.Is(err, errPart) {
 			break
 		}
-		if err := sleep(ctx, f.hurried(min(firstWait<<tries, longestWait))); err != nil {
+		if err := pause.Sleep(ctx, f.hurried(min(firstWait<<tries, longestWait))); err != nil {
 			break
 		}
 	}

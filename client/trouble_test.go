@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -400,9 +401,9 @@ func TestRandomTrouble(t *testing.T) {
 			defer stop()
 			go func() {
 				for i := range 150 {
-					var pause, dice, n int
-					s.with(func() { pause, dice, n = r.IntN(40000), r.IntN(40), 1+r.IntN(4) })
-					if sleep(ctx, time.Duration(pause)*time.Millisecond) != nil {
+					var wait, dice, n int
+					s.with(func() { wait, dice, n = r.IntN(40000), r.IntN(40), 1+r.IntN(4) })
+					if !pause.For(ctx, time.Duration(wait)*time.Millisecond) {
 						return
 					}
 					switch {
@@ -455,15 +456,6 @@ func randomChange(s *fakeSite, r *rand.Rand, content string) protocol.Change {
 		return m
 	}
 	return put(p, content)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Whoever follows is told that a stream was refused, and goes on without it.

@@ -17,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -141,12 +142,7 @@ func (a Again) withDefaults() Again {
 }
 
 // hurried is a wait, at most Hurry where that is set.
-func (o *Options) hurried(d time.Duration) time.Duration {
-	if o.Hurry > 0 {
-		return min(d, o.Hurry)
-	}
-	return d
-}
+func (o *Options) hurried(d time.Duration) time.Duration { return pause.AtMost(d, o.Hurry) }
 
 const maxPages = 1<<32 - 2
 

@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -59,12 +60,12 @@ func TestASiteThatFallsSilentIsAudited(t *testing.T) {
 			var since time.Time
 			runFor(t, c, before+after, func(ctx context.Context) {
 				for i := range 60 {
-					pause(ctx, before/60)
+					pause.For(ctx, before/60)
 					s.Edit(path(i * 7 % pages))
 				}
 				since = time.Now()
 				others.Store(true)
-				pause(ctx, after-time.Minute)
+				pause.For(ctx, after-time.Minute)
 				o.right = c.Status().Revisits.Fresh
 			})
 			_, o.visits = visits(w, s, since)
@@ -105,7 +106,7 @@ func TestTriflesBuyNoVisits(t *testing.T) {
 		var list []push
 		runFor(t, c, days*aDay, func(ctx context.Context) {
 			rng := rand.New(rand.NewPCG(1, 2))
-			for hour := 0; pause(ctx, time.Hour); hour++ {
+			for hour := 0; pause.For(ctx, time.Hour); hour++ {
 				for i := range pages {
 					pusher.Edit(nth(i))
 				}

@@ -35,6 +35,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/poll"
 	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -323,7 +324,7 @@ func (r *run) harvest(ctx context.Context) error {
 			return err
 		}
 		r.log.Error("no names can be looked up: the crawl pauses; look at the name server, or name another with --resolver", "err", err, "pause", r.hurried(blindTime))
-		if sleep(ctx, r.hurried(blindTime)); ctx.Err() != nil {
+		if !pause.For(ctx, r.hurried(blindTime)) {
 			return nil
 		}
 	}
@@ -341,8 +342,5 @@ func (r *run) fail(err error) {
 
 // rouse wakes whoever waits for something to do.
 func (r *run) rouse() {
-	select {
-	case r.news <- struct{}{}:
-	default:
-	}
+	pause.Wake(r.news)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -60,7 +61,7 @@ func TestFrozenSitemap(t *testing.T) {
 		defer cancel()
 		var beside sync.WaitGroup
 		beside.Go(func() {
-			for i, began := 0, time.Now(); time.Since(began) < edits && pause(ctx, 2*time.Hour); i++ {
+			for i, began := 0, time.Now(); time.Since(began) < edits && pause.For(ctx, 2*time.Hour); i++ {
 				for _, s := range w.Sites() {
 					s.Edit(s.Paths()[i%len(s.Paths())])
 				}

@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -233,7 +234,7 @@ func TestLiesAboutEqualPages(t *testing.T) {
 			for i := range lies {
 				s.Put(fmt.Sprintf("/lie%d-%d.html", round, i), body)
 			}
-			pause(ctx, 6*time.Hour)
+			pause.For(ctx, 6*time.Hour)
 			for i := range lies {
 				p, _, err := col.Page(fmt.Sprintf("%s/lie%d-%d.html", s.Origin, round, i))
 				switch {
@@ -248,7 +249,7 @@ func TestLiesAboutEqualPages(t *testing.T) {
 			return believed, seen
 		}
 		runFor(t, c, 3*aDay, func(ctx context.Context) {
-			pause(ctx, aDay)
+			pause.For(ctx, aDay)
 			body, _ = s.Body(nth(1))
 			believed, seen := lie(ctx, 1)
 			t.Logf("at first %d lies were believed, %d seen", believed, seen)

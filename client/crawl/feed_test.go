@@ -18,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/poll"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // Whether a feed has news is decided by its date, then its digest, then its items (A02): a page is fetched
@@ -90,7 +91,7 @@ func TestFeedHasNews(t *testing.T) {
 				clear(asked)
 				step.change()
 				mu.Unlock()
-				pause(ctx, 3*time.Hour)
+				pause.For(ctx, 3*time.Hour)
 				mu.Lock()
 				if got := fmt.Sprint(asked); got != step.want {
 					t.Errorf("%s: asked %s, want %s", step.what, got, step.want)
@@ -135,9 +136,9 @@ func TestFeedIsPolledByPolicy(t *testing.T) {
 			defer col.Close()
 			one.NoFeeds, one.Polls, one.FeedEvery = false, c.policy, time.Hour
 			runFor(t, one, 9*24*time.Hour, func(ctx context.Context) {
-				pause(ctx, 2*24*time.Hour)
+				pause.For(ctx, 2*24*time.Hour)
 				before := polls.Load()
-				pause(ctx, 6*24*time.Hour)
+				pause.For(ctx, 6*24*time.Hour)
 				if n := int(polls.Load() - before); n < c.least || n > c.most {
 					t.Errorf("%+v: %d polls, want %d to %d", c.policy, n, c.least, c.most)
 				}

@@ -1,7 +1,7 @@
 package crawl
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -65,16 +66,6 @@ const (
 	lastQuota  = 24 * time.Hour
 )
 
-// sleep waits, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
 // maxFirsts is how many sites at a time may be asked for a manifest that they
 // have not shown yet: nearly all have none.
 const maxFirsts = 300
@@ -100,7 +91,7 @@ func (r *run) followed(src *source) collection.Source {
 	r.mu.Unlock()
 	allow := func(u string) error { return r.allowed(st, u) }
 	t := r.Harvester.Checked(st.Origin, allow)
-	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: r.Harvester.Agent, Poll: orElse(r.ManifestEvery, manifestEvery), AskEvery: r.AskEvery, Hurry: r.Hurry,
+	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: r.Harvester.Agent, Poll: cmp.Or(max(r.ManifestEvery, 0), manifestEvery), AskEvery: r.AskEvery, Hurry: r.Hurry,
 		NoStream: r.NoStreams, NoChanges: r.NoChanges, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
 	from.Found = func(d *protocol.Discovery) { r.welcomed(st, d) }
 	from.Refused = func(status int, header http.Header) { r.Harvester.Refused(st.Origin, status, header) }
@@ -131,7 +122,7 @@ func (r *run) followed(src *source) collection.Source {
 		// connection fills up, and what it says of a page twice is one debt.
 		left, last = min(stepBurst, left+stepRate*now.Sub(last).Seconds())-1, now
 		if left < 0 {
-			sleep(r.ctx, time.Duration(-left/stepRate*float64(time.Second)))
+			pause.For(r.ctx, time.Duration(-left/stepRate*float64(time.Second)))
 		}
 		switch {
 		case r.ctx.Err() != nil:
@@ -142,7 +133,7 @@ func (r *run) followed(src *source) collection.Source {
 			} else {
 				r.log.Warn("site is not followed", "site", st.Origin, "err", err)
 			}
-			s.Polled, s.Fault, s.At = now, err.Error(), now.Add(orElse(r.SourceAgain, sourceAgain))
+			s.Polled, s.Fault, s.At = now, err.Error(), now.Add(cmp.Or(max(r.SourceAgain, 0), sourceAgain))
 			s.Fails++
 			return s
 		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // which time does not mend
@@ -151,7 +142,7 @@ func (r *run) followed(src *source) collection.Source {
 			} else {
 				r.log.Warn("site does not tell of its pages here", "site", st.Origin, "err", elsewhere)
 			}
-			s.Polled, s.Status, s.Fault, s.At = now, 0, elsewhere.Error(), now.Add(orElse(r.SourceAgain, sourceAgain))
+			s.Polled, s.Status, s.Fault, s.At = now, 0, elsewhere.Error(), now.Add(cmp.Or(max(r.SourceAgain, 0), sourceAgain))
 			s.Fails++
 			return s
 		case err != nil:
@@ -175,7 +166,7 @@ func (r *run) followed(src *source) collection.Source {
 			if r.Only != "" {
 				r.log.Warn("follow site", "err", err)
 			} else if r.Once || s.Changed.IsZero() { // it has never told anything
-				if s.At = now.Add(orElse(r.SourceAgain, sourceAgain)); passes {
+				if s.At = now.Add(cmp.Or(max(r.SourceAgain, 0), sourceAgain)); passes {
 					s.At = now.Add(r.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 				}
 				return s

@@ -1,6 +1,10 @@
 package crawl
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/parleyweb/parley/internal/pause"
+)
 
 // An inbox holds what was read until it is committed. The keeper is woken once
 // a turn and not once a page, which on a fast site would cost as much as to read it.
@@ -56,10 +60,7 @@ func (b *inbox) put(x read) bool {
 
 // call wakes the keeper.
 func (b *inbox) call() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
+	pause.Wake(b.wake)
 }
 
 // full reports whether there is enough for a turn.

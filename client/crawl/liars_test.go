@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -113,7 +114,7 @@ func liars(t *testing.T, dir string, n int, number uint64) {
 	}
 	peak := uint64(0)
 	beside.Go(func() {
-		for pause(ctx, time.Hour) {
+		for pause.For(ctx, time.Hour) {
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			peak = max(peak, m.HeapInuse)
@@ -235,10 +236,10 @@ func live(ctx context.Context, t *testing.T, c *crawl.Crawler, s *fakeweb.Site, 
 		paths = paths[:min(len(paths), 12)]
 	}
 	one := func() string { return paths[r.IntN(len(paths))] }
-	if !pause(ctx, 2*time.Hour) { // until it is known
+	if !pause.For(ctx, 2*time.Hour) { // until it is known
 		return
 	}
-	for pause(ctx, time.Duration(20+r.IntN(40))*time.Minute) {
+	for pause.For(ctx, time.Duration(20+r.IntN(40))*time.Minute) {
 		turned := how == doorLiar || how == noticeLiar || how == turncoat && time.Since(began) > liarEdits*2/3
 		path := one()
 		if time.Since(began) < liarEdits && !turned && r.IntN(3) > 0 { // one an hour

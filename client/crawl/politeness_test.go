@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // A wildRun is one crawl of a wild Web, with flags that are drawn.
@@ -140,7 +141,7 @@ func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
 	noise.Go(func() { w.disturb(ctx, c) })
 	peak := uint64(0)
 	noise.Go(func() {
-		for pause(ctx, time.Hour) {
+		for pause.For(ctx, time.Hour) {
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			peak = max(peak, m.HeapInuse)
@@ -189,17 +190,6 @@ func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
 		t.Errorf("%d ends of connections are left", w.Open())
 	}
 	t.Logf("%d accesses in %v, %d pages, %d MB: %+v", len(w.Log()), time.Since(began), col.Len(), peak>>20, c.Status())
-}
-
-// pause waits, and reports whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
 }
 
 // What robots.txt forbids after a while is not asked for any more, however many

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/rank"
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // rankEvery is how often the links are looked at as a whole, where quality
@@ -23,7 +24,7 @@ func (r *run) rankPages(ctx context.Context) {
 			r.add(-1)
 			r.rouse()
 		}
-		sleep(ctx, rankEvery)
+		pause.For(ctx, rankEvery)
 		if ctx.Err() != nil {
 			return
 		}

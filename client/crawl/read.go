@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -100,7 +101,7 @@ func (r *run) leave(a *harvest.Answer) {
 	defer r.mu.Unlock()
 	if st := r.sites[a.Site]; st != nil && !now.Before(st.Quiet) {
 		st.silences = min(st.silences+1, 16)
-		st.Quiet = now.Add(r.hurried(min(firstQuiet<<(st.silences-1), orElse(r.Quiet, lastQuiet))))
+		st.Quiet = now.Add(r.hurried(min(firstQuiet<<(st.silences-1), cmp.Or(max(r.Quiet, 0), lastQuiet))))
 		r.resting[st] = struct{}{}
 		r.touch(st)
 		if a.Err != nil {

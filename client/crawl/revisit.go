@@ -12,6 +12,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // A Revisit is what visiting pages again may cost: the planner finds the price
@@ -143,7 +144,7 @@ func (r *run) besidePrice() float64 {
 
 // revisits finds the price of a visit now and then, until ctx ends.
 func (r *run) revisits(ctx context.Context) {
-	every := orElse(r.Revisit.Every, planEvery)
+	every := cmp.Or(max(r.Revisit.Every, 0), planEvery)
 	wait, next := r.hurried(firstPlan), time.Time{}
 	for first := true; ctx.Err() == nil; first = false {
 		if now := time.Now(); !now.Before(next) {
@@ -158,7 +159,7 @@ func (r *run) revisits(ctx context.Context) {
 			r.add(-1)
 			r.rouse()
 		}
-		sleep(ctx, min(r.hurried(trimEvery), max(time.Millisecond, time.Until(next))))
+		pause.For(ctx, min(r.hurried(trimEvery), max(time.Millisecond, time.Until(next))))
 		r.mu.Lock()
 		r.trim(time.Now())
 		r.mu.Unlock()
@@ -423,7 +424,7 @@ func (r *run) sooner(ctx context.Context) error {
 // has just been looked at. Where its pages are better asked one by one, a look
 // a day still finds those that are new.
 func (r *run) nextLook(st *site) time.Duration {
-	fixed := orElse(r.ManifestEvery, manifestEvery)
+	fixed := cmp.Or(max(r.ManifestEvery, 0), manifestEvery)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()

@@ -21,6 +21,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -93,7 +94,7 @@ func TestRevisitsComeToTheBudget(t *testing.T) {
 		defer col.Close()
 		began := time.Now()
 		runFor(t, c, days*aDay, func(ctx context.Context) {
-			for hour := 1; pause(ctx, time.Hour); hour++ {
+			for hour := 1; pause.For(ctx, time.Hour); hour++ {
 				for i, every := range []int{5, 11, 24} {
 					if hour%every == 0 {
 						s.Edit(nth(i))
@@ -144,7 +145,7 @@ func TestRevisitsOfWhatIsTold(t *testing.T) {
 				edits := map[string][]time.Time{}
 				began := time.Now()
 				runFor(t, c, 6*aDay, func(ctx context.Context) {
-					for i := 0; pause(ctx, 3*time.Hour); i++ {
+					for i := 0; pause.For(ctx, 3*time.Hour); i++ {
 						if time.Since(began) > aDay && time.Since(began) < 5*aDay+time.Hour {
 							s.Edit(nth(i % 30))
 							edits[nth(i%30)] = append(edits[nth(i%30)], time.Now())
@@ -187,7 +188,7 @@ func TestRevisitsAfterRestart(t *testing.T) {
 		s := numbered(w, 30)
 		c, col := paid(t, dir, w, crawl.Revisit{PerPage: 10}) // by which all are due every few hours
 		runFor(t, c, 6*time.Hour, func(ctx context.Context) {
-			for i := 0; pause(ctx, 5*time.Minute); i++ {
+			for i := 0; pause.For(ctx, 5*time.Minute); i++ {
 				s.Edit(nth(i % 10))
 			}
 		})
@@ -233,7 +234,7 @@ func TestRevisitsWithoutEnd(t *testing.T) {
 		c.NoChanges, c.NoStreams = true, true
 		began := time.Now()
 		runFor(t, c, days*aDay, func(ctx context.Context) {
-			for i := 0; pause(ctx, 4*time.Hour); i++ {
+			for i := 0; pause.For(ctx, 4*time.Hour); i++ {
 				for _, s := range w.Sites() {
 					s.Edit(nth(i % 3))
 				}
@@ -291,7 +292,7 @@ func TestRevisitsOfFrozenManifest(t *testing.T) {
 		const days = 6
 		began, edits := time.Now(), 0
 		runFor(t, c, days*aDay, func(ctx context.Context) {
-			for ; pause(ctx, 2*time.Hour); edits++ {
+			for ; pause.For(ctx, 2*time.Hour); edits++ {
 				s.Edit(nth(edits % 5))
 			}
 		})
@@ -395,7 +396,7 @@ func TestRevisitsBesideAManifest(t *testing.T) {
 		began := time.Now()
 		var right, held [2]int // of the pages that move, in the second half
 		runFor(t, c, days*aDay, func(ctx context.Context) {
-			for i := 0; pause(ctx, time.Hour); i++ {
+			for i := 0; pause.For(ctx, time.Hour); i++ {
 				for n, s := range sites {
 					if rng.IntN(2) == 0 {
 						edits[n](nth(rng.IntN(moving)))
@@ -456,7 +457,7 @@ func TestDeadSitesAreNotSaidToBeRight(t *testing.T) {
 		defer col.Close()
 		runFor(t, c, 9*aDay, func(ctx context.Context) {
 			for i := range dead {
-				if !pause(ctx, 3*aDay-time.Minute) {
+				if !pause.For(ctx, 3*aDay-time.Minute) {
 					return
 				}
 				v := c.Status().Revisits
@@ -465,7 +466,7 @@ func TestDeadSitesAreNotSaidToBeRight(t *testing.T) {
 				}
 				dead[i].Store(true)
 			}
-			if pause(ctx, 3*aDay-time.Minute) {
+			if pause.For(ctx, 3*aDay-time.Minute) {
 				if v := c.Status().Revisits; v.Unknown != 22 || v.Fresh != 0 {
 					t.Errorf("with both dead: %+v", v)
 				}

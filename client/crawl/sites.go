@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"container/heap"
 	"time"
 
@@ -117,7 +118,7 @@ func (r *run) load() error {
 func (r *run) know(s collection.Site) *site {
 	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{}, underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}, unsure: map[frontier.PageID]finding{}}
 	r.sites[s.ID], r.origins[s.Origin] = st, st
-	if s.Quiet.After(time.Now().Add(orElse(r.Quiet, lastQuiet))) {
+	if s.Quiet.After(time.Now().Add(cmp.Or(max(r.Quiet, 0), lastQuiet))) {
 		st.Quiet = time.Time{} // the clock was ahead
 	}
 	if !st.Quiet.IsZero() {

@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -28,7 +29,7 @@ type push struct {
 // pushing edits one page after the other, and returns what was edited when.
 func pushing(ctx context.Context, s *fakeweb.Site, edits int, every time.Duration) (list []push) {
 	for i := range edits {
-		if !pause(ctx, every) {
+		if !pause.For(ctx, every) {
 			break
 		}
 		s.Edit(nth(i % 30))
@@ -92,7 +93,7 @@ func TestOnePageOverTheLimitJudgesNobody(t *testing.T) {
 		c.Harvester.MaxBytes = 400_000
 		var list []push
 		runFor(t, c, aDay, func(ctx context.Context) {
-			pause(ctx, 2*time.Hour)
+			pause.For(ctx, 2*time.Hour)
 			list = pushing(ctx, s, 5, time.Hour)
 		})
 		if n := prompt(w, s, list); n < len(list) {
@@ -175,7 +176,7 @@ func TestPagesLongerThanWasTold(t *testing.T) {
 		defer col.Close()
 		c.Harvester.MaxBytes = 400_000
 		runFor(t, c, 3*aDay, func(ctx context.Context) {
-			pause(ctx, 2*time.Hour)
+			pause.For(ctx, 2*time.Hour)
 			pushing(ctx, s, 60, time.Hour)
 		})
 		site, _ := col.Site(s.Origin)
@@ -208,7 +209,7 @@ func TestPagesThatDifferAtEachGet(t *testing.T) {
 				defer col.Close()
 				var list []push
 				runFor(t, c, 3*aDay, func(ctx context.Context) {
-					pause(ctx, 2*time.Hour)
+					pause.For(ctx, 2*time.Hour)
 					list = pushing(ctx, s, 50, time.Hour)
 				})
 				if n := prompt(w, s, list); n < len(list) {

@@ -18,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/robots"
 )
 
@@ -316,7 +317,7 @@ func (w *wildWeb) disturb(ctx context.Context, c *crawl.Crawler) {
 		}
 		return s.Origin + paths[r.IntN(len(paths))]
 	}
-	for pause(ctx, time.Duration(r.IntN(600))*time.Second) {
+	for pause.For(ctx, time.Duration(r.IntN(600))*time.Second) {
 		var err error
 		switch r.IntN(4) {
 		case 0:

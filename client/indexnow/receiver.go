@@ -1,6 +1,7 @@
 package indexnow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -104,19 +106,9 @@ func (r *Receiver) init() {
 	})
 }
 
-func (r *Receiver) now() time.Time {
-	if r.Now == nil {
-		return time.Now()
-	}
-	return r.Now()
-}
+func (r *Receiver) now() time.Time { return clock.Now(r.Now) }
 
-func (r *Receiver) log() *slog.Logger {
-	if r.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return r.Log
-}
+func (r *Receiver) log() *slog.Logger { return cmp.Or(r.Log, slog.New(slog.DiscardHandler)) }
 
 // A refusal is an answer that is not 200.
 type refusal struct {

@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -209,7 +210,7 @@ func (t Trained) Rank(s *Source, now time.Time) float64 {
 	return max(0, between(t.Next(s, 0, now), now)*24*60/t.every().Minutes())
 }
 
-func (t Trained) every() time.Duration { return min(orElse(t.Every, 10*time.Minute), never) }
+func (t Trained) every() time.Duration { return min(cmp.Or(max(t.Every, 0), 10*time.Minute), never) }
 
 // Next implements Policy.
 func (t Trained) Next(s *Source, _ float64, _ time.Time) time.Time {
@@ -235,7 +236,7 @@ type AdvaRSS struct {
 func (AdvaRSS) Name() string { return "advarss" }
 
 func (a AdvaRSS) training(s *Source, now time.Time) bool {
-	return now.Sub(s.record().First) < orElse(a.Training, 4*7*24*time.Hour)
+	return now.Sub(s.record().First) < cmp.Or(max(a.Training, 0), 4*7*24*time.Hour)
 }
 
 // Rank implements Policy.
@@ -276,5 +277,5 @@ func (p RoundRobin) Next(s *Source, _ float64, _ time.Time) time.Time {
 	if r.Polls == 0 {
 		return time.Time{}
 	}
-	return r.Last.Add(min(orElse(p.Every, time.Hour), never))
+	return r.Last.Add(min(cmp.Or(max(p.Every, 0), time.Hour), never))
 }

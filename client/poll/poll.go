@@ -19,6 +19,7 @@
 package poll
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -95,7 +96,7 @@ func (s Schedule) Next(src *Source, price float64, now time.Time) time.Time {
 	if r.Polls == 0 {
 		return time.Time{}
 	}
-	shortest, longest := orElse(s.Shortest, Shortest), orElse(s.Longest, 30*24*time.Hour)
+	shortest, longest := cmp.Or(max(s.Shortest, 0), Shortest), cmp.Or(max(s.Longest, 0), 30*24*time.Hour)
 	at := s.policy().Next(src, price, now)
 	if latest := r.Last.Add(max(longest, shortest)); at.After(latest) {
 		at = latest
@@ -109,7 +110,7 @@ func (s Schedule) Next(src *Source, price float64, now time.Time) time.Time {
 // Rank is the policy's, and 0 for a source that was asked less than Shortest ago.
 func (s Schedule) Rank(src *Source, now time.Time) float64 {
 	r := src.record()
-	if r.Polls > 0 && now.Sub(r.Last) < orElse(s.Shortest, Shortest) {
+	if r.Polls > 0 && now.Sub(r.Last) < cmp.Or(max(s.Shortest, 0), Shortest) {
 		return 0
 	}
 	return s.policy().Rank(src, now)
@@ -127,13 +128,6 @@ const most = 1e60
 
 // never is as far as a time is reckoned.
 const never = 100 * 365 * 24 * time.Hour
-
-func orElse(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return otherwise
-}
 
 var unasked Record // is never changed
 

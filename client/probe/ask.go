@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -202,14 +203,7 @@ func (a *asker) wait(ctx context.Context, f *robots.File) error {
 			}
 		}
 	}
-	t := time.NewTimer(wait - time.Since(a.last))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return pause.Sleep(ctx, wait-time.Since(a.last))
 }
 
 func (a *asker) send(ctx context.Context, url string, q request) (*reply, error) {

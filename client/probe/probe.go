@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -78,12 +79,7 @@ func (p *Prober) token() string {
 	return name
 }
 
-func (p *Prober) now() time.Time {
-	if p.Now == nil {
-		return time.Now()
-	}
-	return p.Now()
-}
+func (p *Prober) now() time.Time { return clock.Now(p.Now) }
 
 // Probe asks a site, beginning with the page at url; without a scheme that is
 // https. It returns an error if url is none, or if ctx ends. Whatever the

@@ -19,6 +19,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/textual"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -172,11 +173,7 @@ func (t *teller) tell(ctx context.Context, follow bool) error {
 			}
 			t.env.Log.Warn("events: they go on when a crawler answers again", "err", err)
 		}
-		timer := time.NewTimer(again)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause.For(ctx, again) {
 			return nil
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
@@ -281,10 +282,8 @@ func serve(ctx context.Context, ln net.Listener, h http.Handler, showOut func(co
 // gives what is published.
 func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher, via *http.Client, log *slog.Logger) {
 	for p.Status().Looks == 0 {
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, 100*time.Millisecond) {
 			return
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	checked, err := server.SelfCheck(ctx, journal, via, 0)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/evidence"
 	"github.com/parleyweb/parley/server/inventory"
@@ -132,10 +133,7 @@ func (j *job) run(ctx context.Context) error {
 			return err
 		}
 		// Another rdfgen held the state, and ended before it could answer.
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
+		pause.For(ctx, 100*time.Millisecond)
 	}
 }
 

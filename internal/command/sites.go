@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/peterbourgon/ff/v3"
 )
 
@@ -221,10 +222,7 @@ func runSites(ctx context.Context, build func() *Command, how Sites, args, sites
 				if over {
 					return
 				}
-				select { // the other sites are served meanwhile
-				case <-ctx.Done():
-				case <-time.After(restartAfter):
-				}
+				pause.For(ctx, restartAfter) // the other sites are served meanwhile
 			}
 		})
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // A Kind is how a site behaves.
@@ -119,7 +121,7 @@ func (s *Site) trouble(w http.ResponseWriter, r *http.Request) bool {
 	case Drip:
 		w.Header().Set("Content-Type", "text/html")
 		for i := range 1 << 20 {
-			if _, err := w.Write([]byte{"<p>Slowly.\n"[i%11]}); err != nil || http.NewResponseController(w).Flush() != nil || !pause(r, 5*time.Second) {
+			if _, err := w.Write([]byte{"<p>Slowly.\n"[i%11]}); err != nil || http.NewResponseController(w).Flush() != nil || !pause.For(r.Context(), 5*time.Second) {
 				break
 			}
 		}

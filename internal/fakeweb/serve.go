@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -18,7 +19,7 @@ func (s *Site) serve(w http.ResponseWriter, r *http.Request) {
 	if s.Handler != nil && s.Handler(w, r) {
 		return
 	}
-	if s.Latency > 0 && !pause(r, s.Latency) {
+	if s.Latency > 0 && !pause.For(r.Context(), s.Latency) {
 		return
 	}
 	if r.URL.Path == "/robots.txt" && s.Kind != Failing {
@@ -29,18 +30,6 @@ func (s *Site) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.serveHonest(w, r)
-}
-
-// pause waits, or until the client goes away.
-func pause(r *http.Request, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-r.Context().Done():
-		return false
-	}
 }
 
 func (s *Site) serveText(w http.ResponseWriter, text string) {

@@ -17,6 +17,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // ErrNotHeld is returned by [Door.Ask] when no process has the state.
@@ -191,12 +193,8 @@ func (d Door) ask(ctx context.Context, method, path string, in any) (io.ReadClos
 		case time.Since(begin) > askPatience:
 			return nil, fmt.Errorf("a process has it, and does not answer: %w", err)
 		}
-		t := time.NewTimer(50 * time.Millisecond)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return nil, ctx.Err()
+		if err := pause.Sleep(ctx, 50*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }

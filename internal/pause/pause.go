@@ -8,15 +8,17 @@ import (
 )
 
 // For waits for d, and reports whether ctx let it.
-func For(ctx context.Context, d time.Duration) bool {
+func For(ctx context.Context, d time.Duration) bool { return Sleep(ctx, d) == nil }
+
+// Sleep waits for d, or until ctx ends, whose error it returns.
+func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return true
 	case <-ctx.Done():
-		return false
 	}
+	return ctx.Err()
 }
 
 // AtMost is d, or most if that is above zero and less.
@@ -28,7 +30,7 @@ func AtMost(d, most time.Duration) time.Duration {
 }
 
 // Wake wakes who receives from c, which has room for one: now, or as soon as he does.
-func Wake(c chan struct{}) {
+func Wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

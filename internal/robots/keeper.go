@@ -1,6 +1,7 @@
 package robots
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/parleyweb/parley/internal/clock"
 )
 
 // A Keeper keeps the [Rules] of a site: it reads its robots.txt, and stores
@@ -137,7 +140,7 @@ func (k *Keeper) set(rules, stored *Rules) {
 // tell tells a person that something is wrong, unless that was said not long
 // ago, and returns the rules that remember it.
 func (k *Keeper) tell(r *Rules, now time.Time, what string, args ...any) *Rules {
-	if d := now.Sub(r.said); !r.said.IsZero() && d >= 0 && d < orDefault(k.Remind, 24*time.Hour) {
+	if d := now.Sub(r.said); !r.said.IsZero() && d >= 0 && d < cmp.Or(max(k.Remind, 0), 24*time.Hour) {
 		return r
 	}
 	k.log().Error(what, append([]any{"robots", k.Name}, args...)...)
@@ -238,28 +241,11 @@ func (k *Keeper) Trouble() string {
 	return ""
 }
 
-func (k *Keeper) wait() time.Duration { return orDefault(k.Wait, time.Minute) }
+func (k *Keeper) wait() time.Duration { return cmp.Or(max(k.Wait, 0), time.Minute) }
 
-func (k *Keeper) now() time.Time {
-	if k.Now != nil {
-		return k.Now()
-	}
-	return time.Now()
-}
+func (k *Keeper) now() time.Time { return clock.Now(k.Now) }
 
-func (k *Keeper) log() *slog.Logger {
-	if k.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return k.Log
-}
-
-func orDefault(d, most time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return most
-}
+func (k *Keeper) log() *slog.Logger { return cmp.Or(k.Log, slog.New(slog.DiscardHandler)) }
 
 // seconds writes a wait for a person.
 func seconds(d time.Duration) string {

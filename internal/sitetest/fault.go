@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // A Fault answers in place of a door or a page; own is what would have.
@@ -66,12 +68,8 @@ func Bytes(body string) Fault {
 // Slow waits before it answers.
 func Slow(d time.Duration) Fault {
 	return func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		select {
-		case <-t.C:
+		if pause.For(r.Context(), d) {
 			own(w, r)
-		case <-r.Context().Done():
 		}
 	}
 }

@@ -2,6 +2,7 @@ package textual
 
 import (
 	"bytes"
+	"cmp"
 	"net/url"
 
 	"github.com/JohannesKaufmann/html-to-markdown/v2/converter"
@@ -19,7 +20,7 @@ func (r *Reader) markdown(pageURL string, page []byte) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	p := &pruner{base: baseOf(doc, pageURL), links: orElse(r.MaxText, DefaultMaxText)}
+	p := &pruner{base: baseOf(doc, pageURL), links: cmp.Or(max(r.MaxText, 0), DefaultMaxText)}
 	root := &html.Node{Type: html.ElementNode, Data: "body", DataAtom: atom.Body}
 	for _, part := range mainPart(doc) {
 		p.prune(root, part, surroundings{})

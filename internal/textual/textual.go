@@ -29,6 +29,7 @@
 package textual
 
 import (
+	"cmp"
 	"fmt"
 	"mime"
 	"strings"
@@ -126,7 +127,7 @@ func (r *Reader) Read(pageURL, contentType string, body []byte) Text {
 		kind = strings.ToLower(strings.TrimSpace(kind))
 	}
 	t := Text{Format: Plain}
-	if most := orElse(r.MaxPage, DefaultMaxPage); len(body) > most {
+	if most := cmp.Or(max(r.MaxPage, 0), DefaultMaxPage); len(body) > most {
 		body, t.Cut = body[:most], true
 	}
 	switch kind {
@@ -148,17 +149,10 @@ func (r *Reader) Read(pageURL, contentType string, body []byte) Text {
 		return Text{}
 	}
 	t.Body = tidy(t.Body)
-	if most := orElse(r.MaxText, DefaultMaxText); len(t.Body) > most {
+	if most := cmp.Or(max(r.MaxText, 0), DefaultMaxText); len(t.Body) > most {
 		t.Body, t.Cut = cut(t.Body, most), true
 	}
 	return t
-}
-
-func orElse(n, other int) int {
-	if n > 0 {
-		return n
-	}
-	return other
 }
 
 // decode returns UTF-8 of what is in another encoding. One that says that it

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -66,12 +67,8 @@ func (f *file) verify(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		rest := time.NewTimer(max(time.Since(began), time.Duration(n)*time.Second/verifyRate))
-		select {
-		case <-rest.C:
-		case <-ctx.Done():
-			rest.Stop()
-			return false, ctx.Err()
+		if err := pause.Sleep(ctx, max(time.Since(began), time.Duration(n)*time.Second/verifyRate)); err != nil {
+			return false, err
 		}
 	}
 }

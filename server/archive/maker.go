@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -97,19 +99,9 @@ type Maker struct {
 
 func (m *Maker) public(url string) bool { return m.Public == nil || m.Public(url) }
 
-func (m *Maker) now() time.Time {
-	if m.Now != nil {
-		return m.Now()
-	}
-	return time.Now()
-}
+func (m *Maker) now() time.Time { return clock.Now(m.Now) }
 
-func (m *Maker) log() *slog.Logger {
-	if m.Logger != nil {
-		return m.Logger
-	}
-	return slog.New(slog.DiscardHandler)
-}
+func (m *Maker) log() *slog.Logger { return cmp.Or(m.Logger, slog.New(slog.DiscardHandler)) }
 
 func (m *Maker) title() string {
 	if m.Title != "" {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -130,19 +131,9 @@ func (c *Catalog) prepare() error {
 	return nil
 }
 
-func (c *Catalog) now() time.Time {
-	if c.Now != nil {
-		return c.Now()
-	}
-	return time.Now()
-}
+func (c *Catalog) now() time.Time { return clock.Now(c.Now) }
 
-func (c *Catalog) log() *slog.Logger {
-	if c.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return c.Log
-}
+func (c *Catalog) log() *slog.Logger { return cmp.Or(c.Log, slog.New(slog.DiscardHandler)) }
 
 // Public reports whether url is one below Base that the present rules allow to
 // be told, whether a source names it or not. A page that asked not to be
@@ -405,7 +396,7 @@ func (c *Catalog) Watch(ctx context.Context, dirty func([]inventory.Scope)) erro
 	if err := c.Check(); err != nil {
 		return err
 	}
-	every := orDefault(c.Every, time.Minute)
+	every := cmp.Or(max(c.Every, 0), time.Minute)
 	if c.Hurry > 0 {
 		every = min(every, c.Hurry)
 	}

@@ -73,13 +73,6 @@ func (f *Fetch) maxBytes() int64 {
 	return 16_000_000
 }
 
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return otherwise
-}
-
 // featuresSize is how much of a page is asked for its features, in bytes.
 const featuresSize = 2 << 20
 

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -97,7 +99,7 @@ func newFetcher(c *Catalog) *fetcher {
 	for _, s := range c.Sources {
 		f.partial = f.partial || s.Partial()
 	}
-	f.client = fetch.Client{Agent: userAgent, Timeout: orDefault(c.Fetch.Timeout, 20*time.Second), MaxBytes: c.Fetch.maxBytes()}
+	f.client = fetch.Client{Agent: userAgent, Timeout: cmp.Or(max(c.Fetch.Timeout, 0), 20*time.Second), MaxBytes: c.Fetch.maxBytes()}
 	if c.Fetch.Client != nil {
 		f.client.Transport = c.Fetch.Client.Transport
 	}
@@ -191,12 +193,12 @@ func (f *fetcher) fetchForLook(ctx context.Context) {
 	f.replan = background
 	f.mu.Unlock()
 	if background {
-		signal(f.wake)
+		pause.Wake(f.wake)
 		return
 	}
 	waiting := f.plan()
 	before := time.Now()
-	f.work(ctx, before.Add(orDefault(f.opts.Budget, time.Minute)))
+	f.work(ctx, before.Add(cmp.Or(max(f.opts.Budget, 0), time.Minute)))
 	f.mu.Lock()
 	waiting -= len(f.untold)
 	untold := f.untold
@@ -290,14 +292,8 @@ func (f *fetcher) step(ctx context.Context) bool {
 func (f *fetcher) await(ctx context.Context) bool {
 	f.slot.Lock()
 	defer f.slot.Unlock()
-	if wait := time.Until(f.after); wait > 0 {
-		t := time.NewTimer(wait)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return false
-		}
+	if wait := time.Until(f.after); wait > 0 && !pause.For(ctx, wait) {
+		return false
 	}
 	f.after = time.Now().Add(f.opts.interval())
 	return ctx.Err() == nil
@@ -329,7 +325,7 @@ func (f *fetcher) note(d due, a answer) {
 			was = fine
 		}
 	case a.offer.LeftOut != "":
-		p.verdict, p.fails, p.next = verdictOf(a.offer.LeftOut), 0, now.Add(orDefault(f.opts.Recheck, 24*time.Hour)).Unix()
+		p.verdict, p.fails, p.next = verdictOf(a.offer.LeftOut), 0, now.Add(cmp.Or(max(f.opts.Recheck, 0), 24*time.Hour)).Unix()
 	default:
 		p.verdict, p.fails = fine, 0
 		f.answers[url] = a
@@ -354,7 +350,7 @@ func (f *fetcher) noteGone(p *page, now time.Time) {
 
 // again is how long to wait before a page is asked for again that failed.
 func (f *fetcher) again(p *page) time.Duration {
-	return min(againLeast<<min(p.fails, 20), max(orDefault(f.opts.Recheck, 24*time.Hour), againLeast))
+	return min(againLeast<<min(p.fails, 20), max(cmp.Or(max(f.opts.Recheck, 0), 24*time.Hour), againLeast))
 }
 
 // failed notes that nothing is known of a page, and leaves a server alone that is in trouble.
@@ -377,7 +373,7 @@ func (f *fetcher) run(ctx context.Context, dirty func([]inventory.Scope)) {
 	var owned sync.WaitGroup
 	defer owned.Wait()
 	owned.Go(func() { f.tell(ctx, dirty) })
-	every := orDefault(f.catalog.Every, time.Minute)
+	every := cmp.Or(max(f.catalog.Every, 0), time.Minute)
 	for ctx.Err() == nil {
 		if f.isLoaded() {
 			f.plan()
@@ -460,11 +456,4 @@ func (f *fetcher) verify() error {
 		f.mu.Unlock()
 	}
 	return nil
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

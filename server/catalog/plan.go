@@ -31,7 +31,7 @@ func (f *fetcher) plan() (waiting int) {
 		return 0
 	}
 	now := f.catalog.now()
-	recheck := int64(orDefault(f.opts.Recheck, 24*time.Hour) / time.Second)
+	recheck := int64(cmp.Or(max(f.opts.Recheck, 0), 24*time.Hour) / time.Second)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.plans++

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -108,12 +109,7 @@ func (a *asker) within(ctx context.Context, wait time.Duration, url string, head
 // turn waits until a request may be sent.
 func (a *asker) turn(ctx context.Context) error {
 	if wait := time.Until(a.last.Add(a.every)); !a.last.IsZero() && wait > 0 {
-		t := time.NewTimer(wait)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-		}
+		pause.For(ctx, wait)
 	}
 	a.last = time.Now()
 	return ctx.Err()

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -116,19 +117,9 @@ func (c *Checker) sample() int {
 	return cmp.Or(c.Sample, sampleDefault)
 }
 
-func (c *Checker) now() time.Time {
-	if c.Now != nil {
-		return c.Now()
-	}
-	return time.Now()
-}
+func (c *Checker) now() time.Time { return clock.Now(c.Now) }
 
-func (c *Checker) log() *slog.Logger {
-	if c.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return c.Log
-}
+func (c *Checker) log() *slog.Logger { return cmp.Or(c.Log, slog.New(slog.DiscardHandler)) }
 
 // A run is one check that is going on.
 type run struct {

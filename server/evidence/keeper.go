@@ -19,6 +19,7 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
@@ -116,19 +119,9 @@ const (
 	massPart = 20
 )
 
-func (k *Keeper) now() time.Time {
-	if k.Now != nil {
-		return k.Now()
-	}
-	return time.Now()
-}
+func (k *Keeper) now() time.Time { return clock.Now(k.Now) }
 
-func (k *Keeper) log() *slog.Logger {
-	if k.Logger != nil {
-		return k.Logger
-	}
-	return slog.New(slog.DiscardHandler)
-}
+func (k *Keeper) log() *slog.Logger { return cmp.Or(k.Logger, slog.New(slog.DiscardHandler)) }
 
 func (k *Keeper) good() time.Duration {
 	if k.For > 0 {
@@ -138,12 +131,7 @@ func (k *Keeper) good() time.Duration {
 }
 
 // hurry bounds a wait.
-func (k *Keeper) hurry(d time.Duration) time.Duration {
-	if k.Hurry > 0 {
-		return min(d, k.Hurry)
-	}
-	return d
-}
+func (k *Keeper) hurry(d time.Duration) time.Duration { return pause.AtMost(d, k.Hurry) }
 
 // Open takes over what an earlier process has left in the journal.
 func (k *Keeper) Open() error {
@@ -375,7 +363,7 @@ func (k *Keeper) Settle(ctx context.Context) error {
 		return ctx.Err()
 	}
 	for k.Standing().Mass {
-		if !pause(ctx, k.hurry(time.Second)) {
+		if !pause.For(ctx, k.hurry(time.Second)) {
 			return ctx.Err()
 		}
 	}
@@ -512,17 +500,5 @@ func (k *Keeper) tell(page string) {
 	select {
 	case k.news <- inventory.Scope{Prefix: dirOf(page)}:
 	default: // whoever reads it finds it full, and looks at everything
-	}
-}
-
-// pause waits, and reports false if ctx ends.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

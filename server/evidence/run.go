@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // Parts of the time for which it counts that bytes were shown: a day by default.
@@ -42,7 +44,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	own(func(ctx context.Context) error { return k.rounds(ctx, slow) })
 	own(k.doubting)
 	own(func(ctx context.Context) error {
-		for pause(ctx, k.hurry(saveEvery)) {
+		for pause.For(ctx, k.hurry(saveEvery)) {
 			if err := k.save(); err != nil {
 				return err
 			}

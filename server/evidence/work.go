@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -47,15 +48,8 @@ func (w *work) init() {
 	w.doubts, w.timer = make(chan struct{}, 1), make(chan struct{}, 1)
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-func (w *work) anew()  { signal(w.round) }
-func (w *work) doubt() { signal(w.doubts) }
+func (w *work) anew()  { pause.Wake(w.round) }
+func (w *work) doubt() { pause.Wake(w.doubts) }
 
 // urge has a page asked for before all others.
 func (w *work) urge(j job) {
@@ -67,7 +61,7 @@ func (w *work) urge(j job) {
 		}
 	}
 	w.mu.Unlock()
-	signal(w.wake)
+	pause.Wake(w.wake)
 }
 
 // next returns what is most urgent.
@@ -80,7 +74,7 @@ func (w *work) next() (job, bool) {
 	}
 	j := w.urgent[0]
 	if w.urgent = w.urgent[1:]; len(w.urgent) > 0 {
-		signal(w.wake)
+		pause.Wake(w.wake)
 	}
 	return j, true
 }
@@ -113,7 +107,7 @@ func (w *work) postpone(j job, at time.Time) {
 		w.later = append(w.later, laterJob{j, at})
 	}
 	w.mu.Unlock()
-	signal(w.timer)
+	pause.Wake(w.timer)
 }
 
 // due makes urgent what was postponed until now, and returns when the next is.
@@ -124,7 +118,7 @@ func (w *work) due(now time.Time) (next time.Time) {
 		switch {
 		case !l.at.After(now):
 			w.urgent = append(w.urgent, l.job)
-			signal(w.wake)
+			pause.Wake(w.wake)
 			continue
 		case next.IsZero() || l.at.Before(next):
 			next = l.at
@@ -142,7 +136,7 @@ func (w *work) want(page string) {
 	defer w.mu.Unlock()
 	if len(w.wanted) < mostWanted {
 		w.wanted[page] = struct{}{}
-		signal(w.wants)
+		pause.Wake(w.wants)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -157,37 +156,4 @@ func (a answer) pause(who string, failures int, now time.Time) time.Duration {
 func over(t, now time.Time, most time.Duration) bool {
 	d := t.Sub(now)
 	return d <= 0 || d > 2*most
-}
-
-// wait sleeps, and reports whether ctx let it.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func orDiscard(l *slog.Logger) *slog.Logger {
-	if l == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return l
-}
-
-func orDefault[T int | time.Duration](v, otherwise T) T {
-	if v > 0 {
-		return v
-	}
-	return otherwise
-}
-
-func clock(now func() time.Time) time.Time {
-	if now == nil {
-		return time.Now()
-	}
-	return now()
 }

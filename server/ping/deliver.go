@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -134,13 +135,10 @@ func (r *round) listen(ctx context.Context, seen protocol.Cursor, news chan<- st
 		case errors.Is(err, fs.ErrClosed):
 			return err
 		case err != nil:
-			wait(ctx, again)
+			pause.For(ctx, again)
 		}
 		seen = r.h.Journal.Head() // before it is told, so that nothing lies between
-		select {
-		case news <- struct{}{}:
-		default:
-		}
+		pause.Wake(news)
 	}
 }
 
@@ -392,7 +390,7 @@ func (h *Hub) verify(ctx context.Context, id string, s subscription, at protocol
 	switch err := h.answered(id, w, ok, c); {
 	case err != nil:
 		h.log().Error("hub: a subscription could not be stored: it will be verified again", "err", err, "again_in", again)
-		wait(ctx, again)
+		pause.For(ctx, again)
 	case ok:
 		h.log().Info("hub: "+w.Mode+" confirmed", "topic", s.Topic, "host", s.host())
 	case w.Mode != "denied":
@@ -450,7 +448,7 @@ func (h *Hub) deliver(ctx context.Context, id string, s subscription, c content)
 	req, err := http.NewRequest(http.MethodPost, s.Callback, bytes.NewReader(c.body))
 	if err != nil {
 		h.log().Error("hub: a stored callback is no URL", "err", err)
-		wait(ctx, again)
+		pause.For(ctx, again)
 		return
 	}
 	req.Header.Set("Content-Type", c.contentType)

@@ -1,6 +1,7 @@
 package ping
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -19,8 +20,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/inet"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -211,9 +214,9 @@ type SubscriptionStatus struct {
 	RetryAt  time.Time `json:"retry_at,omitzero"`
 }
 
-func (h *Hub) now() time.Time          { return clock(h.Now) }
-func (h *Hub) log() *slog.Logger       { return orDiscard(h.Log) }
-func (h *Hub) debounce() time.Duration { return orDefault(h.Debounce, 10*time.Second) }
+func (h *Hub) now() time.Time          { return clock.Now(h.Now) }
+func (h *Hub) log() *slog.Logger       { return cmp.Or(h.Log, slog.New(slog.DiscardHandler)) }
+func (h *Hub) debounce() time.Duration { return cmp.Or(max(h.Debounce, 0), 10*time.Second) }
 
 func (h *Hub) init() error {
 	h.once.Do(func() {
@@ -424,10 +427,7 @@ func (h *Hub) store(asked subscription) *refusal {
 		h.log().Error("hub: a request could not be stored", "err", err)
 		return refuse(http.StatusServiceUnavailable, "requests cannot be stored now")
 	}
-	select {
-	case h.kick <- struct{}{}:
-	default:
-	}
+	pause.Wake(h.kick)
 	return nil
 }
 
@@ -468,11 +468,11 @@ func (h *Hub) admit(asked subscription) *refusal {
 	case waiting >= mostWaiting || hostWaits >= hostWaiting || clientWaits >= clientWaiting:
 		return refuse(http.StatusTooManyRequests, "too many requests wait to be verified")
 	case asked.Want.Mode != "subscribe":
-	case total >= orDefault(h.MaxSubscriptions, 1000):
+	case total >= cmp.Or(max(h.MaxSubscriptions, 0), 1000):
 		return refuse(http.StatusServiceUnavailable, "this hub has as many subscriptions as it can serve")
-	case ofHost >= orDefault(h.PerHost, 20):
+	case ofHost >= cmp.Or(max(h.PerHost, 0), 20):
 		return refuse(http.StatusTooManyRequests, "this hub serves no more callbacks on %s", host)
-	case ofClient >= max(1, orDefault(h.MaxSubscriptions, 1000)/4):
+	case ofClient >= max(1, cmp.Or(max(h.MaxSubscriptions, 0), 1000)/4):
 		return refuse(http.StatusTooManyRequests, "this hub serves no more callbacks that one client asks for")
 	}
 	h.calls[""]++

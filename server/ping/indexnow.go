@@ -1,6 +1,7 @@
 package ping
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -153,10 +156,10 @@ const (
 	readyAgain = 2 * time.Second
 )
 
-func (s *IndexNow) now() time.Time          { return clock(s.Now) }
-func (s *IndexNow) log() *slog.Logger       { return orDiscard(s.Log) }
-func (s *IndexNow) debounce() time.Duration { return orDefault(s.Debounce, 10*time.Minute) }
-func (s *IndexNow) maxBatch() int           { return min(orDefault(s.MaxBatch, maxBatch), maxBatch) }
+func (s *IndexNow) now() time.Time          { return clock.Now(s.Now) }
+func (s *IndexNow) log() *slog.Logger       { return cmp.Or(s.Log, slog.New(slog.DiscardHandler)) }
+func (s *IndexNow) debounce() time.Duration { return cmp.Or(max(s.Debounce, 0), 10*time.Minute) }
+func (s *IndexNow) maxBatch() int           { return min(cmp.Or(max(s.MaxBatch, 0), maxBatch), maxBatch) }
 
 func (s *IndexNow) ready() bool { return s.Ready == nil || s.Ready() }
 
@@ -336,7 +339,7 @@ func (e *engine) run(ctx context.Context) error {
 			return fmt.Errorf("indexnow %s: %w", e.name, err)
 		case err != nil:
 			log.Error("indexnow: the journal could not be used", "err", err, "again_in", again)
-			wait(ctx, again)
+			pause.For(ctx, again)
 		case !more:
 			if err := e.await(ctx, kicked); errors.Is(err, fs.ErrClosed) {
 				return fmt.Errorf("indexnow %s: %w", e.name, err)
@@ -377,7 +380,7 @@ func (e *engine) await(ctx context.Context, kicked context.Context) error {
 		return nil
 	}
 	if err == nil {
-		wait(inner, gather)
+		pause.For(inner, gather)
 	}
 	return err
 }

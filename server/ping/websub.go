@@ -1,6 +1,7 @@
 package ping
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -94,9 +97,9 @@ type PingStatus struct {
 	RetryAt  time.Time `json:"retry_at,omitzero"`
 }
 
-func (w *WebSub) now() time.Time          { return clock(w.Now) }
-func (w *WebSub) log() *slog.Logger       { return orDiscard(w.Log) }
-func (w *WebSub) debounce() time.Duration { return orDefault(w.Debounce, 30*time.Second) }
+func (w *WebSub) now() time.Time          { return clock.Now(w.Now) }
+func (w *WebSub) log() *slog.Logger       { return cmp.Or(w.Log, slog.New(slog.DiscardHandler)) }
+func (w *WebSub) debounce() time.Duration { return cmp.Or(max(w.Debounce, 0), 30*time.Second) }
 
 func (w *WebSub) init() error {
 	w.once.Do(func() {
@@ -221,7 +224,7 @@ func (p *pinger) run(ctx context.Context) error {
 		at, err := p.step(ctx)
 		if err == nil && at.IsZero() {
 			if err = p.w.Journal.Wait(ctx, p.state.Cursor); err == nil {
-				wait(ctx, p.w.debounce())
+				pause.For(ctx, p.w.debounce())
 			}
 		}
 		switch {
@@ -234,9 +237,9 @@ func (p *pinger) run(ctx context.Context) error {
 			return fmt.Errorf("websub %s: %w", p.hub, err)
 		case err != nil:
 			p.w.log().Error("websub: the journal could not be used", "hub", p.hub, "err", err, "again_in", again)
-			wait(ctx, again)
+			pause.For(ctx, again)
 		case !at.IsZero():
-			wait(ctx, at.Sub(p.w.now()))
+			pause.For(ctx, at.Sub(p.w.now()))
 		}
 	}
 }

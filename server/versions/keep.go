@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -101,7 +102,7 @@ func (s *Store) fill(ctx context.Context, slowly bool) error {
 		}
 		last = next
 		if slowly {
-			if err := pause(ctx, time.Since(begun)); err != nil {
+			if err := pause.Sleep(ctx, time.Since(begun)); err != nil {
 				return err
 			}
 		}
@@ -141,17 +142,6 @@ func (s *Store) filled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes > s.maxBytes()-s.maxBytes()/10 || !s.trouble.IsZero() || s.tight
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // takeIn keeps what stands at a URL, if it is still what it was.
@@ -201,7 +191,7 @@ func (s *Store) follow(ctx context.Context, at protocol.Cursor) error {
 			}
 		}
 		if took := time.Since(begun); len(changes) == protocol.MaxBatch {
-			if err := pause(ctx, took); err != nil {
+			if err := pause.Sleep(ctx, took); err != nil {
 				return err
 			}
 		}

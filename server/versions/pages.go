@@ -2,6 +2,7 @@ package versions
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -38,7 +39,7 @@ func (s *Store) prepare() {
 		n = max(1, runtime.GOMAXPROCS(0)/2)
 	}
 	s.small, s.large, s.opens = make(chan struct{}, n), make(chan struct{}, 1), make(chan struct{}, maxOpens)
-	s.recent.max = orElse(s.MaxMemory, 64<<20)
+	s.recent.max = cmp.Or(max(s.MaxMemory, 0), 64<<20)
 }
 
 // take waits for a token; its caller gives it back by reading from tokens.

@@ -7,6 +7,7 @@
 package versions
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -129,27 +130,15 @@ const (
 	tryAgain = time.Minute // after trouble with the disk
 )
 
-func (s *Store) maxBytes() int64 { return orElse(s.MaxBytes, 1<<30) }
+func (s *Store) maxBytes() int64 { return cmp.Or(max(s.MaxBytes, 0), 1<<30) }
 
 func (s *Store) maxPage() int64 {
-	return min(orElse(s.MaxPage, coding.MaxDeltaBase), coding.MaxDeltaBase)
-}
-
-func orElse(n, otherwise int64) int64 {
-	if n > 0 {
-		return n
-	}
-	return otherwise
+	return min(cmp.Or(max(s.MaxPage, 0), coding.MaxDeltaBase), coding.MaxDeltaBase)
 }
 
 func (s *Store) public(url string) bool { return s.Public == nil || s.Public(url) }
 
-func (s *Store) log() *slog.Logger {
-	if s.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return s.Log
-}
+func (s *Store) log() *slog.Logger { return cmp.Or(s.Log, slog.New(slog.DiscardHandler)) }
 
 // ready prepares the store, and finds what an earlier process has kept.
 func (s *Store) ready() {

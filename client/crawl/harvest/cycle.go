@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // A cycle is one Run. The harvester's lock guards it.
@@ -150,10 +151,7 @@ func (c *cycle) few() (bool, time.Duration) {
 }
 
 func (c *cycle) wake() {
-	select {
-	case c.news <- struct{}{}:
-	default:
-	}
+	pause.Wake(c.news)
 }
 
 // dispatch begins to ask the sites whose time has come, in the order of their

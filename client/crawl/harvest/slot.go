@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 
 	"github.com/parleyweb/parley/internal/inet"
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // A host is one name, over all its ports and schemes. The harvester's lock guards it.
@@ -229,12 +230,7 @@ func (h *Harvester) persist(ctx context.Context, s *site, sl *slot) bool {
 func (h *Harvester) rest(ctx context.Context, d time.Duration) {
 	h.mu.Unlock()
 	defer h.mu.Lock()
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	pause.For(ctx, d)
 }
 
 // release gives the turn back that somebody has for a site. The lock is held.

@@ -18,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -402,7 +403,7 @@ func TestTransportIsImpatient(t *testing.T) {
 				if _, err := io.WriteString(w, "x"); err != nil || http.NewResponseController(w).Flush() != nil {
 					return
 				}
-				if !pause(r, 10*time.Second) {
+				if !pause.For(r.Context(), 10*time.Second) {
 					return
 				}
 			}

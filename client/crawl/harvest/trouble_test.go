@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // harvestAll runs a batch and returns the answers by URL.
@@ -182,16 +183,6 @@ func handlers(f ...func(http.ResponseWriter, *http.Request)) *fakeweb.Web {
 		}
 	}
 	return w
-}
-
-// pause waits, or until the client goes away.
-func pause(r *http.Request, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-r.Context().Done():
-		return false
-	}
 }
 
 // Three servers and a range: one that keeps to it, one that ignores it, and
@@ -378,7 +369,7 @@ func TestMemoryIsNotPromised(t *testing.T) {
 				if _, err := w.Write(page[:4000]); err != nil || http.NewResponseController(w).Flush() != nil {
 					return
 				}
-				if !pause(r, 20*time.Second) {
+				if !pause.For(r.Context(), 20*time.Second) {
 					return
 				}
 			}

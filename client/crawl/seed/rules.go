@@ -1,6 +1,7 @@
 package seed
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strings"
@@ -154,9 +155,9 @@ const (
 
 func (r *Rules) compile() *compiled {
 	c := &compiled{replace: r.Replace, onlyStatic: r.StaticExt != nil, queries: !r.StaticQueries,
-		static: or(r.MaxDepthStatic, depthStatic), dynamic: or(r.MaxDepthDynamic, depthDynamic),
-		perSite: or(r.MaxPerSite, maxPerSite), repeats: or(r.Repeats, repeats),
-		split: r.SplitWWW, maxURL: or(r.MaxURL, maxURL),
+		static: cmp.Or(r.MaxDepthStatic, depthStatic), dynamic: cmp.Or(r.MaxDepthDynamic, depthDynamic),
+		perSite: cmp.Or(r.MaxPerSite, maxPerSite), repeats: cmp.Or(r.Repeats, repeats),
+		split: r.SplitWWW, maxURL: cmp.Or(r.MaxURL, maxURL),
 		words: map[string]bool{}, hosts: map[string]bool{}, ext: map[string]class{}}
 	if c.maxURL < 0 || c.maxURL > protocol.MaxURL {
 		c.maxURL = protocol.MaxURL
@@ -207,13 +208,6 @@ func (c *compiled) classify(exts []string, k class) {
 		c.ext[e] = k
 		c.longExt = max(c.longExt, len(e))
 	}
-}
-
-func or(n, otherwise int) int {
-	if n == 0 {
-		return otherwise
-	}
-	return n
 }
 
 func list(l []string, otherwise func() []string) []string {
