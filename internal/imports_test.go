@@ -26,6 +26,7 @@ var ours = map[string][]string{
 	"internal/pause":         {},
 	"internal/chart":         {},
 	"internal/clock":         {},
+	"internal/machine":       {"internal/coding"},
 	"internal/command":       {"internal/pause"},
 	"internal/front":         {"protocol"},
 	"internal/endtoend":      {},

@@ -132,7 +132,7 @@ func load(t *testing.T) (list []*loaded) {
 			t.Fatal(err)
 		}
 		exports[p.ImportPath] = p.Export
-		if !p.DepOnly && len(p.GoFiles) > 0 && !regexp.MustCompile(`^(bench|examples|internal/(anysite|endtoend|fakeweb|front|sitetest))(/|$)`).MatchString(p.name()) {
+		if !p.DepOnly && len(p.GoFiles) > 0 && !regexp.MustCompile(`^(bench|examples|internal/(anysite|endtoend|fakeweb|front|machine|sitetest))(/|$)`).MatchString(p.name()) {
 			list = append(list, p)
 		}
 	}

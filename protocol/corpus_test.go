@@ -1,53 +1,20 @@
 package protocol_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"io"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 )
 
 // Feeds as they are in the wild, and as test suites have them: whatever is
 // read can be written and is read the same, and nothing panics.
 func TestRecordedFeeds(t *testing.T) {
-	dir := os.Getenv("PARLEY_DATA")
-	if dir == "" {
-		t.Skip("PARLEY_DATA names no folder of recorded corpora")
-	}
 	for name, least := range map[string]int{"feeds-gofeed": 40, "feeds-w3c-feedvalidator": 40, "rdfxml-w3c-rdf11": 40} {
 		t.Run(name, func(t *testing.T) {
-			f, err := os.Open(filepath.Join(dir, "parsers", name+".tar.zst"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			z, err := zstd.NewReader(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer z.Close()
 			files, read, entries := 0, 0, 0
-			for r := tar.NewReader(z); ; {
-				h, err := r.Next()
-				if err == io.EOF {
-					break
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				b, err := io.ReadAll(r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if h.Typeflag != tar.TypeReg {
-					continue
-				}
+			for _, b := range machine.Recorded(t, name) {
 				files++
 				if n, ok := roundTrip(t, b, protocol.ManifestOptions{URL: "https://www.example.com/d/robots.rdf", Extensions: true}); ok {
 					read, entries = read+1, entries+n

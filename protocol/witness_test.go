@@ -3,7 +3,6 @@ package protocol_test
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -12,21 +11,9 @@ import (
 
 	"github.com/mmcdole/gofeed"
 
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 )
-
-// tool returns the path of a program that not every machine has.
-func tool(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		if os.Getenv("PARLEY_REQUIRE") == "all" {
-			t.Fatal(err)
-		}
-		t.Skipf("%s is not installed", name)
-	}
-	return path
-}
 
 // hear runs a program on a file and returns what it says; it must not complain.
 func hear(t *testing.T, program string, args ...string) string {
@@ -50,7 +37,7 @@ func goldenFiles(t *testing.T) []string {
 }
 
 func TestXmllintAccepts(t *testing.T) {
-	xmllint := tool(t, "xmllint")
+	xmllint := machine.Tool(t, "xmllint")
 	for _, file := range goldenFiles(t) {
 		hear(t, xmllint, "--noout", file)
 	}
@@ -58,7 +45,7 @@ func TestXmllintAccepts(t *testing.T) {
 
 // An RDF parser that knows nothing of Parley finds what was meant (C18).
 func TestRapperFindsTheTriples(t *testing.T) {
-	rapper := tool(t, "rapper")
+	rapper := machine.Tool(t, "rapper")
 	for _, file := range goldenFiles(t) {
 		hear(t, rapper, "-q", "-c", "-i", "rdfxml", file)
 	}

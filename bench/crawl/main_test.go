@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/parleyweb/parley/bench/internal/docroot"
 	"github.com/parleyweb/parley/bench/internal/nginx"
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 // smallSite has 30 pages, two more that only each other lead to, and a broken link.
@@ -46,12 +46,7 @@ func smallSite(t *testing.T) string {
 func needs(t *testing.T, tools ...string) {
 	t.Helper()
 	for _, tool := range tools {
-		if _, err := exec.LookPath(tool); err != nil {
-			if os.Getenv("PARLEY_REQUIRE") == "all" {
-				t.Fatalf("no %s on this machine", tool)
-			}
-			t.Skipf("no %s on this machine", tool)
-		}
+		machine.Tool(t, tool)
 	}
 }
 

@@ -3,20 +3,16 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 func TestBothSitesAreKeptFresh(t *testing.T) {
-	if _, err := exec.LookPath("nginx"); err != nil {
-		if os.Getenv("PARLEY_REQUIRE") == "all" {
-			t.Fatal("no nginx on this machine")
-		}
-		t.Skip("no nginx on this machine")
-	}
+	machine.Tool(t, "nginx")
 	root := t.TempDir()
 	for i := range 10 {
 		name := fmt.Sprintf("%d.html", i)

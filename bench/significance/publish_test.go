@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -90,10 +91,7 @@ func TestGitDoc(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	gitDoc := os.Getenv("PARLEY_GIT_DOC")
-	if _, err := os.Stat(gitDoc + "/git.html"); err != nil {
-		lacking(t, "PARLEY_GIT_DOC names no git-doc")
-	}
+	gitDoc := machine.GitDoc(t)
 	updated := regexp.MustCompile(`Last updated\s+\d+-\d+-\d+ \d+:\d+:\d+`)
 	older, newer := t.TempDir(), t.TempDir()
 	for _, dir := range []string{older, newer} {
@@ -223,12 +221,4 @@ func wantLines(t *testing.T, out string, want ...string) {
 			t.Errorf("%q is not printed, but\n%s", w, out)
 		}
 	}
-}
-
-func lacking(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("PARLEY_REQUIRE") == "all" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/client/poll"
 	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 const feedSlot = 1. / 144
@@ -233,11 +234,7 @@ func TestFeedRunsRepeat(t *testing.T) {
 // Real feeds come in bursts, and change their ways. The index is learned as they come.
 func TestFeedsReal(t *testing.T) {
 	long(t)
-	dir := os.Getenv("PARLEY_DATA")
-	if dir == "" {
-		t.Skip("PARLEY_DATA names no folder of recorded feeds")
-	}
-	w, err := sim.OpenFeeds(filepath.Join(dir, "feeds"), 15)
+	w, err := sim.OpenFeeds(machine.Data(t, "feeds"), 15)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/client/sim"
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 const traceHeader = "time,commit,op,path,old_path,size,blob\n"
@@ -224,11 +224,7 @@ func FuzzReadTrace(f *testing.F) {
 
 // traceDir is where the real traces are.
 func traceDir(tb testing.TB) string {
-	data := os.Getenv("PARLEY_DATA")
-	if data == "" {
-		tb.Skip("PARLEY_DATA names no folder of recorded corpora")
-	}
-	return filepath.Join(data, "changes")
+	return machine.Data(tb, "changes")
 }
 
 // The real traces are what their source says they are, and none is like Poisson's.

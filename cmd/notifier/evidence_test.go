@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -80,15 +81,7 @@ const wellKnown = "/.well-known/parley"
 
 func guardedNginx(t *testing.T, root, doors string) (address string) {
 	t.Helper()
-	program, err := exec.LookPath("nginx")
-	if err != nil {
-		if program, err = exec.LookPath("/usr/sbin/nginx"); err != nil {
-			if os.Getenv("PARLEY_REQUIRE") == "all" {
-				t.Fatal("no nginx on this machine")
-			}
-			t.Skip("no nginx on this machine")
-		}
-	}
+	program := machine.Tool(t, "nginx")
 	dir := t.TempDir()
 	address = freeAddress(t)
 	users := filepath.Join(root, "..", "users")

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
@@ -29,16 +30,6 @@ import (
 func TestMain(m *testing.M) {
 	agent.Main() // this executable runs the agents, too
 	os.Exit(m.Run())
-}
-
-// lacking skips a test for want of something, and fails it where everything is
-// promised to be there.
-func lacking(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("PARLEY_REQUIRE") == "all" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 // built are agents that were built, by their names: several tests want them.
@@ -55,7 +46,7 @@ func build(t *testing.T, name string) []byte {
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) || bytes.Contains(text, []byte("unsupported GOOS/GOARCH")) {
-			lacking(t, fmt.Sprintf("this toolchain does not build for wasip1: %v %s", err, text))
+			machine.Lacks(t, fmt.Sprintf("this toolchain does not build for wasip1: %v %s", err, text))
 		}
 		t.Fatalf("build %s: %v\n%s", name, err, text)
 	}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 // pythonWith returns a Python that has the package. Without one the test is
@@ -33,10 +34,7 @@ func pythonWith(t *testing.T, module string) string {
 			return path
 		}
 	}
-	if os.Getenv("PARLEY_REQUIRE") == "all" {
-		t.Fatalf("no python3 with the package %s on this machine", module)
-	}
-	t.Skipf("no python3 with the package %s on this machine", module)
+	machine.Lacks(t, "no python3 with the package "+module+" on this machine")
 	return ""
 }
 

@@ -9,26 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/machine"
 )
 
-// find returns the path of a tool. Without it the test is skipped, or fails
-// where everything is promised to be there.
-func find(t *testing.T, tool string) string {
-	t.Helper()
-	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin") {
-		if p, err := exec.LookPath(filepath.Join(dir, tool)); err == nil {
-			return p
-		}
-	}
-	if os.Getenv("PARLEY_REQUIRE") == "all" {
-		t.Fatalf("no %s on this machine", tool)
-	}
-	t.Skipf("no %s on this machine", tool)
-	return ""
-}
-
 func TestServerBlock(t *testing.T) {
-	nginx := find(t, "nginx")
+	nginx := machine.Tool(t, "nginx")
 	dir := t.TempDir()
 	text, err := os.ReadFile("parley.conf")
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/versions"
@@ -28,7 +29,7 @@ import (
 // the site. PAGES stands for the include.
 func behind(t *testing.T, root, sidecar string, locations ...string) string {
 	t.Helper()
-	nginx := find(t, "nginx")
+	nginx := machine.Tool(t, "nginx")
 	dir := t.TempDir()
 	text, err := os.ReadFile("parley.conf")
 	if err != nil {
@@ -169,7 +170,7 @@ func dictionary(page string) string {
 
 // Who names a version is sent what differs from it; all else is nginx's.
 func TestVersionsBehindNginx(t *testing.T) {
-	find(t, "nginx")
+	machine.Tool(t, "nginx")
 	var lines []string
 	for i := range 400 {
 		lines = append(lines, fmt.Sprintf("<p>Line %d says %x.</p>", i, protocol.Sum(fmt.Append(nil, i))))
@@ -240,7 +241,7 @@ func TestVersionsBehindNginx(t *testing.T) {
 
 // A header that names a version opens no door that is shut without it.
 func TestVersionsOfProtectedPages(t *testing.T) {
-	find(t, "nginx")
+	machine.Tool(t, "nginx")
 	names := []string{"open/page.html", "auth/page.html", "deny/page.html", "auth/index.html", "few/page.html"}
 	old, now := make(map[string]string), make(map[string]string)
 	for i, name := range names {
@@ -293,7 +294,7 @@ func TestVersionsOfProtectedPages(t *testing.T) {
 // What nginx makes of a page it makes for those who name a version too: where the
 // notifier has nothing to say, nobody gets the file as it stands on disk.
 func TestVersionsOfPagesThatNginxMakes(t *testing.T) {
-	find(t, "nginx")
+	machine.Tool(t, "nginx")
 	const secret = "what we paid for it"
 	page := "<p>Hello.<!--#set var=\"note\" value=\"" + secret + "\" --></p>\n"
 	p := publish(t, map[string]string{"made/page.html": page, "made/index.html": page, "robots.txt": "User-agent: *\nDisallow: /made/\n"})
@@ -316,7 +317,7 @@ func TestVersionsOfPagesThatNginxMakes(t *testing.T) {
 // zstdTool lets somebody else's program apply what was sent.
 func zstdTool(t *testing.T, was, is string, delta []byte) {
 	t.Helper()
-	tool := find(t, "zstd")
+	tool := machine.Tool(t, "zstd")
 	name := filepath.Join(t.TempDir(), "base")
 	write(t, name, was)
 	cmd := exec.Command(tool, "-dc", "--patch-from="+name)

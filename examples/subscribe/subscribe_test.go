@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
@@ -114,13 +115,7 @@ func TestSubscribe(t *testing.T) {
 }
 
 func TestPoller(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		if os.Getenv("PARLEY_REQUIRE") == "all" {
-			t.Fatal(err)
-		}
-		t.Skip("no python3 on this machine")
-	}
+	python := machine.Tool(t, "python3")
 	site := newSite(t)
 	poller := exec.Command(python, "poller.py", site.Base)
 	poller.Stderr = os.Stderr

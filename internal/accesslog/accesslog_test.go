@@ -13,6 +13,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/accesslog"
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 // shown writes an entry on a line, for comparison.
@@ -372,19 +373,10 @@ func FuzzRead(f *testing.F) {
 
 // realLines are lines of a real log, if there is one.
 func realLines(t testing.TB) [][]byte {
-	f, err := os.Open(filepath.Join(os.Getenv("PARLEY_DATA"), "logs", "semicomplete-2015-05.access.log.zst"))
-	if err != nil {
+	path := filepath.Join(os.Getenv("PARLEY_DATA"), "logs", "semicomplete-2015-05.access.log.zst")
+	if _, err := os.Stat(path); err != nil {
 		return nil
 	}
-	defer f.Close()
-	r, err := coding.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	text, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := machine.Unpacked(t, path)
 	return bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
 }

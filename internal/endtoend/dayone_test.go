@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 // An engine takes IndexNow's requests as search engines do: it fetches the key
@@ -62,11 +64,9 @@ func (e *engine) told() []string {
 // TestDayOne runs the session in docs/day-one.md: what a new admin types, and
 // what comes of it, with a real nginx.
 func TestDayOne(t *testing.T) {
-	nginx := require(t, "nginx")
+	nginx := machine.Tool(t, "nginx")
 	for _, tool := range []string{"bash", "curl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			lacking(t, "no "+tool+" on this machine")
-		}
+		machine.Tool(t, tool)
 	}
 	dir := t.TempDir()
 	must := func(err error) {

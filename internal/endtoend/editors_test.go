@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -30,7 +31,7 @@ func TestEditors(t *testing.T) {
 	shell := func(tool, script string) func(*testing.T) {
 		return func(t *testing.T) {
 			t.Helper()
-			require(t, tool)
+			machine.Tool(t, tool)
 			cmd := exec.Command("sh", "-ec", script)
 			cmd.Dir = r.root
 			if out, err := cmd.CombinedOutput(); err != nil {

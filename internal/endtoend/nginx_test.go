@@ -12,18 +12,16 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-var gitDoc = os.Getenv("PARLEY_GIT_DOC")
+	"github.com/parleyweb/parley/internal/machine"
+)
 
 // TestGitDocBehindNginx is the whole of it: a real site behind a real nginx,
 // with the server block that the examples ship, followed through every kind
 // of change, at exactly one GET for each page that is new or changed.
 func TestGitDocBehindNginx(t *testing.T) {
-	nginx := require(t, "nginx")
-	if !isFile(filepath.Join(gitDoc, "git.html")) {
-		lacking(t, "PARLEY_GIT_DOC names no git-doc")
-	}
+	nginx := machine.Tool(t, "nginx")
+	gitDoc := machine.GitDoc(t)
 	r := newRig(t)
 	r.must(os.RemoveAll(r.root))
 	r.must(os.CopyFS(r.root, os.DirFS(gitDoc)))

@@ -335,28 +335,7 @@ func freeAddress(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// require skips a test that wants a tool which is not there, or fails it
-// where everything is promised to be there.
-func require(t *testing.T, tool string) string {
-	t.Helper()
-	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin") {
-		if p := filepath.Join(dir, tool); isFile(p) {
-			return p
-		}
-	}
-	lacking(t, "no "+tool+" on this machine")
-	return ""
-}
-
 func isFile(p string) bool {
 	st, err := os.Stat(p)
 	return err == nil && !st.IsDir()
-}
-
-func lacking(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("PARLEY_REQUIRE") == "all" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }

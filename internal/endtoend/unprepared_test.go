@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -29,10 +30,10 @@ import (
 // --wait 0 and --allow-private. PARLEY_DOCROOTS lists the docroots, as PATH lists
 // directories.
 func TestUnpreparedSites(t *testing.T) {
-	nginx := require(t, "nginx")
+	nginx := machine.Tool(t, "nginx")
 	list := filepath.SplitList(os.Getenv("PARLEY_DOCROOTS"))
 	if len(list) == 0 {
-		lacking(t, "PARLEY_DOCROOTS names no docroots")
+		machine.Lacks(t, "PARLEY_DOCROOTS names no docroots")
 	}
 	for _, docroot := range list {
 		t.Run(filepath.Base(docroot), func(t *testing.T) { unprepared(t, nginx, docroot) })

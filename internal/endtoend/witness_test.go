@@ -5,19 +5,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 // TestOthersReadWhatIsWritten has tools of other people read the manifests of
 // a real site and of a tree of odd names.
 func TestOthersReadWhatIsWritten(t *testing.T) {
-	rapper, xmllint := require(t, "rapper"), require(t, "xmllint")
+	rapper, xmllint := machine.Tool(t, "rapper"), machine.Tool(t, "xmllint")
 	r := newRig(t)
 	for _, name := range []string{"a&b.html", "<i>.html", `"quoted".html`, "it's.html", "ümlaut.html", "two\nlines.html",
 		"tab\t.html", "\xff\xfe.html", "100%.html", "a?b=c#d.html", "日本/語.html", "]]>.html", "plain.html"} {
 		r.write(name, "<title>"+name+"</title>")
 	}
 	docroots := []string{r.root}
-	if isFile(filepath.Join(gitDoc, "git.html")) {
+	if gitDoc := os.Getenv("PARLEY_GIT_DOC"); isFile(filepath.Join(gitDoc, "git.html")) {
 		docroots = append(docroots, gitDoc)
 	}
 	robots := filepath.Join(t.TempDir(), "robots.txt") // of the host, for a site below a path

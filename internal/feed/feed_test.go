@@ -1,7 +1,6 @@
 package feed_test
 
 import (
-	"archive/tar"
 	"bytes"
 	"errors"
 	"fmt"
@@ -16,9 +15,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/parleyweb/parley/internal/feed"
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -162,21 +160,6 @@ func TestAnEmptyFeed(t *testing.T) {
 	}
 }
 
-// find returns the path of a tool. Without it the test is skipped, or fails
-// where everything is promised to be there.
-func find(t *testing.T, tool string) string {
-	t.Helper()
-	p, err := exec.LookPath(tool)
-	if err == nil {
-		return p
-	}
-	if os.Getenv("PARLEY_REQUIRE") == "all" {
-		t.Fatalf("no %s on this machine", tool)
-	}
-	t.Skipf("no %s on this machine", tool)
-	return ""
-}
-
 // Other people's tools agree that what is written is a feed, and what is in it.
 func TestWitnesses(t *testing.T) {
 	for what, f := range map[string]feed.Feed{"some": some(), "empty": {Home: home}, "hostile": hostileFeed()} {
@@ -190,12 +173,12 @@ func TestWitnesses(t *testing.T) {
 				if args == nil {
 					return
 				}
-				if out, err := exec.Command(find(t, "xmllint"), append(args, "--noout", path)...).CombinedOutput(); err != nil {
+				if out, err := exec.Command(machine.Tool(t, "xmllint"), append(args, "--noout", path)...).CombinedOutput(); err != nil {
 					t.Errorf("%v\n%s", err, out)
 				}
 			})
 			t.Run("python/"+what+"/"+form, func(t *testing.T) {
-				out, err := exec.Command(find(t, "python3"), "testdata/witness.py", path).CombinedOutput()
+				out, err := exec.Command(machine.Tool(t, "python3"), "testdata/witness.py", path).CombinedOutput()
 				if err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
@@ -307,37 +290,9 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 // Feeds as they are in the wild, and as test suites have them: none makes the
 // reader panic or run away, and what it reads it can write and read again.
 func TestRecordedFeeds(t *testing.T) {
-	dir := os.Getenv("PARLEY_DATA")
-	if dir == "" {
-		t.Skip("PARLEY_DATA names no folder of recorded corpora")
-	}
 	for name, least := range map[string]int{"feeds-gofeed": 500, "feeds-w3c-feedvalidator": 1500} {
-		f, err := os.Open(filepath.Join(dir, "parsers", name+".tar.zst"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		z, err := zstd.NewReader(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer z.Close()
 		files, feeds, entries := 0, 0, 0
-		for r := tar.NewReader(z); ; {
-			h, err := r.Next()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := io.ReadAll(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if h.Typeflag != tar.TypeReg {
-				continue
-			}
+		for _, b := range machine.Recorded(t, name) {
 			files++
 			if n, ok := again(t, b); ok {
 				feeds, entries = feeds+1, entries+n

@@ -2,29 +2,22 @@ package html_test
 
 import (
 	"crypto/sha256"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/html"
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 // What reading a page costs, beside the hash that every page pays anyway. The
-// pages are those of -pages.
+// pages are those of git-doc.
 func BenchmarkRead(b *testing.B) {
 	var pagesRead [][]byte
 	size := 0
-	err := filepath.WalkDir(*pages, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".html" || size > 16<<20 {
-			return err
+	for _, page := range machine.Pages(b, machine.GitDoc(b)) {
+		if size > 16<<20 {
+			break
 		}
-		page, err := os.ReadFile(path)
 		pagesRead, size = append(pagesRead, page), size+len(page)
-		return err
-	})
-	if err != nil || size == 0 {
-		b.Skipf("no pages: %v", err)
 	}
 	bare, full, text := new(html.Scanner), &html.Scanner{Contents: true}, &html.Scanner{MainText: true}
 	for _, c := range []struct {

@@ -1,11 +1,7 @@
 package html_test
 
 import (
-	"flag"
-	"io/fs"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
@@ -13,9 +9,8 @@ import (
 	xhtml "golang.org/x/net/html"
 
 	"github.com/parleyweb/parley/internal/html"
+	"github.com/parleyweb/parley/internal/machine"
 )
-
-var pages = flag.String("pages", os.Getenv("PARLEY_GIT_DOC"), "a `DIR` of real pages")
 
 // The oracle has the definition of the main text walk the tree that a parser
 // for browsers makes.
@@ -120,20 +115,13 @@ func same(r rune) rune { return r } // and what is not UTF-8 becomes U+FFFD
 
 // What one pass over the tokens finds is what the tree of a parser holds.
 func TestRealPagesAgainstParser(t *testing.T) {
-	if *pages == "" {
-		if os.Getenv("PARLEY_REQUIRE") == "all" {
-			t.Fatal("PARLEY_GIT_DOC names no real pages")
-		}
-		t.Skip("PARLEY_GIT_DOC names no real pages")
-	}
 	n, size, differ := 0, 0, 0
-	err := filepath.WalkDir(*pages, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".html" || testing.Short() && n >= 50 {
-			return err
+	for path, b := range machine.Pages(t, machine.GitDoc(t)) {
+		if len(b) > 2<<20 {
+			continue
 		}
-		b, err := os.ReadFile(path)
-		if err != nil || len(b) > 2<<20 {
-			return err
+		if testing.Short() && n >= 50 {
+			break
 		}
 		n, size = n+1, size+len(b)
 		got := strings.Map(same, string(html.Read("https://example.org/", b, html.Options{Text: true}).Text))
@@ -148,13 +136,6 @@ func TestRealPagesAgainstParser(t *testing.T) {
 				t.Errorf("%s: read\n%.200q\nof the tree\n%.200q", path, got[i:], want[i:])
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n == 0 {
-		t.Fatalf("no pages in %s", *pages)
 	}
 	t.Logf("%d pages of %d MB: %d differ", n, size>>20, differ)
 }

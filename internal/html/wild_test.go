@@ -1,54 +1,26 @@
 package html_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"io"
 	"iter"
-	"os"
-	"path/filepath"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/parleyweb/parley/internal/html"
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 // wildPages yields some 600 pages of all kinds, as broken as pages are: where a
 // site has no robots.txt, many servers answer with a page all the same.
 func wildPages(t *testing.T) iter.Seq2[string, []byte] {
-	data := os.Getenv("PARLEY_DATA")
-	if data == "" {
-		t.Skip("PARLEY_DATA names no folder of recorded corpora")
-	}
+	recorded := machine.Recorded(t, "robots-top1m-2017")
 	return func(yield func(string, []byte) bool) {
-		packed, err := os.Open(filepath.Join(data, "parsers", "robots-top1m-2017.tar.zst"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer packed.Close()
-		z, err := zstd.NewReader(packed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer z.Close()
-		for r := tar.NewReader(z); ; {
-			h, err := r.Next()
-			if err == io.EOF {
-				return
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			page, err := io.ReadAll(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for name, page := range recorded {
 			start := bytes.ToLower(page[:min(len(page), 4096)])
 			if !bytes.Contains(start, []byte("<html")) && !bytes.Contains(start, []byte("<body")) {
 				continue
 			}
-			if !yield(h.Name, page) {
+			if !yield(name, page) {
 				return
 			}
 		}

@@ -1,16 +1,12 @@
 package robots_test
 
 import (
-	"archive/tar"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/robots"
 )
 
@@ -18,36 +14,11 @@ import (
 // tested. What each is about, it says itself or by its name; where we read it
 // otherwise than that parser, the row says why.
 func TestCrawlerCommons(t *testing.T) {
-	data := os.Getenv("PARLEY_DATA")
-	if data == "" {
-		t.Skip("PARLEY_DATA names no folder of recorded corpora")
-	}
 	files := map[string]*robots.File{}
-	packed, err := os.Open(filepath.Join(data, "parsers", "sitemaps-robots-urls-crawler-commons.tar.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	z, err := zstd.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatal(err)
+	for name, b := range machine.Recorded(t, "sitemaps-robots-urls-crawler-commons") {
+		if strings.Contains(name, "/robots/") {
+			files[strings.TrimSuffix(filepath.Base(name), ".txt")] = robots.Parse(b)
 		}
-		if !strings.Contains(h.Name, "/robots/") || h.Typeflag != tar.TypeReg {
-			continue
-		}
-		b, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[strings.TrimSuffix(filepath.Base(h.Name), ".txt")] = robots.Parse(b)
 	}
 	if len(files) != 24 {
 		t.Errorf("%d files", len(files))

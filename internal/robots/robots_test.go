@@ -1,18 +1,13 @@
 package robots_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/robots"
 )
 
@@ -308,33 +303,9 @@ func TestTime(t *testing.T) {
 // compared in one spelling, and at one about a path that its library cannot parse.
 // But for the first and the last of these, we are the stricter.
 func TestTopSites(t *testing.T) {
-	data := os.Getenv("PARLEY_DATA")
-	if data == "" {
-		t.Skip("PARLEY_DATA names no folder of recorded corpora")
-	}
-	packed, err := os.Open(filepath.Join(data, "parsers", "robots-top1m-2017.tar.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	z, err := zstd.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
 	var n, open, delays, sitemaps int
 	var slowest time.Duration
-	for r := tar.NewReader(z); ; n++ {
-		h, err := r.Next()
-		if err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for name, body := range machine.Recorded(t, "robots-top1m-2017") {
 		start := time.Now()
 		f := robots.Parse(body)
 		f.Allowed("parley", "/")
@@ -345,7 +316,7 @@ func TestTopSites(t *testing.T) {
 				continue // the oracle is slow
 			}
 			if want := oracle(string(body), "parley", p); got != want {
-				t.Errorf("%s: %s allowed %v, the oracle says %v", h.Name, p, got, want)
+				t.Errorf("%s: %s allowed %v, the oracle says %v", name, p, got, want)
 			}
 		}
 		if f.Allowed("parley", "/") {
@@ -355,6 +326,7 @@ func TestTopSites(t *testing.T) {
 			delays++
 		}
 		sitemaps += len(f.Lines("sitemap"))
+		n++
 	}
 	t.Logf("%d files, %d open to us at /, %d with a delay for us, %d sitemaps, slowest %v", n, open, delays, sitemaps, slowest)
 	if slowest > 5*time.Second {

@@ -1,7 +1,6 @@
 package sitemap_test
 
 import (
-	"archive/tar"
 	"bytes"
 	"errors"
 	"fmt"
@@ -14,8 +13,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/sitemap"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -196,43 +195,18 @@ func TestEveryTruncation(t *testing.T) {
 
 // corpus calls f with every recorded sitemap and feed.
 func corpus(t testing.TB, f func(name string, b []byte)) {
-	dir := os.Getenv("PARLEY_DATA")
-	if dir == "" {
-		t.Skip("PARLEY_DATA names no folder of recorded corpora")
-	}
-	file, err := os.Open(filepath.Join(dir, "parsers", "sitemaps-robots-urls-crawler-commons.tar.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	z, err := zstd.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if h.Typeflag != tar.TypeReg || !strings.Contains(h.Name, "/sitemaps/") && !strings.Contains(h.Name, "/rss/") {
+	for name, b := range machine.Recorded(t, "sitemaps-robots-urls-crawler-commons") {
+		if !strings.Contains(name, "/sitemaps/") && !strings.Contains(name, "/rss/") {
 			continue
 		}
-		b, err := io.ReadAll(io.LimitReader(r, 16<<20))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasSuffix(h.Name, ".gz") {
+		if strings.HasSuffix(name, ".gz") {
 			if z, err := gzip.NewReader(bytes.NewReader(b)); err == nil {
 				if plain, err := io.ReadAll(io.LimitReader(z, 16<<20)); err == nil {
 					b = plain
 				}
 			}
 		}
-		f(strings.TrimSuffix(filepath.Base(h.Name), ".gz"), b)
+		f(strings.TrimSuffix(filepath.Base(name), ".gz"), b)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/sitemap"
 )
 
@@ -266,21 +267,6 @@ func TestLastmod(t *testing.T) {
 	}
 }
 
-// find returns the path of a tool. Without it the test is skipped, or fails
-// where everything is promised to be there.
-func find(t *testing.T, tool string) string {
-	t.Helper()
-	p, err := exec.LookPath(tool)
-	if err == nil {
-		return p
-	}
-	if os.Getenv("PARLEY_REQUIRE") == "all" {
-		t.Fatalf("no %s on this machine", tool)
-	}
-	t.Skipf("no %s on this machine", tool)
-	return ""
-}
-
 // odd are pages whose URLs and dates are at the edge of what there is. Only
 // square brackets are not among them: xmllint wants them in addresses only,
 // and many a query has them.
@@ -308,12 +294,12 @@ func TestWitnesses(t *testing.T) {
 				schema = "testdata/siteindex.xsd"
 			}
 			t.Run(fmt.Sprintf("xmllint/%d/%s", limit, name), func(t *testing.T) {
-				if out, err := exec.Command(find(t, "xmllint"), "--noout", "--schema", schema, path).CombinedOutput(); err != nil {
+				if out, err := exec.Command(machine.Tool(t, "xmllint"), "--noout", "--schema", schema, path).CombinedOutput(); err != nil {
 					t.Errorf("%v\n%s", err, out)
 				}
 			})
 			t.Run(fmt.Sprintf("python/%d/%s", limit, name), func(t *testing.T) {
-				out, err := exec.Command(find(t, "python3"), "testdata/witness.py", path).Output()
+				out, err := exec.Command(machine.Tool(t, "python3"), "testdata/witness.py", path).Output()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -335,7 +321,7 @@ func TestWitnesses(t *testing.T) {
 
 // The schemas are worth nothing if they let everything pass.
 func TestSchemasRefuse(t *testing.T) {
-	xmllint, path := find(t, "xmllint"), filepath.Join(t.TempDir(), "s.xml")
+	xmllint, path := machine.Tool(t, "xmllint"), filepath.Join(t.TempDir(), "s.xml")
 	for _, text := range []string{
 		"<urlset" + ns + "/>",
 		"<urlset" + ns + "><url/></urlset>",

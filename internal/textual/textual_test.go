@@ -3,7 +3,6 @@ package textual_test
 import (
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parleyweb/parley/internal/html"
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/textual"
 )
 
@@ -190,21 +190,14 @@ func TestRealPagesSayTheSameInBothFormats(t *testing.T) {
 	}
 	plain, markdown := textual.Reader{Format: textual.Plain}, textual.Reader{Format: textual.Markdown}
 	read, size, differ := 0, 0, 0
-	look := func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".html" {
-			return nil
-		}
-		if size > 24<<20 {
-			return fs.SkipAll
-		}
-		page, err := os.ReadFile(path)
-		if err != nil || len(page) > 1<<20 {
-			return nil
+	look := func(path string, page []byte) {
+		if len(page) > 1<<20 {
+			return
 		}
 		a, b := plain.Read(at, "text/html", page), markdown.Read(at, "text/html", page)
 		sound(t, path, b, textual.DefaultMaxText)
 		if b.Format != textual.Markdown {
-			return nil
+			return
 		}
 		read, size = read+1, size+len(page)
 		x := strings.Join(aWord.FindAllString(a.Body, -1), "")
@@ -215,17 +208,17 @@ func TestRealPagesSayTheSameInBothFormats(t *testing.T) {
 				t.Logf("%s: %s", path, firstDifference(x, y))
 			}
 		}
-		return nil
 	}
 	for _, dir := range docroots {
-		filepath.WalkDir(dir, look)
 		size = 0
+		for path, page := range machine.Pages(t, dir) {
+			if look(path, page); size > 24<<20 {
+				break
+			}
+		}
 	}
 	if read < 100 {
-		if os.Getenv("PARLEY_REQUIRE") == "all" {
-			t.Fatalf("%d pages below PARLEY_GIT_DOC and PARLEY_APACHE_DOC", read)
-		}
-		t.Skip("PARLEY_GIT_DOC and PARLEY_APACHE_DOC name no real pages")
+		machine.Lacks(t, "PARLEY_GIT_DOC and PARLEY_APACHE_DOC name no real pages")
 	}
 	t.Logf("%d pages, %d MB, %d differ", read, size>>20, differ)
 	if differ*50 > read {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/warc"
 )
 
@@ -136,13 +137,7 @@ func TestReaderIsTolerant(t *testing.T) {
 
 // wget writes archives too: what it writes is read, and found valid.
 func TestWget(t *testing.T) {
-	wget, err := exec.LookPath("wget")
-	if err != nil {
-		if os.Getenv("PARLEY_REQUIRE") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("wget is not installed")
-	}
+	wget := machine.Tool(t, "wget")
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		page := `<a href="/b">b</a><a href="/c">c</a>` + r.URL.Path + strings.Repeat("x", 5000)

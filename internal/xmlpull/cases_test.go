@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"testing"
 
 	"github.com/parleyweb/parley/internal/xmlpull"
 )
@@ -261,12 +260,4 @@ func manifest(n int) string {
 	}
 	b.WriteString("</rdf:RDF>\n")
 	return b.String()
-}
-
-func lacking(t *testing.T, why string) {
-	t.Helper()
-	if require == "all" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }

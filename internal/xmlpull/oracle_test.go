@@ -1,25 +1,20 @@
 package xmlpull_test
 
 import (
-	"archive/tar"
 	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/xmlpull"
 )
-
-var require = os.Getenv("PARLEY_REQUIRE")
 
 // fuzzLimits are low, so that short inputs meet them.
 var fuzzLimits = xmlpull.Limits{Bytes: 1 << 20, Depth: 16, Tag: 512, Attrs: 8, Text: 1024, Names: 8}
@@ -220,10 +215,7 @@ func standardDump(doc []byte) (string, error) {
 
 // TestXmllint holds the tables against libxml2.
 func TestXmllint(t *testing.T) {
-	tool, err := exec.LookPath("xmllint")
-	if err != nil {
-		lacking(t, "no xmllint on this machine")
-	}
+	tool := machine.Tool(t, "xmllint")
 	lint := func(doc string) error {
 		var said strings.Builder
 		cmd := exec.Command(tool, "--noout", "--nonet", "-")
@@ -254,42 +246,17 @@ func TestXmllint(t *testing.T) {
 // the same. RDF/XML's own tests are all read, for what is negative in them is
 // RDF and not XML, but for those with a DOCTYPE.
 func TestCorpora(t *testing.T) {
-	dir := os.Getenv("PARLEY_DATA")
-	if dir == "" {
-		lacking(t, "PARLEY_DATA does not say where the corpora are")
-	}
-	archives, err := filepath.Glob(filepath.Join(dir, "parsers", "*.tar.zst"))
+	archives, err := filepath.Glob(machine.Data(t, "parsers", "*.tar.zst"))
 	if err != nil || len(archives) == 0 {
 		t.Fatalf("no archives: %v", err)
 	}
 	for _, name := range archives {
 		t.Run(filepath.Base(name), func(t *testing.T) {
-			f, err := os.Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			z, err := zstd.NewReader(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer z.Close()
 			files, accepted := 0, 0
 			why := map[string]int{}
-			for archive := tar.NewReader(z); ; {
-				h, err := archive.Next()
-				if err == io.EOF {
-					break
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				doc, err := io.ReadAll(io.LimitReader(archive, 16<<20))
-				if err != nil {
-					t.Fatal(err)
-				}
+			for in, doc := range machine.Recorded(t, strings.TrimSuffix(filepath.Base(name), ".tar.zst")) {
 				files++
-				_, err = dump(xmlpull.NewReader(bytes.NewReader(doc), xmlpull.Limits{}))
+				_, err := dump(xmlpull.NewReader(bytes.NewReader(doc), xmlpull.Limits{}))
 				if err == nil {
 					accepted++
 					compare(t, doc)
@@ -302,8 +269,8 @@ func TestCorpora(t *testing.T) {
 				} else {
 					why[err.Error()]++
 				}
-				if path.Ext(h.Name) == ".rdf" && !bytes.Contains(doc, []byte("<!DOCTYPE")) {
-					t.Errorf("%s: %v", h.Name, err)
+				if path.Ext(in) == ".rdf" && !bytes.Contains(doc, []byte("<!DOCTYPE")) {
+					t.Errorf("%s: %v", in, err)
 				}
 			}
 			t.Logf("%d of %d files accepted; refused: %v", accepted, files, why)

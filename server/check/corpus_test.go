@@ -1,9 +1,6 @@
 package check_test
 
 import (
-	"archive/tar"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,18 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/server/check"
 )
 
 // Documents as they are found: none of them makes the check crash, hang or
 // grow, and each is recognised for what it is.
 func TestRecordedDocuments(t *testing.T) {
-	data := os.Getenv("PARLEY_DATA")
-	if data == "" {
-		t.Skip("PARLEY_DATA names no folder of recorded corpora")
-	}
 	for _, c := range []struct {
 		archive string
 		kind    func(name string) string // what most are to be
@@ -44,10 +36,10 @@ func TestRecordedDocuments(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "doc")
 		kinds, rules, n, right, asked := map[string]int{}, map[string]int{}, 0, 0, 0
 		var slowest time.Duration
-		each(t, filepath.Join(data, "parsers", c.archive+".tar.zst"), func(name string, body []byte) {
+		for name, body := range machine.Recorded(t, c.archive) {
 			if few := len(body) < 100_000; few && (testing.Short() && n%20 != 0 || n%8 != 0 && n > 1000) {
 				n++
-				return
+				continue
 			}
 			n++
 			if err := os.WriteFile(file, body, 0o600); err != nil {
@@ -75,7 +67,7 @@ func TestRecordedDocuments(t *testing.T) {
 			if len(r.Findings) > 30 {
 				t.Errorf("%s: %d findings", name, len(r.Findings))
 			}
-		})
+		}
 		t.Logf("%s: %d documents, slowest %v\n%v\n%v", c.archive, n, slowest, kinds, rules)
 		if slowest > 5*time.Second {
 			t.Errorf("%s: a document took %v", c.archive, slowest)
@@ -91,52 +83,17 @@ func TestRecordedDocuments(t *testing.T) {
 	}
 }
 
-// each calls f with the files of an archive.
-func each(t *testing.T, archive string, f func(name string, body []byte)) {
-	t.Helper()
-	packed, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	z, err := zstd.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	for files := tar.NewReader(z); ; {
-		h, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		if h.Typeflag != tar.TypeReg {
-			continue
-		}
-		body, err := io.ReadAll(files)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f(h.Name, body)
-	}
-}
-
 // The W3C's feed validator says of each of its own test cases what is to be
 // found, and so is a witness for well-formedness and dates.
 func TestAgreesWithTheFeedValidator(t *testing.T) {
-	data := os.Getenv("PARLEY_DATA")
-	if data == "" {
-		t.Skip("PARLEY_DATA names no folder of recorded corpora")
-	}
 	expect := regexp.MustCompile(`Expect: *(!?)([A-Za-z0-9]+)`)
 	file := filepath.Join(t.TempDir(), "doc")
 	type count struct{ cases, missed int }
 	var dates, syntax, good count
-	each(t, filepath.Join(data, "parsers", "feeds-w3c-feedvalidator.tar.zst"), func(name string, body []byte) {
+	for name, body := range machine.Recorded(t, "feeds-w3c-feedvalidator") {
 		m := expect.FindSubmatch(body)
 		if m == nil || !regexp.MustCompile(`testcases/(atom|rss|rss20)/`).MatchString(name) {
-			return
+			continue
 		}
 		if err := os.WriteFile(file, body, 0o600); err != nil {
 			t.Fatal(err)
@@ -165,7 +122,7 @@ func TestAgreesWithTheFeedValidator(t *testing.T) {
 		case says == "InvalidRFC3339Date", says == "InvalidRFC2822Date", says == "InvalidW3CDTFDate":
 			add(&dates, found["bad-date"] || broken)
 		}
-	})
+	}
 	t.Logf("dates %+v, syntax %+v, nothing wrong %+v", dates, syntax, good)
 	// Missed are dates without a time or with another day of the week, which
 	// readers understand, and dates of elements that no crawler looks at.

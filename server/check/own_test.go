@@ -12,26 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/check"
 	"github.com/parleyweb/parley/server/static"
 )
-
-// find returns the path of a tool. Without it the test is skipped, or fails
-// where everything is promised to be there.
-func find(t *testing.T, tool string) string {
-	t.Helper()
-	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin") {
-		if p, err := exec.LookPath(filepath.Join(dir, tool)); err == nil {
-			return p
-		}
-	}
-	if os.Getenv("PARLEY_REQUIRE") == "all" {
-		t.Fatalf("no %s on this machine", tool)
-	}
-	t.Skipf("no %s on this machine", tool)
-	return ""
-}
 
 // published is a site with all that Parley publishes for it, after some
 // history: pages were written over a year, some changed, moved and went.
@@ -92,7 +77,7 @@ func published(t *testing.T, base string) (root string, paths []string) {
 // What Parley publishes has nothing wrong with it, as files and behind a real
 // nginx, with the 410s and 308s in place.
 func TestNothingIsWrongWithOurOwn(t *testing.T) {
-	nginx := find(t, "nginx")
+	nginx := machine.Tool(t, "nginx")
 	const base = "http://site.example/"
 	root, paths := published(t, base)
 	for _, p := range paths {

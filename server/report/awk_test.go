@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,32 +13,14 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/accesslog"
-	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/server/report"
 )
 
 // realLog unpacks a log of the real ones.
 func realLog(t *testing.T, name string) []byte {
 	t.Helper()
-	dir := os.Getenv("PARLEY_DATA")
-	if dir == "" {
-		t.Skip("PARLEY_DATA does not say where the real logs are")
-	}
-	f, err := os.Open(filepath.Join(dir, "logs", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	r, err := coding.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	text, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return machine.Unpacked(t, machine.Data(t, "logs", name))
 }
 
 // awk runs a program over a file and returns its lines, sorted.

@@ -16,28 +16,13 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/static"
 )
 
 const nginxBase = "http://site.example/"
-
-// find returns the path of a tool. Without it the test is skipped, or fails
-// where everything is promised to be there.
-func find(t *testing.T, tool string) string {
-	t.Helper()
-	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin") {
-		if p, err := exec.LookPath(filepath.Join(dir, tool)); err == nil {
-			return p
-		}
-	}
-	if os.Getenv("PARLEY_REQUIRE") == "all" {
-		t.Fatalf("no %s on this machine", tool)
-	}
-	t.Skipf("no %s on this machine", tool)
-	return ""
-}
 
 // A gone is a site whose pages go and move, with an include for nginx.
 type gone struct {
@@ -118,7 +103,7 @@ type running struct {
 // serve starts nginx with the include in a server block that has more lines.
 func (g *gone) serve(more string) *running {
 	g.Helper()
-	r := &running{T: g.T, nginx: find(g.T, "nginx"), dir: g.TempDir()}
+	r := &running{T: g.T, nginx: machine.Tool(g.T, "nginx"), dir: g.TempDir()}
 	sock := filepath.Join(r.dir, "sock")
 	r.conf = filepath.Join(r.dir, "nginx.conf")
 	g.must(os.WriteFile(r.conf, []byte(fmt.Sprintf("daemon off; master_process off; worker_processes 1; events {}\npid %[1]s/pid;\nerror_log %[1]s/error.log;\n"+
@@ -438,7 +423,7 @@ func TestNginxIncludeIsTold(t *testing.T) {
 
 // The command runs when the file was replaced, and again until it has succeeded once.
 func TestNginxReload(t *testing.T) {
-	sh := find(t, "sh")
+	sh := machine.Tool(t, "sh")
 	g := newGone(t)
 	ran := filepath.Join(g.dir, "ran")
 	g.out.After = []string{sh, "-c", "echo x >> " + ran + "; if test -e " + ran + ".bad; then echo no such luck >&2; exit 3; fi"}

@@ -1,11 +1,8 @@
 package static_test
 
 import (
-	"archive/tar"
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/server/static"
 )
@@ -234,41 +230,6 @@ func TestRobotsCheck(t *testing.T) {
 	}
 }
 
-// corpus reads the recorded files whose name has the suffix.
-func corpus(t *testing.T, archive, suffix string) (texts [][]byte) {
-	t.Helper()
-	data := os.Getenv("PARLEY_DATA")
-	if data == "" {
-		t.Skip("PARLEY_DATA names no folder of recorded corpora")
-	}
-	packed, err := os.Open(filepath.Join(data, "parsers", archive))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	z, err := zstd.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	for files := tar.NewReader(z); ; {
-		h, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			return texts
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		if h.Typeflag != tar.TypeReg || !strings.HasSuffix(h.Name, suffix) {
-			continue
-		}
-		b, err := io.ReadAll(files)
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts = append(texts, b)
-	}
-}
-
 var (
 	corpusAgents = []string{"*", "Googlebot", "bingbot", "Yandex", "parley", "AhrefsBot"}
 	corpusPaths  = []string{"/", "/index.html", "/wp-admin/", "/search?q=a", "/a/b/c.php", "/private/x", "/cgi-bin/a", "/tmp", "/%7Euser/", "/b.gif"}
@@ -276,7 +237,10 @@ var (
 
 // Files as they are found: nothing is meant otherwise after the merge.
 func TestRobotsMergeOfRecordedFiles(t *testing.T) {
-	texts := corpus(t, "robots-top1m-2017.tar.zst", "")
+	var texts [][]byte
+	for _, b := range machine.Recorded(t, "robots-top1m-2017") {
+		texts = append(texts, b)
+	}
 	r := ourRobots("")
 	refused, merged := map[string]int{}, 0
 	type pair struct {
@@ -323,7 +287,7 @@ func TestRobotsMergeOfRecordedFiles(t *testing.T) {
 		t.Error("not the files that are meant")
 	}
 
-	python := find(t, "python3")
+	python := machine.Tool(t, "python3")
 	in, err := json.Marshal(map[string]any{"files": sample, "agents": corpusAgents, "paths": corpusPaths, "sitemap": r.Sitemaps[0]})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/static"
@@ -81,9 +82,9 @@ func (w *web) validate(names ...string) {
 	}
 	for _, name := range names {
 		t.Run("xmllint/"+name, func(t *testing.T) {
-			xmllint, path := find(t, "xmllint"), filepath.Join(w.root, name)
+			xmllint, path := machine.Tool(t, "xmllint"), filepath.Join(w.root, name)
 			if filepath.Ext(name) == ".gz" {
-				out, err := exec.Command(find(t, "gzip"), "-dc", path).Output()
+				out, err := exec.Command(machine.Tool(t, "gzip"), "-dc", path).Output()
 				w.must(err)
 				path = filepath.Join(t.TempDir(), "part.xml")
 				w.must(os.WriteFile(path, out, 0o600))

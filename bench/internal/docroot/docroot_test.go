@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/bench/internal/docroot"
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 func write(t *testing.T, dir string, files map[string]string) {
@@ -73,11 +74,7 @@ func TestCopySurveyAndEdit(t *testing.T) {
 
 // What is found is what an independent count found.
 func TestSurveyAgreesWithAnotherCount(t *testing.T) {
-	data := os.Getenv("PARLEY_DATA")
-	if data == "" {
-		t.Skip("PARLEY_DATA names no recorded data")
-	}
-	b, err := os.ReadFile(filepath.Join(data, "docroots.jsonl"))
+	b, err := os.ReadFile(machine.Data(t, "docroots.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,30 +1,21 @@
 package gather_test
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/parleyweb/parley/client/crawl/gather"
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 // What a page costs to read; bench/links compares it with others.
 func BenchmarkRead(b *testing.B) {
 	var pages [][]byte
 	size := 0
-	_ = filepath.WalkDir(os.Getenv("PARLEY_GIT_DOC"), func(name string, d fs.DirEntry, err error) error {
-		if err == nil && filepath.Ext(name) == ".html" && len(pages) < 300 {
-			page, err := os.ReadFile(name)
-			if err != nil {
-				return err
-			}
-			pages, size = append(pages, page), size+len(page)
+	for _, page := range machine.Pages(b, machine.GitDoc(b)) {
+		if len(pages) == 300 {
+			break
 		}
-		return err
-	})
-	if len(pages) == 0 {
-		b.Skip("no real pages")
+		pages, size = append(pages, page), size+len(page)
 	}
 	for _, c := range []struct {
 		name string

@@ -2,16 +2,14 @@ package gather_test
 
 import (
 	"fmt"
-	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/client/crawl/gather"
 	"github.com/parleyweb/parley/internal/html"
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -273,17 +271,9 @@ func TestReuse(t *testing.T) {
 
 // What the Gatherer finds on real pages is what html.Read finds, which x/net reads.
 func TestRealPages(t *testing.T) {
-	dir := os.Getenv("PARLEY_GIT_DOC")
 	g := &gather.Gatherer{Text: true}
 	n, found := 0, 0
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(name) != ".html" {
-			return err
-		}
-		body, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
+	for name, body := range machine.Pages(t, machine.GitDoc(t)) {
 		p := read(t, g, asHTML, string(body))
 		want := html.Read(at, body, html.Options{Links: true, Text: true})
 		if p.Title != want.Title || p.Language != want.Language || p.Canonical != want.Canonical || p.NoIndex != want.NoIndex || p.Text != protocol.Sum(want.Text) {
@@ -303,15 +293,8 @@ func TestRealPages(t *testing.T) {
 		}
 		n, found = n+1, found+len(links)
 		if n == 100 {
-			return fs.SkipAll
+			break
 		}
-		return nil
-	})
-	if n == 0 {
-		if os.Getenv("PARLEY_REQUIRE") == "all" {
-			t.Fatalf("PARLEY_GIT_DOC=%q names no real pages: %v", dir, err)
-		}
-		t.Skip("PARLEY_GIT_DOC names no real pages")
 	}
 	t.Logf("%d pages with %d links", n, found)
 }

@@ -1,13 +1,10 @@
 package seed_test
 
 import (
-	"archive/tar"
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,43 +12,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 // recorded calls f with the files of a recorded corpus whose names contain part.
 func recorded(t *testing.T, corpus, part string, f func(name string, b []byte)) {
 	t.Helper()
-	data := os.Getenv("PARLEY_DATA")
-	if data == "" {
-		t.Skip("PARLEY_DATA names no folder of recorded corpora")
-	}
-	packed, err := os.Open(filepath.Join(data, "parsers", corpus+".tar.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	z, err := zstd.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			return
-		} else if err != nil {
-			t.Fatal(err)
+	for name, b := range machine.Recorded(t, corpus) {
+		if strings.Contains(name, part) {
+			f(name, b)
 		}
-		if h.Typeflag != tar.TypeReg || !strings.Contains(h.Name, part) {
-			continue
-		}
-		b, err := io.ReadAll(io.LimitReader(r, 32<<20))
-		if err != nil {
-			t.Fatal(err)
-		}
-		f(h.Name, b)
 	}
 }
 
