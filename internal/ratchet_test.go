@@ -24,12 +24,13 @@ import (
 // as the project gets smaller. To raise one, write here in a sentence what it was raised for.
 //
 // Names and tokens were raised by 25 and 2,500 for package family, which keeps a crawl out of traps.
-// Names were raised by 20 when package server began to be divided: what parts of it call of each other has capitals now.
+// Names were raised by 20 when package server began to be divided: what parts of it call of each other has capitals now,
+// and by 8 for chart, clock and pause, by which more than one package draws, tells the time and waits.
 var ceilings = map[string]int{
 	"wide structs":        79,
 	"methods of a type":   156,
 	"lines of a package":  13_100,
-	"exported names":      1_735,
+	"exported names":      1_743,
 	"public names":        1_217,
 	"tokens":              662_500,
 	"direct dependencies": 17,
