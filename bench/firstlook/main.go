@@ -1,12 +1,24 @@
 // Firstlook measures what it takes to describe a site of a million files for
 // the first time, and to look at it again when nothing has changed.
 //
-//	go run ./bench/firstlook [--files 1000000] [--dir DIR]
+//	go run ./bench/firstlook [--files 1000000] [--dir DIR] [--rounds 1]
+//	go run ./bench/firstlook --sitemap [--rounds 5] [--npm DIR]
 //
 // It makes a tree of small files below DIR (kept there for the next run, if
-// named), runs the real rdfgen twice, and prints time and peak memory: what the
+// named), runs the real rdfgen once and then in rounds, and prints time and peak memory: what the
 // program allocated itself (anonymous), and with the mapped pages of its state
 // file, which the system takes back whenever it wants them.
+//
+// With --sitemap rdfgen keeps a sitemap too, and in each round a generator runs
+// after it that is handed the names of all files and writes everything anew, the
+// npm package "sitemap":
+//
+//	find DIR -name '*.html' -printf 'https://www.example.org/%P\n' | sitemap
+//
+// The package is installed into a temporary place by "npm install sitemap@9", and
+// never into this project; --npm names a directory where it was installed before,
+// and --npm none leaves it out. What else a machine does can only slow a round
+// down, so the best of each side counts, and so does CPU time.
 package main
 
 import (
@@ -18,20 +30,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/bench/internal/cost"
 	"github.com/parleyweb/parley/bench/internal/docroot"
 	"github.com/parleyweb/parley/bench/internal/program"
 )
 
 func main() { program.Main("firstlook", run) }
 
+const base = "https://www.example.org/"
+
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("firstlook", flag.ContinueOnError)
 	files := flags.Int("files", 1_000_000, "how many files")
 	dir := flags.String("dir", "", "where the tree is or is to be made; default a temporary place")
+	sitemap := flags.Bool("sitemap", false, "keep a sitemap too, beside another generator")
+	rounds := flags.Int("rounds", 1, "how often each side runs when nothing has changed")
+	npm := flags.String("npm", "", `where "npm install sitemap@9" was run before; "none" leaves that side out`)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -49,21 +68,41 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := program.Build(ctx, tmp, "rdfgen"); err != nil {
 		return err
 	}
-	for _, what := range []string{"first look", "second look"} {
-		cmd := exec.CommandContext(ctx, filepath.Join(tmp, "rdfgen"), "--docroot", *dir, "--base", "https://www.example.org/",
-			"--state", filepath.Join(tmp, "state.db"), "--out", filepath.Join(tmp, "robots.rdf"), "--verbose")
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		began := time.Now()
-		if err := cmd.Start(); err != nil {
+	rival := *sitemap && *npm != "none"
+	if rival && *npm == "" {
+		*npm = filepath.Join(tmp, "npm")
+		if _, err := cost.Run(exec.CommandContext(ctx, "npm", "install", "--no-save", "--prefix", *npm, "sitemap@9")); err != nil {
 			return err
 		}
-		total, anonymous := watch(cmd)
-		if err := cmd.Wait(); err != nil {
-			return fmt.Errorf("rdfgen: %w\n%s", err, said.String())
+	}
+	look := []string{"--docroot", *dir, "--base", base, "--state", filepath.Join(tmp, "state.db"), "--out", filepath.Join(tmp, "robots.rdf"), "--verbose"}
+	if *sitemap {
+		look = append(look, "--sitemap", filepath.Join(tmp, "sitemap.xml"))
+	}
+	fmt.Fprintf(out, "%d files, %d CPUs\n", *files, runtime.NumCPU())
+	if _, err := looked(ctx, out, "first look", filepath.Join(tmp, "rdfgen"), look); err != nil {
+		return err
+	}
+	var ours, theirs cost.Cost
+	for range *rounds {
+		c, err := looked(ctx, out, "unchanged", filepath.Join(tmp, "rdfgen"), look)
+		if err != nil {
+			return err
 		}
-		fmt.Fprintf(out, "%-12s %6.1f s wall %6.1f s cpu   peak anonymous %d MB, with mapped file %d MB   %s\n", what, time.Since(began).Seconds(),
-			(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), anonymous>>10, total>>10, strings.SplitN(said.String(), "\n", 2)[0])
+		ours = ours.Best(c)
+		if !rival {
+			continue
+		}
+		const pipe = `find "$1" -name '*.html' -printf '` + base + `%P\n' | "$2" > "$3"`
+		c, err = cost.Run(exec.CommandContext(ctx, "sh", "-c", pipe, "sh", *dir, filepath.Join(*npm, "node_modules", ".bin", "sitemap"), filepath.Join(tmp, "npm.xml")))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%-12s %s\n", "npm sitemap", c)
+		theirs = theirs.Best(c)
+	}
+	if rival {
+		fmt.Fprintf(out, "rdfgen takes %.2fx the wall time and %.2fx the CPU time\n", ours.Wall.Seconds()/theirs.Wall.Seconds(), ours.CPU.Seconds()/theirs.CPU.Seconds())
 	}
 	for _, f := range []string{"robots.rdf", "state.db"} {
 		st, err := os.Stat(filepath.Join(tmp, f))
@@ -73,6 +112,24 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		fmt.Fprintf(out, "%-12s %6.1f MB\n", f, float64(st.Size())/1e6)
 	}
 	return nil
+}
+
+// looked runs rdfgen once, and prints what it took.
+func looked(ctx context.Context, out io.Writer, what, rdfgen string, args []string) (cost.Cost, error) {
+	cmd := exec.CommandContext(ctx, rdfgen, args...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return cost.Cost{}, err
+	}
+	total, anonymous := watch(cmd)
+	if err := cmd.Wait(); err != nil {
+		return cost.Cost{}, fmt.Errorf("rdfgen: %w\n%s", err, said.String())
+	}
+	c := cost.Cost{Wall: time.Since(began), CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	fmt.Fprintf(out, "%-12s %s   peak anonymous %d MB, with mapped file %d MB   %s\n", what, c, anonymous>>10, total>>10, strings.SplitN(said.String(), "\n", 2)[0])
+	return c, nil
 }
 
 // watch samples the memory of a running program until it ends, in KiB.

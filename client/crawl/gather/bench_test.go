@@ -7,7 +7,7 @@ import (
 	"github.com/parleyweb/parley/internal/machine"
 )
 
-// What a page costs to read; bench/links compares it with others.
+// What a page costs to read.
 func BenchmarkRead(b *testing.B) {
 	var pages [][]byte
 	size := 0

@@ -15,10 +15,10 @@ func TestRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "docroot")
 	for range 2 {
 		var out strings.Builder
-		if err := run(t.Context(), []string{"--files", "120", "--rounds", "2", "--npm", "none", "--dir", dir}, &out); err != nil {
+		if err := run(t.Context(), []string{"--files", "120", "--rounds", "2", "--sitemap", "--npm", "none", "--dir", dir}, &out); err != nil {
 			t.Fatal(err)
 		}
-		if got := out.String(); strings.Count(got, "rdfgen, unchanged") != 2 || !strings.HasPrefix(got, "120 files, ") {
+		if got := out.String(); strings.Count(got, "\nunchanged ") != 2 || !strings.HasPrefix(got, "120 files, ") {
 			t.Errorf("it said\n%s", got)
 		}
 	}
