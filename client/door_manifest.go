@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -166,7 +167,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 		}
 		f.spared = time.Now().Add(f.hurried(wait))
 	}(time.Now())
-	etag, lastModified := resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")
+	validators := fetch.ValidatorsOf(resp.Header)
 	part := resp.StatusCode == http.StatusIMUsed
 
 	s := Step{Door: Manifest, As: protocol.AsMeta, Reset: !part}
@@ -180,7 +181,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 		if !begun || err == io.EOF && s.Reset {
 			if news, err := f.isNews(l.head(), part); err != nil || !news {
 				if err == nil {
-					f.tookManifest(etag, lastModified)
+					f.tookManifest(validators.ETag, validators.LastModified)
 					err = f.mended(Manifest, protocol.AsMeta)
 				}
 				return err
@@ -219,10 +220,10 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 	}
 	// What the site alone can judge it names whole, too, though it is less than all.
 	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, !part && (head.Complete || f.asksSite() && f.filter.Since.IsZero())
-	s.ETag, s.LastModified = etag, lastModified
+	s.ETag, s.LastModified = validators.ETag, validators.LastModified
 	f.cursor = head.Cursor
 	f.manifestDoors(head)
-	f.tookManifest(etag, lastModified)
+	f.tookManifest(validators.ETag, validators.LastModified)
 	return f.emit(s)
 }
 

@@ -153,7 +153,8 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 			s.Body = bytes.Clone(body)
 		}
 		s.Since = time.Time{}
-		s.ETag, s.LastModified = a.Header.Get("ETag"), a.Header.Get("Last-Modified")
+		v := fetch.ValidatorsOf(a.Header)
+		s.ETag, s.LastModified = v.ETag, v.LastModified
 	case a.Location != "" && r.leadsOn(st, &s, a.Location, &out.sources):
 		s.Fails, s.Fault, s.At = 0, "", now.Add(r.every(s.Kind))
 	case status != http.StatusOK:
@@ -166,7 +167,8 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 		}
 		s.Fails = 0
 		r.polled(st, &s, news, now)
-		s.ETag, s.LastModified = a.Header.Get("ETag"), a.Header.Get("Last-Modified")
+		v := fetch.ValidatorsOf(a.Header)
+		s.ETag, s.LastModified = v.ETag, v.LastModified
 	}
 	if s.Kind == collection.Robots && a.Fault != harvest.FaultStopped {
 		out.sources = r.inForce(st, src, s, a, now)

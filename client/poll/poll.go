@@ -30,7 +30,7 @@ type Source struct {
 	Record *Record // nil: it was never asked
 	Rates  *Rates  // what is expected of it; nil: what the record has learned. Many calls for one record are faster with Record.Rates() here
 
-	Weight float64 // of one item beside those of others: its importance, or Subscribed; 0 means 1
+	Weight float64 // of one item beside those of others: its importance, or 1 and a constant for each subscriber (A08); 0 means 1
 	Cost   float64 // of one poll, in the unit of the price; 0 means 1
 }
 
@@ -48,16 +48,6 @@ type Policy interface {
 	// in item-days of weight 1 for each unit of cost; the zero time means at once. Only
 	// Index, Ahead and MinimumDelay go by the price; the others have a rule of their own.
 	Next(s *Source, price float64, now time.Time) time.Time
-}
-
-// Subscribed is the weight of a source's items by how many subscribers it has
-// (A08): c is what each adds, 0 where their number is unknown.
-func Subscribed(c float64, subscribers int) float64 {
-	w := 1 + c*float64(max(0, subscribers))
-	if !(w > 0) {
-		return 1
-	}
-	return min(w, most)
 }
 
 // Named returns a policy by its name, with all its settings 0.

@@ -151,7 +151,7 @@ func TestAheadIsTheBestPath(t *testing.T) {
 func TestRankBySubscribers(t *testing.T) {
 	now := monday.Add(12 * time.Hour)
 	src := func(rate float64, subscribers int, c float64) *poll.Source {
-		return &poll.Source{Record: asked(monday), Rates: poll.Flat(rate), Weight: poll.Subscribed(c, subscribers)}
+		return &poll.Source{Record: asked(monday), Rates: poll.Flat(rate), Weight: 1 + c*float64(subscribers)}
 	}
 	for _, p := range []poll.Policy{poll.PostingRate{}, poll.Index{}, poll.MinimumDelay{}, poll.Ahead{}} {
 		slow, fast := src(10, 5, 0), src(20, 0, 0)

@@ -170,6 +170,24 @@ func TestValidators(t *testing.T) {
 		}
 		known = fetch.ValidatorsOf(a.Header)
 	}
+	const second, later = "Sat, 21 Nov 2026 12:10:00 GMT", "Sat, 21 Nov 2026 12:10:01 GMT"
+	for _, c := range []struct {
+		etag, date string
+		shows      bool
+	}{
+		{"", second, false},
+		{"", later, true},
+		{"", "", true},
+		{`"6b018a18-d0"`, second, false}, // of nginx: the second and the length
+		{`W/"6b018a18-d0"`, second, false},
+		{`"6b018a18-d0"`, later, true},
+		{`"of-the-content"`, second, true},
+	} {
+		h := http.Header{"Etag": {c.etag}, "Last-Modified": {second}, "Date": {c.date}}
+		if v := fetch.ValidatorsOf(h); (v != fetch.Validators{}) != c.shows {
+			t.Errorf("%q, changed at %s, answered at %q: %+v is kept", c.etag, second, c.date, v)
+		}
+	}
 	long := http.Header{"Etag": {strings.Repeat("x", 1000)}}
 	if v := fetch.ValidatorsOf(long); v != (fetch.Validators{}) {
 		t.Errorf("%d bytes are kept", len(v.ETag))

@@ -14,7 +14,8 @@ type Validators struct{ ETag, LastModified string }
 // maxValidator is the longest that is kept, in bytes.
 const maxValidator = 256
 
-// ValidatorsOf returns the validators of an answer; one that is too long to keep is left out.
+// ValidatorsOf returns the validators of an answer; one that is too long to keep is left out, and so are both where they cannot
+// show the next change.
 func ValidatorsOf(h http.Header) Validators {
 	keep := func(name string) string {
 		if s := h.Get(name); len(s) <= maxValidator && !strings.ContainsAny(s, "\r\n") {
@@ -22,7 +23,22 @@ func ValidatorsOf(h http.Header) Validators {
 		}
 		return ""
 	}
-	return Validators{keep("ETag"), keep("Last-Modified")}
+	v := Validators{keep("ETag"), keep("Last-Modified")}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil && !v.Show(date) {
+		return Validators{}
+	}
+	return v
+}
+
+// Show reports whether the validators of what was answered at a time, by the clock of the server, show every later change. Those
+// that name the second of the last change do not show another one in that second: Last-Modified alone
+// (RFC 9110, section 8.8.2.2), and an ETag made of that second and the length, as nginx makes them.
+func (v Validators) Show(answered time.Time) bool {
+	changed, err := http.ParseTime(v.LastModified)
+	if err != nil || v.ETag != "" && !strings.Contains(v.ETag, strconv.FormatInt(changed.Unix(), 16)) {
+		return true
+	}
+	return answered.Unix() > changed.Unix()
 }
 
 // Header returns the header that asks with them, not nil.
