@@ -213,6 +213,7 @@ func (w *world) disturb(s Step, p *process) error {
 		p.arm(s.Trigger)
 		p.wait(500 * time.Millisecond)
 		p.kill()
+		p.arm("") // it may have ended before, and is not to be killed another time
 	}
 	<-p.done
 	return w.again(p)

@@ -177,6 +177,7 @@ func TestValidators(t *testing.T) {
 	}{
 		{"", second, false},
 		{"", later, true},
+		{"", "Sat, 21 Nov 2026 11:10:00 GMT", true}, // dated in advance
 		{"", "", true},
 		{`"6b018a18-d0"`, second, false}, // of nginx: the second and the length
 		{`W/"6b018a18-d0"`, second, false},

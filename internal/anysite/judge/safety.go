@@ -106,6 +106,16 @@ func (w *world) written(u, sum string, from, to time.Time) (had bool) {
 	return had
 }
 
+// shownByAnother reports whether another page of the same site showed a body at any time from one moment to another.
+func (w *world) shownByAnother(u, sum string, from, to time.Time) bool {
+	for other := range w.seen {
+		if other != u && hostOf(other) == hostOf(u) && w.shown(other, sum, from, to) {
+			return true
+		}
+	}
+	return false
+}
+
 // wrongStored is wrongBytes for what a crawler says to have stored at a time, by
 // the second. A time that it does not say may be any.
 func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time.Time) string {
@@ -129,9 +139,9 @@ func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time
 	if w.shown(u, sum, from, to) {
 		return ""
 	}
-	for _, p := range w.publishers(u) { // it may hold them by another name, where the site says that they are equal
-		if Lag(p, "").Trusted && w.written(u, sum, from, to) {
-			return "" // as in wrongBytes
+	for _, p := range w.publishers(u) {
+		if (Lag(p, "").Trusted || w.shownByAnother(u, sum, from, to)) && w.written(u, sum, from, to) {
+			return "" // as in wrongBytes; or it holds them by another name, and the site says that they are equal
 		}
 	}
 	if cut && slices.ContainsFunc(w.seen[u], func(s seen) bool {
