@@ -7,7 +7,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"github.com/parleyweb/parley/server/internal/stat"
 	"io"
 	"log/slog"
 	"net/http"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/parleyweb/parley/server/internal/stat"
 )
 
 // Callers are crawlers that a site knows by a bearer token. The zero Callers

@@ -15,18 +15,14 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// Look walks the docroot, as [inventory.Inventory] says; no file is opened but
-// robots.txt. It goes by level, since that is the order of URLs: all
+// Look walks the docroot. It goes by level, since that is the order of URLs: all
 // directories of one depth, ordered by URL, and in each of them its files. So
 // it remembers the directories of two levels and the names in one directory.
 // What it yields was looked at a bounded number of files ahead.
 //
 // Dot directories are not entered; they are reported once, without a URL. A
-// scope whose directory does not exist, or is never public, yields nothing. A
-// docroot that does not exist or cannot be read ends the walk with an error,
-// as does a robots.txt that cannot be read. robots.txt is read again by every
-// look at everything.
-func (s *Site) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+// scope whose directory does not exist, or is never public, yields nothing.
+func (s *files) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
 	return func(yield func(inventory.Offer, error) bool) {
 		w := walk{site: s, yield: yield}
 		if err := w.run(ctx, scopes); err != nil && err != errStop {
@@ -40,7 +36,7 @@ var errStop = errors.New("stop")
 
 // A walk is one Look.
 type walk struct {
-	site  *Site
+	site  *files
 	tree  *tree
 	rules *robots.Rules
 	yield func(inventory.Offer, error) bool
@@ -54,13 +50,13 @@ func (w *walk) run(ctx context.Context, scopes []inventory.Scope) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	t, err := s.openTree()
+	t, err := openTree(s.Settings.Docroot)
 	if err != nil {
 		return err
 	}
 	w.tree = t
-	s.share(t)
-	defer s.release(t)
+	s.trees.share(t)
+	defer s.trees.release(t)
 	if err := w.prepare(ctx, len(scopes) == 0); err != nil {
 		return err
 	}
@@ -110,7 +106,7 @@ func (w *walk) prepare(ctx context.Context, whole bool) (err error) {
 }
 
 // root returns the walkDir that every walk comes from.
-func (s *Site) root() *walkDir {
+func (s *files) root() *walkDir {
 	return &walkDir{prefix: s.urls.base, real: ".", deep: true, plain: true}
 }
 

@@ -3,15 +3,12 @@ package server
 import (
 	"crypto/sha256"
 	"fmt"
+
 	"github.com/parleyweb/parley/server/inventory"
 )
 
 const (
 	featuresSize = 2 << 20 // how much of a page is asked for its features, in bytes
-
-	// maxNoIndex is how many pages are remembered that said noindex, which
-	// takes some 30 MB. One more, and another is forgotten: it is read again.
-	maxNoIndex = 100_000
 )
 
 // hasFeatures reports whether files of a media type are asked for features.
@@ -22,7 +19,7 @@ func hasFeatures(mediaType string) bool {
 // versioned returns the stamp of a file of a media type, which tells by which
 // FeaturesVersion the file was asked for its features, if it is. A stamp of
 // nothing stays one.
-func (s *Site) versioned(stamp []byte, mediaType string) []byte {
+func (s *files) versioned(stamp []byte, mediaType string) []byte {
 	if len(stamp) == 0 || !hasFeatures(mediaType) {
 		return stamp
 	}
@@ -31,20 +28,20 @@ func (s *Site) versioned(stamp []byte, mediaType string) []byte {
 
 // prepareVersion makes of FeaturesVersion what becomes part of stamps: nothing
 // where there is none.
-func (s *Site) prepareVersion() {
-	if s.Features != nil && s.FeaturesVersion != "" {
-		sum := sha256.Sum256([]byte(s.FeaturesVersion))
+func (s *files) prepareVersion() {
+	if s.Settings.Features != nil && s.Settings.FeaturesVersion != "" {
+		sum := sha256.Sum256([]byte(s.Settings.FeaturesVersion))
 		s.version = sum[:4]
 	}
 }
 
 // features asks the beginning of a page, whose URL, Type and Stamp are in o,
 // what it says of itself. An error leaves it open whether it may be published.
-func (s *Site) features(o *inventory.Offer, head []byte) error {
+func (s *files) features(o *inventory.Offer, head []byte) error {
 	var f inventory.Features
-	if s.Features != nil && hasFeatures(o.Type) {
+	if s.Settings.Features != nil && hasFeatures(o.Type) {
 		var err error
-		if f, err = s.Features(o.URL, head, int64(len(head)) == o.Length); err != nil {
+		if f, err = s.Settings.Features(o.URL, head, int64(len(head)) == o.Length); err != nil {
 			return fmt.Errorf("features: %w", err)
 		}
 	}
@@ -55,46 +52,9 @@ func (s *Site) features(o *inventory.Offer, head []byte) error {
 	}
 	if f.NoIndex {
 		o.LeftOut = leftNoIndex
-		s.rememberNoIndex(o.URL, o.Stamp)
+		s.noIndex.remember(o.URL, o.Stamp)
 	} else {
-		s.forgetNoIndex(o.URL)
+		s.noIndex.forget(o.URL)
 	}
 	return nil
-}
-
-// rememberNoIndex notes that the page at url said noindex when it had this stamp.
-func (s *Site) rememberNoIndex(url string, stamp []byte) {
-	if url == "" {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.noIndex == nil {
-		s.noIndex = make(map[string]string)
-	}
-	if _, ok := s.noIndex[url]; !ok && len(s.noIndex) >= maxNoIndex {
-		for other := range s.noIndex {
-			delete(s.noIndex, other)
-			break
-		}
-	}
-	s.noIndex[url] = string(stamp)
-}
-
-func (s *Site) forgetNoIndex(url string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.noIndex, url)
-}
-
-// saysNoIndex reports whether the page at url said noindex when it was last
-// read, and has not changed since. Where it has, it stays remembered until it
-// is read again, so that Public does not tell of it meanwhile.
-func (s *Site) saysNoIndex(url string, stamp []byte) bool {
-	if len(stamp) == 0 {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.noIndex[url] == string(stamp)
 }

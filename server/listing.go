@@ -214,7 +214,7 @@ func (w *walk) offer(b *batch, now time.Time, x file) (o inventory.Offer, real s
 	if o.Stamp = s.versioned(st.Stamp(now), o.Type); len(o.Stamp) == 0 {
 		o.Young = s.versioned(st.Settled(), o.Type)
 	}
-	if s.saysNoIndex(o.URL, o.Stamp) {
+	if s.noIndex.says(o.URL, o.Stamp) {
 		o.LeftOut = leftNoIndex
 	}
 	return o, real, true

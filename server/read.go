@@ -1,13 +1,10 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"github.com/parleyweb/parley/server/internal/stat"
-	"github.com/parleyweb/parley/server/inventory"
 	"hash"
 	"io"
 	"io/fs"
@@ -16,6 +13,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/parleyweb/parley/server/internal/stat"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // readTries is how often a file is read that changes while it is read.
@@ -51,12 +51,10 @@ func (r *reader) giveBack() {
 	readers.Put(r)
 }
 
-// Read reads the file behind an offer of Look, as [inventory.Inventory] says. A file
-// that changes while it is read is read again; one that goes on changing comes
-// back as Unsettled. What the rules forbid by now comes back as LeftOut. It is
-// found by its Place, below the docroot of the look that is going on, and
-// opened so that no symbolic link leads out of it.
-func (s *Site) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
+// Read reads the file behind an offer of Look. It is found by its Place, below
+// the docroot of the look that is going on, and opened so that no symbolic link
+// leads out of it.
+func (s *files) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	r, err := s.read(ctx, o)
 	if err != nil {
 		return o, fmt.Errorf("read %q: %w", o.Place, err)
@@ -64,15 +62,15 @@ func (s *Site) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, er
 	return r, nil
 }
 
-func (s *Site) read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
+func (s *files) read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	if err := s.Check(); err != nil {
 		return o, err
 	}
-	t, err := s.lend()
+	t, err := s.trees.lend()
 	if err != nil {
 		return o, err
 	}
-	defer s.release(t)
+	defer s.trees.release(t)
 	for range readTries {
 		steady, err := s.readOnce(ctx, t, &o)
 		if err != nil {
@@ -87,11 +85,11 @@ func (s *Site) read(ctx context.Context, o inventory.Offer) (inventory.Offer, er
 }
 
 // readOnce reads a file, and reports whether it was the same all the while.
-func (s *Site) readOnce(ctx context.Context, t *tree, o *inventory.Offer) (steady bool, err error) {
+func (s *files) readOnce(ctx context.Context, t *tree, o *inventory.Offer) (steady bool, err error) {
 	f, left, err := t.open(o.Place)
 	if err != nil || left != "" {
 		if errors.Is(err, fs.ErrNotExist) {
-			s.forgetNoIndex(o.URL)
+			s.noIndex.forget(o.URL)
 		}
 		o.LeftOut = left
 		return false, err
@@ -115,7 +113,7 @@ func (s *Site) readOnce(ctx context.Context, t *tree, o *inventory.Offer) (stead
 		o.Type = mediaType(o.Place)
 	}
 	head := 0
-	if s.Features != nil && hasFeatures(o.Type) {
+	if s.Settings.Features != nil && hasFeatures(o.Type) {
 		head = int(min(before.Size, featuresSize))
 		r.head = slices.Grow(r.head[:0], head)
 	}
@@ -187,89 +185,4 @@ func (t *tree) open(place string) (f *os.File, left string, err error) {
 		return nil, leftIrregular, nil // a socket cannot be opened
 	}
 	return nil, "", err
-}
-
-// share lets Read use the tree of a look; release ends the look's own use.
-func (s *Site) share(t *tree) {
-	s.mu.Lock()
-	t.users, s.present, s.brief = 1, t, nil
-	s.looks++
-	s.mu.Unlock()
-}
-
-// lend returns the tree of the present look, or the docroot as it is now.
-func (s *Site) lend() (*tree, error) {
-	s.mu.Lock()
-	t := s.present
-	if t != nil {
-		t.users++
-	}
-	s.mu.Unlock()
-	if t != nil {
-		return t, nil
-	}
-	t, err := s.openTree()
-	if err != nil {
-		return nil, err
-	}
-	t.users = 1
-	return t, nil
-}
-
-// briefly is how long a docroot stays open for those who read many pages of it.
-const briefly = 100 * time.Millisecond
-
-// lendBriefly is lend for those who open one page each: between looks they
-// share the docroot as it was briefly before, and never as it was before the
-// last look, which what the journal says is from. The timer that ends it is
-// owned by nobody, and need not be: it runs once, briefly after, and does
-// no more than close the docroot.
-func (s *Site) lendBriefly() (*tree, error) {
-	s.mu.Lock()
-	t, looks := cmp.Or(s.present, s.brief), s.looks
-	if t != nil {
-		t.users++
-	}
-	s.mu.Unlock()
-	if t != nil {
-		return t, nil
-	}
-	t, err := s.openTree()
-	if err != nil {
-		return nil, err
-	}
-	t.users = 1
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.brief == nil && s.looks == looks {
-		t.users++
-		s.brief = t
-		time.AfterFunc(briefly, func() { s.forget(t) })
-	}
-	return t, nil
-}
-
-// forget ends what lendBriefly has begun.
-func (s *Site) forget(t *tree) {
-	s.mu.Lock()
-	if s.brief == t {
-		s.brief = nil
-	}
-	s.mu.Unlock()
-	s.release(t)
-}
-
-// release gives a tree back; the last one closes it. A docroot is kept open
-// no more than briefly between looks, so that its file system can be unmounted.
-func (s *Site) release(t *tree) {
-	s.mu.Lock()
-	t.users--
-	last := t.users == 0
-	if last && s.present == t {
-		s.present = nil
-	}
-	s.mu.Unlock()
-	if last {
-		t.close()
-	}
 }

@@ -3,10 +3,11 @@
 package server
 
 import (
-	"github.com/parleyweb/parley/server/internal/stat"
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/parleyweb/parley/server/internal/stat"
 )
 
 // openBeneath is for systems that can do it by one call.

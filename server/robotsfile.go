@@ -19,23 +19,20 @@ import (
 const robotsEvery = time.Minute
 
 // prepareRobots says where the rules come from.
-func (s *Site) prepareRobots() {
-	s.robots = robots.Keeper{Name: s.robotsName(), Fetch: s.fetchRobots, Wait: s.RobotsWait, Remind: s.RobotsRemind, Hurry: s.Hurry, Log: s.Log}
-	if s.Journal != nil {
-		s.robots.Notes = s.Journal
-	}
+func (s *files) prepareRobots() {
+	s.robots = robots.Keeper{Name: s.robotsName(), Fetch: s.fetchRobots, Wait: s.Settings.RobotsWait, Remind: s.Settings.RobotsRemind, Hurry: s.Settings.Hurry, Log: s.Settings.Log, Notes: s.Settings.Notes}
 }
 
 // robotsName is where robots.txt is: a file or a URL.
-func (s *Site) robotsName() string {
+func (s *files) robotsName() string {
 	origin := protocol.Origin(s.urls.base)
 	switch {
-	case s.Robots != "":
-		return s.Robots
+	case s.Settings.Robots != "":
+		return s.Settings.Robots
 	case s.urls.base != origin+"/":
 		return origin + "/robots.txt"
 	}
-	return filepath.Join(s.Docroot, "robots.txt")
+	return filepath.Join(s.Settings.Docroot, "robots.txt")
 }
 
 // robotsRest is how long a look waits for a robots.txt that is being written.
@@ -44,7 +41,7 @@ const robotsRest = time.Second
 // readRules reads robots.txt once it has rested, unless it goes on being
 // written: half a robots.txt forbids less than a whole one. No View of the
 // Journal is open.
-func (s *Site) readRules(ctx context.Context, t *tree) (*robots.Rules, error) {
+func (s *files) readRules(ctx context.Context, t *tree) (*robots.Rules, error) {
 	name, ok := s.robotsFile(t)
 	for begin := time.Now(); ok && s.settling.hasPath(name) && time.Since(begin) < robotsRest && pause.For(ctx, 5*time.Millisecond); {
 	}
@@ -60,11 +57,11 @@ func (s *Site) readRules(ctx context.Context, t *tree) (*robots.Rules, error) {
 
 // robotsFile returns the path of robots.txt if it is a file. If that is a
 // symbolic link, it is the link's path.
-func (s *Site) robotsFile(t *tree) (name string, ok bool) {
+func (s *files) robotsFile(t *tree) (name string, ok bool) {
 	switch name = s.robotsName(); {
 	case public.IsURL(name):
 		return name, false
-	case s.Robots == "":
+	case s.Settings.Robots == "":
 		return filepath.Join(t.path, "robots.txt"), true
 	}
 	abs, err := filepath.Abs(name)
@@ -81,22 +78,22 @@ func (s *Site) robotsFile(t *tree) (name string, ok bool) {
 // fetchRobots returns what robots.txt says, nil if there is none. That it need
 // not exist holds for the docroot's, and for a URL that answers 404 or 410; a
 // file that somebody has named must be there.
-func (s *Site) fetchRobots(ctx context.Context) ([]byte, error) {
+func (s *files) fetchRobots(ctx context.Context) ([]byte, error) {
 	name := s.robotsName()
 	if public.IsURL(name) {
 		b, err := public.ReadRobots(ctx, name)
-		if err != nil && s.Robots == "" {
+		if err != nil && s.Settings.Robots == "" {
 			err = fmt.Errorf("%w (a site below a path goes by its host's robots.txt: if that cannot be had from here, name it, or a copy of it, as --robots)", err)
 		}
 		return b, err
 	}
-	t, err := s.openTree()
+	t, err := openTree(s.Settings.Docroot)
 	if err != nil {
 		return nil, err
 	}
 	defer t.close()
 	name, _ = s.robotsFile(t)
-	if s.Robots == "" {
+	if s.Settings.Robots == "" {
 		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
@@ -104,28 +101,23 @@ func (s *Site) fetchRobots(ctx context.Context) ([]byte, error) {
 	return public.ReadRobots(ctx, name)
 }
 
-// AcceptRobots makes the next look at everything accept robots.txt as it is
-// then, without the wait, unless it is missing or has no rule in it.
-func (s *Site) AcceptRobots() {
+// AcceptRobots makes the next look at everything accept robots.txt as it is then.
+func (s *files) AcceptRobots() {
 	if s.Check() == nil {
 		s.robots.Hasten()
 	}
 }
 
-// RobotsTrouble says what a person should know of robots.txt as it was read
-// last, and whether this process has logged it as an error; empty if all is well.
-func (s *Site) RobotsTrouble() (trouble string, said bool) {
+// RobotsTrouble says what a person should know of robots.txt, and whether it has been logged.
+func (s *files) RobotsTrouble() (trouble string, said bool) {
 	return s.robots.Trouble(), s.robots.Said()
 }
 
-// RobotsLost reports whether robots.txt, as it was read last, is missing or has
-// lost its rules, so that a person is needed.
-func (s *Site) RobotsLost() bool { return s.robots.Current().Lost() }
+// RobotsLost reports whether robots.txt is missing or has lost its rules.
+func (s *files) RobotsLost() bool { return s.robots.Current().Lost() }
 
-// PublicTo reports whether robots.txt allows a URL that is [Site.Public] to
-// whom it has a group of rules for: the product token name. Whoever has none
-// goes by the rules for everybody. It is made for [Notifier].PublicTo.
-func (s *Site) PublicTo(name, url string) bool {
+// PublicTo reports whether robots.txt allows a public URL to the product token name.
+func (s *files) PublicTo(name, url string) bool {
 	places := s.publicPlaces(url)
 	rules := s.robots.Current()
 	for _, place := range places {

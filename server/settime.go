@@ -21,11 +21,10 @@ var (
 	errKeptTime = errors.New("the file system keeps another time than it was given")
 )
 
-// Heal sets the time of the file behind an offer that Read returned, as
-// [inventory.Healer] says. Only the owner of a file, and root, may do that. A file that
+// Heal sets the time of the file behind an offer that Read returned. A file that
 // is also found elsewhere, by a symbolic link below the docroot or by another
 // name, has one time for two pages, and is left alone.
-func (s *Site) Heal(ctx context.Context, o inventory.Offer, to time.Time) (inventory.Offer, error) {
+func (s *files) Heal(ctx context.Context, o inventory.Offer, to time.Time) (inventory.Offer, error) {
 	h, err := s.heal(ctx, o, to)
 	if err != nil {
 		return o, fmt.Errorf("heal %q: %w", o.Place, err)
@@ -33,15 +32,15 @@ func (s *Site) Heal(ctx context.Context, o inventory.Offer, to time.Time) (inven
 	return h, nil
 }
 
-func (s *Site) heal(ctx context.Context, o inventory.Offer, to time.Time) (inventory.Offer, error) {
+func (s *files) heal(ctx context.Context, o inventory.Offer, to time.Time) (inventory.Offer, error) {
 	if err := s.Check(); err != nil {
 		return o, err
 	}
-	t, err := s.lend()
+	t, err := s.trees.lend()
 	if err != nil {
 		return o, err
 	}
-	defer s.release(t)
+	defer s.trees.release(t)
 	path, links, err := follow(t.path, filepath.FromSlash(o.Place))
 	switch {
 	case err != nil && isGone(err):

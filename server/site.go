@@ -1,17 +1,13 @@
 package server
 
 import (
-	"errors"
-	"fmt"
+	"context"
+	"io"
+	"iter"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/parleyweb/parley/internal/robots"
-	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/internal/public"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -98,74 +94,66 @@ type Site struct {
 	Log *slog.Logger
 
 	once  sync.Once
-	bad   error // what is wrong with the fields
-	urls  urlMap
-	names public.Names
-
-	version []byte // of FeaturesVersion: see versioned
-
-	settling settling // what is being changed, as far as Watch knows
-
-	robots robots.Keeper
-
-	mu      sync.Mutex      // guards what follows
-	present *tree           // of the look that is going on
-	brief   *tree           // of those who read pages between looks; nil if there is none
-	looks   int             // that have begun
-	own     map[string]bool // places of own outputs
-
-	noIndex map[string]string // the stamps of pages that said noindex, by URL
+	files files
 }
 
-// Why a file is left out, beside its name. Commands group by these words.
-const (
-	leftRobots    = "robots.txt"            // forbidden to everybody
-	leftRules     = "robots.txt itself"     // of the host: rules that each crawler asks for when it needs them, and no page
-	leftNoIndex   = "noindex"               // the page itself asks for it
-	leftTooLarge  = "too large"             // more bytes than MaxFile
-	leftOutside   = "leads out of the root" // a symbolic link
-	leftDangling  = "dangling link"         // a symbolic link to nothing, or to itself
-	leftLoop      = "link to its own parent"
-	leftNested    = "links nested too deep"
-	leftIrregular = "not a regular file"    // a pipe, a socket, a device
-	leftLongURL   = "URL too long"          // more than protocol.MaxURL bytes
-	leftSameURL   = "same URL as another: " // and the name of the one that is offered
-)
-
-// MaxFile is how large a file may be to be published, in bytes, unless Site.MaxFile says otherwise.
-const MaxFile = 100_000_000
+// inside is what does the work of the site.
+func (s *Site) inside() *files {
+	s.once.Do(func() {
+		s.files.Settings = siteSettings{
+			Docroot: s.Docroot, Base: s.Base,
+			Include: s.Include, Exclude: s.Exclude, CleanURLs: s.CleanURLs,
+			Robots: s.Robots, RobotsWait: s.RobotsWait, RobotsRemind: s.RobotsRemind,
+			Hurry: s.Hurry, MaxFile: s.MaxFile, Own: s.Own,
+			Features: s.Features, FeaturesVersion: s.FeaturesVersion, Log: s.Log,
+		}
+		if s.Journal != nil {
+			s.files.Settings.Notes = s.Journal
+		}
+	})
+	return &s.files
+}
 
 // Check reports what is wrong with the fields, if anything, without looking at
 // the docroot. The other methods do the same first.
-func (s *Site) Check() error {
-	s.once.Do(func() { s.bad = s.prepare() })
-	return s.bad
+func (s *Site) Check() error { return s.inside().Check() }
+
+// Look walks the docroot, as [inventory.Inventory] says; no file is opened but
+// robots.txt, which is read again by every look at everything.
+//
+// Dot directories are not entered; they are reported once, without a URL. A
+// scope whose directory does not exist, or is never public, yields nothing. A
+// docroot that does not exist or cannot be read ends the walk with an error,
+// as does a robots.txt that cannot be read.
+func (s *Site) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+	return s.inside().Look(ctx, scopes)
 }
 
-func (s *Site) prepare() (err error) {
-	if s.Docroot == "" {
-		return errors.New("site: no docroot")
-	}
-	if s.urls, err = newURLMap(s.Base, s.CleanURLs); err != nil {
-		return fmt.Errorf("site: %w", err)
-	}
-	if s.names, err = public.ParseNames(s.Include, s.Exclude); err != nil {
-		return fmt.Errorf("site: %w", err)
-	}
-	s.prepareVersion()
-	s.prepareRobots()
-	s.settling.hurry = s.Hurry
-	if s.MaxFile < 0 {
-		return fmt.Errorf("site: largest file of %d bytes", s.MaxFile)
-	}
-	return nil
+// Read reads the file behind an offer of Look, as [inventory.Inventory] says. A file
+// that changes while it is read is read again; one that goes on changing comes
+// back as Unsettled. What the rules forbid by now comes back as LeftOut. It is
+// found by its Place, below the docroot of the look that is going on, and
+// opened so that no symbolic link leads out of it.
+func (s *Site) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
+	return s.inside().Read(ctx, o)
 }
 
-func (s *Site) maxFile() int64 {
-	if s.MaxFile > 0 {
-		return s.MaxFile
-	}
-	return MaxFile
+// Watch tells of changes below the docroot, as [inventory.Inventory] says. Its events
+// come from the operating system; network file systems and some container
+// mounts give none, and files beyond the system's number of watches neither:
+// a look at everything now and then finds what was missed.
+//
+// A path is told of once it has rested for 15 ms; one that keeps changing must
+// rest for as long as it has been changing, 2 s at most; an empty file for a
+// second. Until then Look gives it as Unsettled. After 10 s it is told of in
+// any case. Everything is dirty at the beginning, when events were lost, when
+// robots.txt changes, and when the docroot becomes another directory, which is
+// noticed within a second.
+//
+// It returns nil when ctx has ended, and an error if the system offers no
+// watching.
+func (s *Site) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
+	return s.inside().Watch(ctx, dirty)
 }
 
 // Public reports whether url is that of a file which the present rules allow
@@ -173,92 +161,44 @@ func (s *Site) maxFile() int64 {
 // noindex when it was last read is not public. Until robots.txt could be
 // read for the first time nothing is public; later, while it cannot be read,
 // what it said last goes on to count.
-func (s *Site) Public(url string) bool {
-	return len(s.publicPlaces(url)) > 0
+func (s *Site) Public(url string) bool { return s.inside().Public(url) }
+
+// PublicTo reports whether robots.txt allows a URL that is [Site.Public] to
+// whom it has a group of rules for: the product token name. Whoever has none
+// goes by the rules for everybody. It is made for [Notifier].PublicTo.
+func (s *Site) PublicTo(name, url string) bool { return s.inside().PublicTo(name, url) }
+
+// Heal sets the time of the file behind an offer that Read returned, as
+// [inventory.Healer] says. Only the owner of a file, and root, may do that. A file that
+// is also found elsewhere, by a symbolic link below the docroot or by another
+// name, has one time for two pages, and is left alone.
+func (s *Site) Heal(ctx context.Context, o inventory.Offer, to time.Time) (inventory.Offer, error) {
+	return s.inside().Heal(ctx, o, to)
 }
 
-// publicPlaces returns the files that may stand behind a URL and may be
-// published, the likeliest first.
-func (s *Site) publicPlaces(url string) []string {
-	if s.Check() != nil {
-		return nil
-	}
-	s.mu.Lock()
-	_, noIndex := s.noIndex[url]
-	s.mu.Unlock()
-	if noIndex {
-		return nil
-	}
-	rules := s.robots.Known()
-	if rules == nil {
-		return nil
-	}
-	places := s.urls.places(url)
-	return slices.DeleteFunc(places, func(place string) bool { return s.left(rules, place, url) != "" })
+// Open opens what Look offered, to be read by whoever wants more of it than
+// Read tells, such as its links. It is found as Read finds it, so that no
+// symbolic link leads out of the docroot. An error that wraps fs.ErrNotExist
+// means that it has vanished, or may not be published as things are now. The
+// content may change while it is read.
+func (s *Site) Open(ctx context.Context, o inventory.Offer) (io.ReadCloser, error) {
+	return s.inside().Open(ctx, o)
 }
 
-// left returns why rules forbid what stands at place, or the empty string.
-func (s *Site) left(rules *robots.Rules, place, url string) string {
-	if left := s.names.Place(place); left != "" {
-		return left
-	}
-	s.mu.Lock()
-	own := ownOutput(s.own, place)
-	s.mu.Unlock()
-	switch {
-	case own:
-		return public.Own
-	case len(url) > protocol.MaxURL:
-		return leftLongURL
-	case s.urls.path(url) == "/robots.txt":
-		return leftRules
-	case !s.allowed(rules, place, url):
-		return leftRobots
-	}
-	return ""
+// OpenPage opens the file behind the URL of a page, in the same way. What the
+// present rules forbid is not opened: the error wraps fs.ErrNotExist.
+func (s *Site) OpenPage(ctx context.Context, url string) (io.ReadCloser, error) {
+	return s.inside().OpenPage(ctx, url)
 }
 
-// everybody is the agent that no robots.txt names.
-const everybody = "*"
+// AcceptRobots makes the next look at everything accept robots.txt as it is
+// then, without the wait, unless it is missing or has no rule in it.
+func (s *Site) AcceptRobots() { s.inside().AcceptRobots() }
 
-// allowed asks robots.txt about the URL of a file, and about the one that its
-// name gives where that is another: "/private/index.html" is written for what
-// is published as "/private/", and a web server answers at both.
-func (s *Site) allowed(rules *robots.Rules, place, url string) bool {
-	return s.allowedTo(everybody, rules, place, url)
-}
+// RobotsTrouble says what a person should know of robots.txt as it was read
+// last, and whether this process has logged it as an error; empty if all is well.
+func (s *Site) RobotsTrouble() (trouble string, said bool) { return s.inside().RobotsTrouble() }
 
-func (s *Site) allowedTo(agent string, rules *robots.Rules, place, url string) bool {
-	_, name := splitPlace(place)
-	if s.urls.tail(name) == name {
-		return rules.Allowed(agent, s.urls.path(url))
-	}
-	named := url[:strings.LastIndexByte(url, '/')+1] + escapeName(name)
-	return rules.Allowed(agent, s.urls.path(url), s.urls.path(named))
-}
-
-// ownOutput reports whether a place, or a directory above it, is in own.
-func ownOutput(own map[string]bool, place string) bool {
-	for len(own) > 0 && place != "" {
-		if own[place] {
-			return true
-		}
-		place, _ = splitPlace(place)
-	}
-	return false
-}
-
-// findOwn finds out which places are our own outputs.
-func (s *Site) findOwn(t *tree) {
-	own := make(map[string]bool)
-	for _, name := range s.Own {
-		if place, ok := t.placeOf(name); ok {
-			own[place] = true
-		}
-	}
-	s.mu.Lock()
-	s.own = own
-	s.mu.Unlock()
-}
-
-func (s *Site) log() *slog.Logger { return orDiscard(s.Log) }
+// RobotsLost reports whether robots.txt, as it was read last, is missing or has
+// lost its rules, so that a person is needed.
+func (s *Site) RobotsLost() bool { return s.inside().RobotsLost() }

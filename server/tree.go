@@ -3,12 +3,13 @@ package server
 import (
 	"errors"
 	"fmt"
-	"github.com/parleyweb/parley/server/internal/stat"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/parleyweb/parley/server/internal/stat"
 )
 
 // A tree is a docroot, opened: the directory that it is at this moment,
@@ -18,12 +19,12 @@ type tree struct {
 	root  *os.Root
 	top   *os.File // the same, open as a directory
 	links []string // the symbolic links on the way, each without symbolic links before it
-	users int      // guarded by Site.mu
+	users int      // guarded by trees.mu
 }
 
-// openTree opens the docroot as it is now.
-func (s *Site) openTree() (*tree, error) {
-	abs, err := filepath.Abs(s.Docroot)
+// openTree opens a docroot as it is now.
+func openTree(docroot string) (*tree, error) {
+	abs, err := filepath.Abs(docroot)
 	if err != nil {
 		return nil, fmt.Errorf("docroot: %w", err)
 	}
@@ -165,7 +166,7 @@ type walkDir struct {
 }
 
 // child returns the directory of the given name in d.
-func (s *Site) child(d *walkDir, name string) *walkDir {
+func (s *files) child(d *walkDir, name string) *walkDir {
 	escaped := escapeName(name)
 	c := &walkDir{parent: d, place: joinPlace(d.place, name), prefix: d.prefix + escaped + "/",
 		links: d.links, deep: d.deep, plain: d.plain && escaped == name}
@@ -188,7 +189,7 @@ type linked struct {
 
 // link follows the symbolic link of the given name in d, which is open as f. An error
 // says that nothing could be found out.
-func (s *Site) link(t *tree, d *walkDir, f *os.File, name string) (l linked, err error) {
+func (s *files) link(t *tree, d *walkDir, f *os.File, name string) (l linked, err error) {
 	path, links, err := follow(t.abs(d.real), name)
 	l.links = links
 	switch {

@@ -28,21 +28,9 @@ const (
 // errAgain ends a watcher whose picture of the tree cannot be trusted any more.
 var errAgain = errors.New("watch anew")
 
-// Watch tells of changes below the docroot, as [inventory.Inventory] says. Its events
-// come from the operating system; network file systems and some container
-// mounts give none, and files beyond the system's number of watches neither:
-// a look at everything now and then finds what was missed.
-//
-// A path is told of once it has rested for 15 ms; one that keeps changing must
-// rest for as long as it has been changing, 2 s at most; an empty file for a
-// second. Until then Look gives it as Unsettled. After 10 s it is told of in
-// any case. Everything is dirty at the beginning, when events were lost, when
-// robots.txt changes, and when the docroot becomes another directory, which is
-// noticed within a second.
-//
-// It returns nil when ctx has ended, and an error if the system offers no
-// watching.
-func (s *Site) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
+// Watch tells of changes below the docroot until ctx ends, once they have
+// settled. Everything is dirty at the beginning, and whenever events may be missing.
+func (s *files) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -60,7 +48,7 @@ func (s *Site) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 			return nil
 		}
 		if err != errAgain {
-			return fmt.Errorf("watch %s: %w", s.Docroot, err)
+			return fmt.Errorf("watch %s: %w", s.Settings.Docroot, err)
 		}
 		if time.Since(began) > watchAgainMost {
 			wait = watchAgainLeast
@@ -68,7 +56,7 @@ func (s *Site) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 		if !pause.For(ctx, wait) {
 			return nil
 		}
-		wait = pause.AtMost(min(2*wait, watchAgainMost), s.Hurry)
+		wait = pause.AtMost(min(2*wait, watchAgainMost), s.Settings.Hurry)
 	}
 }
 
@@ -79,7 +67,7 @@ func (s *Site) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 // too late. One follows the directories as they come and go. One tells of what
 // has settled.
 type watcher struct {
-	site *Site
+	site *files
 	tell func([]inventory.Scope) // may be called by all three
 	fs   *fsnotify.Watcher
 	root rootID
@@ -117,7 +105,7 @@ type rootID struct {
 	id   dirID
 }
 
-func newWatcher(s *Site, tell func([]inventory.Scope)) *watcher {
+func newWatcher(s *files, tell func([]inventory.Scope)) *watcher {
 	return &watcher{
 		site: s, tell: tell,
 		moved: make(chan struct{}, 1), noted: make(chan struct{}, 1), lost: make(chan struct{}, 1),
@@ -148,7 +136,7 @@ func (w *watcher) run(ctx context.Context) (err error) {
 		return nil
 	}
 	w.tell(nil)
-	poll := time.NewTicker(pause.AtMost(watchPoll, w.site.Hurry))
+	poll := time.NewTicker(pause.AtMost(watchPoll, w.site.Settings.Hurry))
 	defer poll.Stop()
 	for {
 		select {
@@ -171,8 +159,8 @@ func (w *watcher) run(ctx context.Context) (err error) {
 // event tells of that, and when what it allows newly may count, until ctx ends.
 func (w *watcher) watchRules(ctx context.Context) {
 	keeper := &w.site.robots
-	every := pause.AtMost(robotsEvery, w.site.Hurry)
-	poll := time.NewTicker(min(pause.AtMost(watchPoll, w.site.Hurry), every))
+	every := pause.AtMost(robotsEvery, w.site.Settings.Hurry)
+	poll := time.NewTicker(min(pause.AtMost(watchPoll, w.site.Settings.Hurry), every))
 	defer poll.Stop()
 	var tried, triedFor time.Time // when the candidate was to be accepted that was due then
 	for asked := time.Now(); ; {
@@ -262,8 +250,8 @@ func (w *watcher) settle(ctx context.Context) {
 		due, next := w.site.settling.due(now)
 		if len(due) > 0 {
 			if w.settled(due, now) && all.IsZero() {
-				all = now.Add(pause.AtMost(watchLinked, w.site.Hurry))
-				if at := lastAll.Add(pause.AtMost(watchLinkedMost, w.site.Hurry)); at.After(all) {
+				all = now.Add(pause.AtMost(watchLinked, w.site.Settings.Hurry))
+				if at := lastAll.Add(pause.AtMost(watchLinkedMost, w.site.Settings.Hurry)); at.After(all) {
 					all = at
 				}
 			}

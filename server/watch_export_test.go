@@ -10,7 +10,8 @@ import (
 
 // OverflowedWatch returns what happens to a watcher whose events were lost:
 // what it told of, and whether it wants to be begun anew.
-func OverflowedWatch(s *Site) (told [][]inventory.Scope, again bool) {
+func OverflowedWatch(site *Site) (told [][]inventory.Scope, again bool) {
+	s := site.inside()
 	if err := s.Check(); err != nil {
 		panic(err)
 	}

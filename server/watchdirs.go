@@ -19,7 +19,7 @@ import (
 
 // begin watches everything that leads to the root, and all that lies below it.
 func (w *watcher) begin(ctx context.Context) error {
-	t, err := w.site.openTree()
+	t, err := openTree(w.site.Settings.Docroot)
 	if t == nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func rootOf(t *tree) (rootID, error) {
 // checkRoot returns errAgain if the docroot is another directory by now.
 func (w *watcher) checkRoot() error {
 	var now rootID
-	if t, err := w.site.openTree(); err == nil {
+	if t, err := openTree(w.site.Settings.Docroot); err == nil {
 		now, err = rootOf(t)
 		t.close()
 		if err != nil {
@@ -149,7 +149,7 @@ func (w *watcher) restructure(ctx context.Context) error {
 	if len(appeared) == 0 {
 		return nil
 	}
-	t, err := w.site.openTree()
+	t, err := openTree(w.site.Settings.Docroot)
 	if err == nil {
 		defer t.close()
 	}
