@@ -1,160 +1,103 @@
 package server_test
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"math/rand/v2"
 	"os"
-	"slices"
-	"strings"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-func TestDocrootNestedLinks(t *testing.T) {
-	d := newDocroot(t, "1/a.html", "2/a.html", "3/a.html", "4/a.html", "5/a.html", "6/a.html")
-	for i := 1; i < 6; i++ {
-		d.link(fmt.Sprintf("../%d", i+1), fmt.Sprintf("%d/n", i))
+// A docroot is a directory that a test writes to.
+type docroot struct {
+	*testing.T
+	dir  string
+	site *server.Site
+}
+
+func newDocroot(t *testing.T, files ...string) *docroot {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	got := offered(d.look())
-	if !slices.Contains(got, "1/n/n/n/n/a.html") || slices.Contains(got, "1/n/n/n/n/n/a.html") {
-		t.Errorf("offered %q", got)
+	d := &docroot{T: t, dir: filepath.Join(dir, "root")}
+	d.site = &server.Site{Docroot: d.dir, Base: base}
+	d.must(os.Mkdir(d.dir, 0o755))
+	for _, f := range files {
+		d.write(f, "content of "+f)
 	}
-	if left := leftOut(d.look())["1/n/n/n/n/n"]; left != "links nested too deep" {
-		t.Errorf("left out %q", left)
+	return d
+}
+
+func (d *docroot) must(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
 	}
 }
 
-func TestDocrootRoot(t *testing.T) {
-	d := newDocroot(t, "a.html")
-	d.must(os.Rename(d.dir, d.dir+"-1"))
-	d.wantLookError("docroot")
-	d.must(os.Symlink("root-1", d.dir))
-	d.wantOffered("a.html")
-	d.must(os.Mkdir(d.dir+"-2", 0o755))
-	d.must(os.WriteFile(d.dir+"-2/b.html", []byte("b"), 0o644))
-	d.must(os.Remove(d.dir))
-	d.must(os.Symlink("root-2", d.dir))
-	d.wantOffered("b.html")
-	if _, err := d.site.Read(t.Context(), d.offer("b.html")); err != nil {
-		t.Error(err)
-	}
-	d.must(os.Remove(d.dir))
-	d.must(os.WriteFile(d.dir, nil, 0o644))
-	d.wantLookError("docroot")
-	if _, err := d.site.Read(t.Context(), inventory.Offer{Place: "b.html"}); err == nil {
-		t.Error("read without a docroot")
+func (d *docroot) path(place string) string { return filepath.Join(d.dir, filepath.FromSlash(place)) }
+
+func (d *docroot) write(place, content string) {
+	d.Helper()
+	d.must(os.MkdirAll(filepath.Dir(d.path(place)), 0o755))
+	d.must(os.WriteFile(d.path(place), []byte(content), 0o644))
+}
+
+// age makes a file look old enough for its stamp to be kept.
+func (d *docroot) age(places ...string) {
+	d.Helper()
+	for _, p := range places {
+		d.must(os.Chtimes(d.path(p), time.Time{}, time.Now().Add(-time.Hour)))
 	}
 }
 
-// randomTree fills a docroot with names that sort in surprising ways.
-func randomTree(d *docroot, r *rand.Rand) (dirs []string) {
-	parts := []string{"a", "a-b", "a.b", "a b", "A", "ä", "a~", "0", "a!", "a,", "zz", "index.html", "%41", "a&", "a\xff", "-", "b/", "é"}
-	name := func() string {
-		return strings.ReplaceAll(parts[r.IntN(len(parts))]+parts[r.IntN(len(parts))][:1], "/", "_")
-	}
-	dirs = []string{""}
-	for range 40 {
-		dir := dirs[r.IntN(len(dirs))]
-		place := strings.TrimPrefix(dir+"/"+name(), "/")
-		if r.IntN(3) == 0 && os.Mkdir(d.path(place), 0o755) == nil {
-			dirs = append(dirs, place)
-			continue
+// look returns everything that a look yields, checking order on the way.
+func (d *docroot) look(scopes ...inventory.Scope) (list []inventory.Offer) {
+	d.Helper()
+	last := ""
+	for o, err := range d.site.Look(d.Context(), scopes) {
+		if err != nil {
+			d.Fatalf("look: %v", err)
 		}
-		if r.IntN(12) == 0 {
-			_ = os.Symlink(d.path(dirs[r.IntN(len(dirs))]), d.path(place))
-			continue
-		}
-		for _, ext := range []string{".html", ".txt", ""}[:1+r.IntN(3)] {
-			_ = os.WriteFile(d.path(place+ext), []byte(place), 0o644)
-		}
-	}
-	return dirs
-}
-
-// A look comes in the order of protocol.Compare, and a look at scopes is the
-// part of it that lies in them, in the same order. (docroot.look checks the order.)
-func TestDocrootScopes(t *testing.T) {
-	for seed := range uint64(60) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		d := newDocroot(t)
-		d.site.CleanURLs = seed%2 == 0
-		d.site.Include = []string{"*.txt", "a*"}
-		randomTree(d, r)
-		whole := d.look()
-		if !slices.IsSortedFunc(offeredURLs(whole), protocol.Compare) {
-			t.Fatal("out of order")
-		}
-		// Directories as URLs, those behind links too, and some that are none.
-		prefixes := []string{base, base + "none/", base + ".git/", base + "../x/", base + "a%2Fb/", "http://other.example/", base + "a"}
-		for _, o := range whole {
-			if o.URL != "" {
-				prefixes = append(prefixes, o.URL[:strings.LastIndexByte(o.URL, '/')+1])
-			}
-		}
-		for range 20 {
-			var scopes []inventory.Scope
-			for range 1 + r.IntN(4) {
-				scopes = append(scopes, inventory.Scope{Prefix: prefixes[r.IntN(len(prefixes))], Deep: r.IntN(2) == 0})
-			}
-			var want []string
-			for _, o := range whole {
-				if o.URL != "" && slices.ContainsFunc(scopes, func(s inventory.Scope) bool {
-					return strings.HasSuffix(s.Prefix, "/") && strings.HasPrefix(o.URL, s.Prefix) && (s.Deep || protocol.Depth(o.URL) == protocol.Depth(s.Prefix))
-				}) {
-					want = append(want, o.URL)
-				}
-			}
-			if got := offeredURLs(d.look(scopes...)); !slices.Equal(got, want) {
-				t.Fatalf("seed %d, scopes %v:\n%q, want\n%q", seed, scopes, got, want)
-			}
-		}
-	}
-}
-
-// offeredURLs returns all URLs, also of what is left out.
-func offeredURLs(list []inventory.Offer) (urls []string) {
-	for _, o := range list {
 		if o.URL != "" {
-			urls = append(urls, o.URL)
-		}
-	}
-	return urls
-}
-
-// Files and directories that come and go while a look is going on: it ends
-// well, and what it had seen before they went is found to be gone when it is read.
-func TestDocrootChangesDuringLook(t *testing.T) {
-	d := newDocroot(t, "a.html", "b.html", "c/d.html", "e/f.html")
-	for o, err := range d.site.Look(t.Context(), nil) {
-		d.must(err)
-		if o.Place == "a.html" {
-			d.must(os.Remove(d.path("b.html")))
-			d.must(os.RemoveAll(d.path("c")))
-			d.must(os.RemoveAll(d.path("e")))
-			d.write("e", "no directory any more")
-		} else if o.LeftOut == "" {
-			if r, err := d.site.Read(t.Context(), o); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("%s is offered: %+v, %v", o.Place, r, err)
+			if last != "" && protocol.Compare(last, o.URL) >= 0 {
+				d.Fatalf("look: %q after %q", o.URL, last)
 			}
+			if c, err := protocol.CanonicalURL("", o.URL); err != nil || c != o.URL {
+				d.Fatalf("look: %q is not canonical: %q, %v", o.URL, c, err)
+			}
+			last = o.URL
 		}
+		if o.LeftOut == "" && !d.site.Public(o.URL) {
+			d.Errorf("look: %q is offered, but not public", o.URL)
+		}
+		list = append(list, o)
 	}
-	d.wantOffered("a.html")
-	for range d.site.Look(t.Context(), nil) {
-		break // and nothing is yielded after that
-	}
+	return list
 }
 
-func TestDocrootLongURL(t *testing.T) {
-	d := newDocroot(t, "a.html")
-	deep := strings.Repeat(strings.Repeat("\xff", 200)+"/", 14)
-	d.must(os.MkdirAll(d.path(deep), 0o755))
-	d.write(deep+strings.Repeat("\xff", 200)+".html", "x")
-	d.wantOffered("a.html")
-	if n := len(leftOut(d.look())); n != 1 {
-		t.Errorf("%d left out, want 1", n)
+// leftOut returns the reasons by place.
+func leftOut(list []inventory.Offer) map[string]string {
+	m := make(map[string]string)
+	for _, o := range list {
+		if o.LeftOut != "" {
+			m[o.Place] = o.LeftOut
+		}
 	}
+	return m
+}
+
+func (d *docroot) offer(url string) inventory.Offer {
+	d.Helper()
+	for _, o := range d.look() {
+		if o.URL == base+url {
+			return o
+		}
+	}
+	d.Fatalf("%s is not offered", url)
+	return inventory.Offer{}
 }

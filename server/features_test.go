@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -171,7 +170,8 @@ func TestTitleAloneIsNoChange(t *testing.T) {
 	s.write("a.html", "a")
 	s.write("b.html", "b")
 	s.wantTold("")
-	s.site.Features = plainFeatures(&s.calls)
+	s.site = &server.Site{Docroot: s.dir, Base: base, Features: plainFeatures(&s.calls)}
+	s.pub = &server.Publisher{Inventory: s.site, Journal: s.log}
 	s.age("a.html")
 	if rep := s.wantTold(""); rep.Touched != 1 || rep.Unchanged != 1 || s.calls != 1 {
 		t.Errorf("%+v, and features of %d pages", rep, s.calls)
@@ -232,67 +232,4 @@ func TestFeaturesVersion(t *testing.T) {
 	process("2", "no mask")
 	look("other masks", 2, 2)
 	look("other masks, again", 0, 2)
-}
-
-func TestFeaturesOfWhatIsRead(t *testing.T) {
-	d := newDocroot(t, "a.html", "a.xhtml", "a.pdf")
-	big := strings.Repeat("0123456789", 300_000)
-	d.write("big.html", big)
-	var seen []string
-	d.site.Features = func(_ string, b []byte, whole bool) (inventory.Features, error) {
-		seen = append(seen, string(b))
-		if whole == (len(b) == 2<<20) {
-			t.Errorf("%d bytes are whole: %v", len(b), whole)
-		}
-		return inventory.Features{Title: " a\x00b\xff\n" + strings.Repeat("ä", 1000)}, nil
-	}
-	for _, c := range []struct{ place, want string }{
-		{"a.html", "content of a.html"}, {"a.xhtml", "content of a.xhtml"}, {"a.pdf", ""}, {"big.html", big[:2<<20]}, {"a.html", "content of a.html"},
-	} {
-		seen = nil
-		o, err := d.site.Read(t.Context(), d.offer(c.place))
-		d.must(err)
-		if got := strings.Join(seen, "|"); got != c.want {
-			t.Errorf("%s: asked with %.100q (%d bytes)", c.place, got, len(got))
-		}
-		title := "a b\uFFFD " + strings.Repeat("ä", 508)
-		if c.want == "" {
-			title = ""
-		}
-		if o.Title != title {
-			t.Errorf("%s: title %q (%d bytes)", c.place, o.Title, len(o.Title))
-		}
-	}
-
-	broken := errors.New("cannot tell")
-	d.site.Features = func(string, []byte, bool) (inventory.Features, error) { return inventory.Features{}, broken }
-	if _, err := d.site.Read(t.Context(), d.offer("a.html")); !errors.Is(err, broken) {
-		t.Errorf("features fail, and Read says %v", err)
-	}
-}
-
-// What a page says of itself is taken in as far as it is what it should be.
-func TestFeaturesAreCleaned(t *testing.T) {
-	d := newDocroot(t, "d/a.html")
-	own := base + "d/a.html"
-	for _, c := range []struct{ language, canonical, wantLanguage, wantCanonical string }{
-		{"en", "", "en", ""},
-		{" pt-BR ", own, "pt-BR", ""},
-		{"de_DE", "a.html#top", "", ""},
-		{"zh-Hant-419", "../b.html", "zh-Hant-419", base + "b.html"},
-		{"1x", "HTTPS://Other.Example:443/x", "", "https://other.example/x"},
-		{"-en", "javascript:alert(1)", "", ""},
-		{strings.Repeat("x", 36), "http://user@site.example/", "", ""},
-		{`en"><script>`, strings.Repeat("x", protocol.MaxURL+1), "", ""},
-	} {
-		text := protocol.Sum([]byte("text"))
-		d.site.Features = func(string, []byte, bool) (inventory.Features, error) {
-			return inventory.Features{Language: c.language, Canonical: c.canonical, Text: text, Sketch: []byte("sketch")}, nil
-		}
-		o, err := d.site.Read(t.Context(), d.offer("d/a.html"))
-		d.must(err)
-		if o.Language != c.wantLanguage || o.Canonical != c.wantCanonical || o.Text != text || string(o.Sketch) != "sketch" {
-			t.Errorf("%.50q %.50q: %q %q", c.language, c.canonical, o.Language, o.Canonical)
-		}
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/server/internal/docroot"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -94,13 +95,16 @@ type Site struct {
 	Log *slog.Logger
 
 	once  sync.Once
-	files files
+	files docroot.Site
 }
 
+// MaxFile is how large a file may be to be published, in bytes, unless Site.MaxFile says otherwise.
+const MaxFile = docroot.MaxFile
+
 // inside is what does the work of the site.
-func (s *Site) inside() *files {
+func (s *Site) inside() *docroot.Site {
 	s.once.Do(func() {
-		s.files.Settings = siteSettings{
+		s.files.Settings = docroot.Settings{
 			Docroot: s.Docroot, Base: s.Base,
 			Include: s.Include, Exclude: s.Exclude, CleanURLs: s.CleanURLs,
 			Robots: s.Robots, RobotsWait: s.RobotsWait, RobotsRemind: s.RobotsRemind,

@@ -1,0 +1,206 @@
+package docroot
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/inventory"
+)
+
+// Most of a look is waiting for the system to describe files, one by one. So
+// a walk lets one goroutine list directories, and some others describe what is
+// in them, a bounded number of files ahead of who compares them.
+const (
+	describers = 4   // more than processors, since on a cold disk they wait
+	batches    = 16  // that are listed, described or compared at one time
+	batchSize  = 512 // files, of some hundred bytes each
+)
+
+// A batch is some files of one directory, and what there is to say of them.
+type batch struct {
+	dir   *walkDir
+	open  *sharedDir // nil if there are no files
+	files []file     // those of one URL stand together, and in one batch
+	links map[string]string
+
+	out  []said
+	done chan struct{} // holds a token once all is said
+}
+
+// said is what a walk yields.
+type said struct {
+	offer inventory.Offer
+	real  string // where the file stands below the root, if it was described
+	err   error
+}
+
+// ahead is the part of a walk that runs ahead.
+type ahead struct {
+	*walk
+	ctx   context.Context // of the walk, or ended by stop
+	end   context.CancelFunc
+	ended sync.WaitGroup
+
+	order chan *batch // what is to be yielded, in order; closed at the end
+	work  chan *batch // what is to be described
+	free  chan *batch // what may be used; so nobody waits for another channel
+	err   error       // why the walk ended; read once order is closed
+
+	cur   *batch // being filled
+	files []file // of the present directory
+	links map[string]string
+}
+
+// lookAhead begins to list what stands in the directories of starts, which
+// are ordered. The caller stops it.
+func (w *walk) lookAhead(ctx context.Context, starts []*walkDir) *ahead {
+	a := &ahead{walk: w, order: make(chan *batch, batches), work: make(chan *batch, batches), free: make(chan *batch, batches)}
+	a.ctx, a.end = context.WithCancel(ctx)
+	for range batches {
+		a.free <- &batch{done: make(chan struct{}, 1)}
+	}
+	a.ended.Go(func() {
+		a.err = a.list(starts)
+		close(a.work)
+		close(a.order)
+	})
+	for range describers {
+		a.ended.Go(func() {
+			for b := range a.work {
+				if a.ctx.Err() == nil {
+					w.describe(b)
+				}
+				b.open.release()
+				b.done <- struct{}{}
+			}
+		})
+	}
+	return a
+}
+
+// stop ends what lookAhead began, and waits for it.
+func (a *ahead) stop() {
+	a.end()
+	a.ended.Wait()
+}
+
+// giveBack takes back a batch that has been yielded.
+func (a *ahead) giveBack(b *batch) {
+	clear(b.out)
+	b.dir, b.open, b.links, b.out, b.files = nil, nil, nil, b.out[:0], b.files[:0]
+	a.free <- b
+}
+
+// list goes through all directories, level by level.
+func (a *ahead) list(starts []*walkDir) error {
+	var level []*walkDir
+	for len(level) > 0 || len(starts) > 0 {
+		depth := 0
+		if len(level) > 0 {
+			depth = protocol.Depth(level[0].prefix)
+		}
+		joined := false
+		for len(starts) > 0 && (len(level) == 0 || protocol.Depth(starts[0].prefix) <= depth) {
+			depth = protocol.Depth(starts[0].prefix)
+			level, starts, joined = append(level, starts[0]), starts[1:], true
+		}
+		if joined {
+			slices.SortFunc(level, func(a, b *walkDir) int { return strings.Compare(a.prefix, b.prefix) })
+		}
+		var next []*walkDir
+		for i, d := range level {
+			var err error
+			if next, err = a.dir(d, next); err != nil {
+				return err
+			}
+			level[i] = nil
+		}
+		level = next
+	}
+	return a.send()
+}
+
+// batch returns the batch that is being filled.
+func (a *ahead) batch() (*batch, error) {
+	if a.cur == nil {
+		select {
+		case a.cur = <-a.free:
+		case <-a.ctx.Done():
+			return nil, a.ctx.Err()
+		}
+	}
+	return a.cur, nil
+}
+
+// send ends the batch that is being filled.
+func (a *ahead) send() error {
+	b := a.cur
+	if b == nil {
+		return nil
+	}
+	a.cur = nil
+	a.order <- b
+	if b.open != nil {
+		a.work <- b
+	} else {
+		b.done <- struct{}{}
+	}
+	return a.ctx.Err()
+}
+
+// say takes in what is known without describing it.
+func (a *ahead) say(s said) error {
+	b, err := a.batch()
+	if err != nil {
+		return err
+	}
+	if b.out = append(b.out, s); len(b.out) >= batchSize {
+		return a.send()
+	}
+	return nil
+}
+
+// sendFiles takes in the files of a directory, which are sorted.
+func (a *ahead) sendFiles(d *walkDir, open *sharedDir) error {
+	for i := 0; i < len(a.files); {
+		j := i + 1
+		for j < len(a.files) && (j-i < batchSize || a.files[j].tail == a.files[j-1].tail) {
+			j++
+		}
+		b, err := a.batch()
+		if err != nil {
+			return err
+		}
+		b.dir, b.open, b.links = d, open, a.links
+		b.files = append(b.files, a.files[i:j]...)
+		open.users.Add(1)
+		if err := a.send(); err != nil {
+			return err
+		}
+		i = j
+	}
+	return nil
+}
+
+// A sharedDir is an open directory, closed by the last who uses it.
+type sharedDir struct {
+	*os.File
+	users atomic.Int32
+}
+
+func share(f *os.File) *sharedDir {
+	s := &sharedDir{File: f}
+	s.users.Add(1)
+	return s
+}
+
+func (s *sharedDir) release() {
+	if s.users.Add(-1) == 0 {
+		s.Close()
+	}
+}

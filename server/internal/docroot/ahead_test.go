@@ -1,0 +1,138 @@
+package docroot_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/inventory"
+)
+
+// Whatever the shape of a tree, a look yields what a plain walk finds, in
+// order: directories of more files than are described at once, many of few,
+// and files that share a URL.
+func TestLookAheadAgainstAPlainWalk(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	d := newDisk(t)
+	d.site.Settings.CleanURLs = true
+	for _, n := range []int{1300, 0, 1, 511, 512, 513, 3} {
+		dir := fmt.Sprintf("n%d", n)
+		d.must(os.Mkdir(d.path(dir), 0o755))
+		for i := range n {
+			d.write(fmt.Sprintf("%s/%04d.html", dir, i), "x")
+			if rnd.IntN(3) == 0 { // the same URL
+				d.write(fmt.Sprintf("%s/%04d.html.html", dir, i), "y")
+				d.write(fmt.Sprintf("%s/.%04d.html", dir, i), "hidden")
+			}
+		}
+	}
+	for i := range 60 {
+		d.write(fmt.Sprintf("many/%d/%d/index.html", i%7, i), "x")
+	}
+	var want []string
+	d.must(filepath.WalkDir(d.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || e.Name()[0] == '.' {
+			return err
+		}
+		place, err := filepath.Rel(d.dir, path)
+		url := base + strings.TrimSuffix(strings.TrimSuffix(filepath.ToSlash(place), ".html"), "index")
+		want = append(want, url)
+		return err
+	}))
+	slices.SortFunc(want, protocol.Compare)
+	if want = slices.Compact(want); len(want) < 2400 {
+		t.Fatal(len(want))
+	}
+	got, hidden, last := []string{}, 0, ""
+	for o, err := range d.site.Look(t.Context(), nil) {
+		d.must(err)
+		switch {
+		case o.LeftOut == "hidden":
+			hidden++
+		case o.LeftOut == "":
+			if last != "" && protocol.Compare(last, o.URL) >= 0 {
+				t.Fatalf("%s after %s", o.URL, last)
+			}
+			got, last = append(got, o.URL), o.URL
+		}
+	}
+	if !slices.Equal(got, want) || hidden == 0 {
+		t.Errorf("%d offered, want %d; %d hidden", len(got), len(want), hidden)
+	}
+}
+
+// Who ends a look early leaves nothing behind, neither goroutines nor open files.
+func TestLookEndsEarly(t *testing.T) {
+	d := newDisk(t)
+	for i := range 100 {
+		d.write(fmt.Sprintf("d%02d/a.html", i), "x")
+	}
+	look := func() {
+		for range d.site.Look(t.Context(), nil) {
+			return
+		}
+	}
+	look()
+	goroutines, files := runtime.NumGoroutine(), openFiles(t)
+	for range 50 {
+		look()
+	}
+	// A goroutine that has said that it is done is counted until it is gone.
+	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > goroutines || openFiles(t) > files; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines and %d open files, and before there were %d and %d", runtime.NumGoroutine(), openFiles(t), goroutines, files)
+		}
+	}
+}
+
+// openFiles counts them where the system tells.
+func openFiles(t *testing.T) int {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// What lies far ahead is not looked at before its turn comes; and a directory
+// that has become a link out of the site by then leads nowhere.
+func TestLookAheadIsBounded(t *testing.T) {
+	d := newDisk(t)
+	for i := range 60 {
+		d.write(fmt.Sprintf("d%02d/a.html", i), "x")
+	}
+	outside := t.TempDir()
+	d.must(os.WriteFile(filepath.Join(outside, "secret.html"), []byte("x"), 0o644))
+	var got []string
+	first := true
+	for o, err := range d.site.Look(t.Context(), nil) {
+		var u *inventory.UnseenError
+		if errors.As(err, &u) && u.Prefix == base+"d51/" {
+			continue
+		}
+		d.must(err)
+		if first {
+			first = false
+			for i := 50; i < 60; i++ {
+				d.must(os.RemoveAll(d.path(fmt.Sprintf("d%02d", i))))
+			}
+			d.link(outside, "d51")
+			d.write("d52/b.html", "new")
+		}
+		if o.LeftOut == "" {
+			got = append(got, strings.TrimPrefix(o.URL, base))
+		}
+	}
+	if len(got) != 51 || got[50] != "d52/b.html" || slices.Contains(got, "d51/secret.html") {
+		t.Errorf("%q", got)
+	}
+}

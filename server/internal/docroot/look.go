@@ -1,0 +1,218 @@
+package docroot
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/public"
+	"github.com/parleyweb/parley/server/internal/stat"
+	"github.com/parleyweb/parley/server/inventory"
+)
+
+// Look walks the docroot. It goes by level, since that is the order of URLs: all
+// directories of one depth, ordered by URL, and in each of them its files. So
+// it remembers the directories of two levels and the names in one directory.
+// What it yields was looked at a bounded number of files ahead.
+//
+// Dot directories are not entered; they are reported once, without a URL. A
+// scope whose directory does not exist, or is never public, yields nothing.
+func (s *Site) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+	return func(yield func(inventory.Offer, error) bool) {
+		w := walk{site: s, yield: yield}
+		if err := w.run(ctx, scopes); err != nil && err != errStop {
+			yield(inventory.Offer{}, err)
+		}
+	}
+}
+
+// errStop says that the caller of Look wants no more.
+var errStop = errors.New("stop")
+
+// A walk is one Look.
+type walk struct {
+	site  *Site
+	tree  *tree
+	rules *robots.Rules
+	yield func(inventory.Offer, error) bool
+
+	own     map[string]bool // places of own outputs
+	ownDirs map[string]bool // where they stand
+}
+
+func (w *walk) run(ctx context.Context, scopes []inventory.Scope) error {
+	s := w.site
+	if err := s.Check(); err != nil {
+		return err
+	}
+	t, err := openTree(s.Settings.Docroot)
+	if err != nil {
+		return err
+	}
+	w.tree = t
+	s.trees.share(t)
+	defer s.trees.release(t)
+	if err := w.prepare(ctx, len(scopes) == 0); err != nil {
+		return err
+	}
+	starts, err := w.starts(scopes)
+	if err != nil {
+		return err
+	}
+	a := w.lookAhead(ctx, starts)
+	defer a.stop()
+	for b := range a.order {
+		<-b.done
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for i := range b.out {
+			x := &b.out[i]
+			if x.real != "" && x.offer.LeftOut == "" {
+				// Now, not when it was described: who reads it does so now.
+				x.offer.Unsettled = s.settling.has(t, x.real)
+			}
+			if !w.yield(x.offer, x.err) {
+				return errStop
+			}
+		}
+		a.giveBack(b)
+	}
+	return a.err
+}
+
+func (w *walk) prepare(ctx context.Context, whole bool) (err error) {
+	s := w.site
+	if w.rules = s.robots.Current(); whole || w.rules == nil {
+		if w.rules, err = s.readRules(ctx, w.tree); err != nil {
+			return err
+		}
+		s.findOwn(w.tree)
+	}
+	s.mu.Lock()
+	w.own = s.own
+	s.mu.Unlock()
+	w.ownDirs = make(map[string]bool)
+	for place := range w.own {
+		dir, _ := splitPlace(place)
+		w.ownDirs[dir] = true
+	}
+	return nil
+}
+
+// root returns the walkDir that every walk comes from.
+func (s *Site) root() *walkDir {
+	return &walkDir{prefix: s.urls.base, real: ".", deep: true, plain: true}
+}
+
+// starts returns where to begin for the given scopes, ordered by URL, none
+// within another.
+func (w *walk) starts(scopes []inventory.Scope) ([]*walkDir, error) {
+	root := w.site.root()
+	if len(scopes) == 0 {
+		return []*walkDir{root}, nil
+	}
+	scopes = slices.Clone(scopes)
+	slices.SortFunc(scopes, func(a, b inventory.Scope) int { return protocol.Compare(a.Prefix, b.Prefix) })
+	deep := make(map[string]bool)
+	for _, sc := range scopes {
+		if sc.Deep {
+			deep[sc.Prefix] = true
+		}
+	}
+	var starts []*walkDir
+	for i, sc := range scopes {
+		if i > 0 && sc.Prefix == scopes[i-1].Prefix || w.within(sc.Prefix, deep) {
+			continue
+		}
+		d, err := w.enter(root, sc)
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			d.deep = deep[sc.Prefix]
+			starts = append(starts, d)
+		}
+	}
+	return starts, nil
+}
+
+// within reports whether a prefix lies below one of those in deep.
+func (w *walk) within(prefix string, deep map[string]bool) bool {
+	for len(prefix) > len(w.site.urls.base) {
+		prefix = prefix[:strings.LastIndexByte(prefix[:len(prefix)-1], '/')+1]
+		if deep[prefix] {
+			return true
+		}
+	}
+	return false
+}
+
+// enter goes down from the root to the directory of a scope, by the same rules
+// as a walk. It returns nil if a walk would not come there, or nothing is there.
+func (w *walk) enter(root *walkDir, sc inventory.Scope) (*walkDir, error) {
+	place, ok := w.site.urls.dir(sc.Prefix)
+	if !ok {
+		return nil, nil
+	}
+	d := *root
+	if place == "" {
+		return &d, nil
+	}
+	at := &d
+	for name := range strings.SplitSeq(place, "/") {
+		next, err := w.down(at, name)
+		if err != nil {
+			return nil, w.unseen(sc.Prefix, err)
+		}
+		if next == nil {
+			return nil, nil
+		}
+		at = next
+	}
+	return at, nil
+}
+
+func (w *walk) down(d *walkDir, name string) (*walkDir, error) {
+	c := w.site.child(d, name)
+	if c.left == public.Hidden || len(c.prefix) > protocol.MaxURL {
+		return nil, nil
+	}
+	f, err := w.tree.openDir(d.real)
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	defer f.Close()
+	st, err := stat.At(f, name, false)
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	switch st.Mode {
+	case fs.ModeDir:
+		return c, nil
+	case fs.ModeSymlink:
+		l, err := w.site.link(w.tree, d, f, name)
+		return l.dir, err
+	}
+	return nil, nil
+}
+
+func ignoreGone(err error) error {
+	if isGone(err) {
+		return nil
+	}
+	return err
+}
+
+// unseen yields an UnseenError.
+func (w *walk) unseen(prefix string, err error) error {
+	if !w.yield(inventory.Offer{}, &inventory.UnseenError{Prefix: prefix, Err: err}) {
+		return errStop
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package docroot
+
+import "sync"
+
+// maxNoIndex is how many pages are remembered that said noindex, which
+// takes some 30 MB. One more, and another is forgotten: it is read again.
+const maxNoIndex = 100_000
+
+// noIndexed are the pages that said noindex when they were read.
+type noIndexed struct {
+	mu     sync.Mutex
+	stamps map[string]string // by URL: what the page had then
+}
+
+// remember notes that the page at url said noindex when it had this stamp.
+func (n *noIndexed) remember(url string, stamp []byte) {
+	if url == "" {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stamps == nil {
+		n.stamps = make(map[string]string)
+	}
+	if _, ok := n.stamps[url]; !ok && len(n.stamps) >= maxNoIndex {
+		for other := range n.stamps {
+			delete(n.stamps, other)
+			break
+		}
+	}
+	n.stamps[url] = string(stamp)
+}
+
+func (n *noIndexed) forget(url string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.stamps, url)
+}
+
+func (n *noIndexed) has(url string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, ok := n.stamps[url]
+	return ok
+}
+
+// says reports whether the page at url said noindex when it was last read, and
+// has not changed since. Where it has, it stays remembered until it is read
+// again, so that Public does not tell of it meanwhile.
+func (n *noIndexed) says(url string, stamp []byte) bool {
+	if len(stamp) == 0 {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stamps[url] == string(stamp)
+}

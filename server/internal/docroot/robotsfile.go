@@ -1,0 +1,129 @@
+package docroot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/public"
+)
+
+// robotsEvery is how often a robots.txt is read again that no event tells of.
+const robotsEvery = time.Minute
+
+// prepareRobots says where the rules come from.
+func (s *Site) prepareRobots() {
+	s.robots = robots.Keeper{Name: s.robotsName(), Fetch: s.fetchRobots, Wait: s.Settings.RobotsWait, Remind: s.Settings.RobotsRemind, Hurry: s.Settings.Hurry, Log: s.Settings.Log, Notes: s.Settings.Notes}
+}
+
+// robotsName is where robots.txt is: a file or a URL.
+func (s *Site) robotsName() string {
+	origin := protocol.Origin(s.urls.base)
+	switch {
+	case s.Settings.Robots != "":
+		return s.Settings.Robots
+	case s.urls.base != origin+"/":
+		return origin + "/robots.txt"
+	}
+	return filepath.Join(s.Settings.Docroot, "robots.txt")
+}
+
+// robotsRest is how long a look waits for a robots.txt that is being written.
+const robotsRest = time.Second
+
+// readRules reads robots.txt once it has rested, unless it goes on being
+// written: half a robots.txt forbids less than a whole one. No View of the
+// Journal is open.
+func (s *Site) readRules(ctx context.Context, t *tree) (*robots.Rules, error) {
+	name, ok := s.robotsFile(t)
+	for begin := time.Now(); ok && s.settling.hasPath(name) && time.Since(begin) < robotsRest && pause.For(ctx, 5*time.Millisecond); {
+	}
+	if ok && s.settling.hasPath(name) {
+		rules, err := s.robots.Load()
+		if rules == nil && err == nil {
+			err = errors.New("robots.txt: it is being written at this moment")
+		}
+		return rules, err
+	}
+	return s.robots.Refresh(ctx)
+}
+
+// robotsFile returns the path of robots.txt if it is a file. If that is a
+// symbolic link, it is the link's path.
+func (s *Site) robotsFile(t *tree) (name string, ok bool) {
+	switch name = s.robotsName(); {
+	case public.IsURL(name):
+		return name, false
+	case s.Settings.Robots == "":
+		return filepath.Join(t.path, "robots.txt"), true
+	}
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return name, true
+	}
+	dir, _, err := follow("", filepath.Dir(abs))
+	if err != nil {
+		return abs, true
+	}
+	return filepath.Join(dir, filepath.Base(abs)), true
+}
+
+// fetchRobots returns what robots.txt says, nil if there is none. That it need
+// not exist holds for the docroot's, and for a URL that answers 404 or 410; a
+// file that somebody has named must be there.
+func (s *Site) fetchRobots(ctx context.Context) ([]byte, error) {
+	name := s.robotsName()
+	if public.IsURL(name) {
+		b, err := public.ReadRobots(ctx, name)
+		if err != nil && s.Settings.Robots == "" {
+			err = fmt.Errorf("%w (a site below a path goes by its host's robots.txt: if that cannot be had from here, name it, or a copy of it, as --robots)", err)
+		}
+		return b, err
+	}
+	t, err := openTree(s.Settings.Docroot)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	name, _ = s.robotsFile(t)
+	if s.Settings.Robots == "" {
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+	}
+	return public.ReadRobots(ctx, name)
+}
+
+// AcceptRobots makes the next look at everything accept robots.txt as it is then.
+func (s *Site) AcceptRobots() {
+	if s.Check() == nil {
+		s.robots.Hasten()
+	}
+}
+
+// RobotsTrouble says what a person should know of robots.txt, and whether it has been logged.
+func (s *Site) RobotsTrouble() (trouble string, said bool) {
+	return s.robots.Trouble(), s.robots.Said()
+}
+
+// RobotsLost reports whether robots.txt is missing or has lost its rules.
+func (s *Site) RobotsLost() bool { return s.robots.Current().Lost() }
+
+// PublicTo reports whether robots.txt allows a public URL to the product token name.
+func (s *Site) PublicTo(name, url string) bool {
+	places := s.publicPlaces(url)
+	rules := s.robots.Current()
+	for _, place := range places {
+		if s.allowedTo(name, rules, place, url) {
+			return true
+		}
+	}
+	return false
+}

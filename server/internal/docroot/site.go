@@ -1,0 +1,201 @@
+// Package docroot looks at the files of a site: it walks them in the order of
+// their URLs, reads them, sets their times, and watches where they change. A
+// [Site] is an inventory.Inventory and an inventory.Healer; who may be told of
+// what is public's matter and that of robots.txt, which is read here.
+package docroot
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/public"
+	"github.com/parleyweb/parley/server/inventory"
+)
+
+// A Site is what is in a docroot, seen as the pages of a site.
+type Site struct {
+	Settings Settings
+
+	once  sync.Once
+	bad   error // what is wrong with the settings
+	urls  urlMap
+	names public.Names
+
+	version []byte // of FeaturesVersion: see versioned
+
+	settling settling // what is being changed, as far as Watch knows
+
+	robots robots.Keeper
+
+	trees   trees     // the docroot, open for who looks at it or reads
+	noIndex noIndexed // pages that said noindex
+
+	mu  sync.Mutex
+	own map[string]bool // places of own outputs; guarded by mu
+}
+
+// Settings are as the fields of a server.Site.
+type Settings struct {
+	Docroot, Base            string
+	Include, Exclude         []string
+	CleanURLs                bool
+	Robots                   string
+	RobotsWait, RobotsRemind time.Duration
+	Notes                    robots.Notes // where what robots.txt forbade is stored; nil means nowhere
+	Hurry                    time.Duration
+	MaxFile                  int64
+	Own                      []string
+	Features                 func(url string, page []byte, whole bool) (inventory.Features, error)
+	FeaturesVersion          string
+	Log                      *slog.Logger
+}
+
+// Why a file is left out, beside its name. Commands group by these words.
+const (
+	leftRobots    = "robots.txt"            // forbidden to everybody
+	leftRules     = "robots.txt itself"     // of the host: rules that each crawler asks for when it needs them, and no page
+	leftNoIndex   = "noindex"               // the page itself asks for it
+	leftTooLarge  = "too large"             // more bytes than MaxFile
+	leftOutside   = "leads out of the root" // a symbolic link
+	leftDangling  = "dangling link"         // a symbolic link to nothing, or to itself
+	leftLoop      = "link to its own parent"
+	leftNested    = "links nested too deep"
+	leftIrregular = "not a regular file"    // a pipe, a socket, a device
+	leftLongURL   = "URL too long"          // more than protocol.MaxURL bytes
+	leftSameURL   = "same URL as another: " // and the name of the one that is offered
+)
+
+// MaxFile is how large a file may be to be published, in bytes, unless the settings say otherwise.
+const MaxFile = 100_000_000
+
+// Check reports what is wrong with the settings, if anything. The other methods do the same first.
+func (s *Site) Check() error {
+	s.once.Do(func() { s.bad = s.prepare() })
+	return s.bad
+}
+
+func (s *Site) prepare() (err error) {
+	if s.Settings.Docroot == "" {
+		return errors.New("site: no docroot")
+	}
+	if s.urls, err = newURLMap(s.Settings.Base, s.Settings.CleanURLs); err != nil {
+		return fmt.Errorf("site: %w", err)
+	}
+	if s.names, err = public.ParseNames(s.Settings.Include, s.Settings.Exclude); err != nil {
+		return fmt.Errorf("site: %w", err)
+	}
+	s.prepareVersion()
+	s.prepareRobots()
+	s.settling.hurry, s.trees.docroot = s.Settings.Hurry, s.Settings.Docroot
+	if s.Settings.MaxFile < 0 {
+		return fmt.Errorf("site: largest file of %d bytes", s.Settings.MaxFile)
+	}
+	return nil
+}
+
+func (s *Site) maxFile() int64 {
+	if s.Settings.MaxFile > 0 {
+		return s.Settings.MaxFile
+	}
+	return MaxFile
+}
+
+// Public reports whether url is that of a file which the present rules allow to be published.
+func (s *Site) Public(url string) bool {
+	return len(s.publicPlaces(url)) > 0
+}
+
+// publicPlaces returns the files that may stand behind a URL and may be
+// published, the likeliest first.
+func (s *Site) publicPlaces(url string) []string {
+	if s.Check() != nil {
+		return nil
+	}
+	if s.noIndex.has(url) {
+		return nil
+	}
+	rules := s.robots.Known()
+	if rules == nil {
+		return nil
+	}
+	places := s.urls.places(url)
+	return slices.DeleteFunc(places, func(place string) bool { return s.left(rules, place, url) != "" })
+}
+
+// left returns why rules forbid what stands at place, or the empty string.
+func (s *Site) left(rules *robots.Rules, place, url string) string {
+	if left := s.names.Place(place); left != "" {
+		return left
+	}
+	s.mu.Lock()
+	own := ownOutput(s.own, place)
+	s.mu.Unlock()
+	switch {
+	case own:
+		return public.Own
+	case len(url) > protocol.MaxURL:
+		return leftLongURL
+	case s.urls.path(url) == "/robots.txt":
+		return leftRules
+	case !s.allowed(rules, place, url):
+		return leftRobots
+	}
+	return ""
+}
+
+// everybody is the agent that no robots.txt names.
+const everybody = "*"
+
+// allowed asks robots.txt about the URL of a file, and about the one that its
+// name gives where that is another: "/private/index.html" is written for what
+// is published as "/private/", and a web server answers at both.
+func (s *Site) allowed(rules *robots.Rules, place, url string) bool {
+	return s.allowedTo(everybody, rules, place, url)
+}
+
+func (s *Site) allowedTo(agent string, rules *robots.Rules, place, url string) bool {
+	_, name := splitPlace(place)
+	if s.urls.tail(name) == name {
+		return rules.Allowed(agent, s.urls.path(url))
+	}
+	named := url[:strings.LastIndexByte(url, '/')+1] + escapeName(name)
+	return rules.Allowed(agent, s.urls.path(url), s.urls.path(named))
+}
+
+// ownOutput reports whether a place, or a directory above it, is in own.
+func ownOutput(own map[string]bool, place string) bool {
+	for len(own) > 0 && place != "" {
+		if own[place] {
+			return true
+		}
+		place, _ = splitPlace(place)
+	}
+	return false
+}
+
+// findOwn finds out which places are our own outputs.
+func (s *Site) findOwn(t *tree) {
+	own := make(map[string]bool)
+	for _, name := range s.Settings.Own {
+		if place, ok := t.placeOf(name); ok {
+			own[place] = true
+		}
+	}
+	s.mu.Lock()
+	s.own = own
+	s.mu.Unlock()
+}
+
+func (s *Site) log() *slog.Logger {
+	if s.Settings.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Settings.Log
+}

@@ -1,0 +1,209 @@
+package docroot
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A urlMap maps places to URLs and back. A place is a path below the docroot,
+// with "/" between names, which are bytes of any kind.
+//
+// A name is written as RFC 3986 writes a path segment: unreserved characters,
+// sub-delims, ":" and "@" stand for themselves, every other byte is
+// percent-encoded, in upper case. Browsers and crawlers leave all of these
+// alone ("&" and "'" too), and encode most of the others alike; "[", "]", "|"
+// and "^", which they differ in, are encoded, as the RFC wants it. So each
+// place has one URL, which is canonical in the sense of protocol.CanonicalURL.
+type urlMap struct {
+	base  string // ends in "/"
+	clean bool   // ".html" is not part of a URL
+}
+
+// indexName is the file that a web server answers with for its directory. It
+// is the only one that nginx knows unless told otherwise.
+const indexName = "index.html"
+
+func newURLMap(base string, clean bool) (urlMap, error) {
+	if strings.ContainsAny(base, "?#") {
+		return urlMap{}, fmt.Errorf("base %.200q: a base has no query and no fragment", base)
+	}
+	u, err := protocol.CanonicalURL("", base)
+	if err != nil {
+		return urlMap{}, fmt.Errorf("base: %w", err)
+	}
+	if !strings.HasSuffix(u, "/") {
+		u += "/"
+	}
+	if len(u) > protocol.MaxURL/2 {
+		return urlMap{}, errors.New("base: too long")
+	}
+	return urlMap{base: u, clean: clean}, nil
+}
+
+// path returns what robots.txt speaks of.
+func (m urlMap) path(url string) string { return url[len(protocol.Origin(m.base)):] }
+
+// tail returns what stands for a file after the URL of its directory.
+func (m urlMap) tail(name string) string {
+	if name == indexName {
+		return ""
+	}
+	if m.clean {
+		if stem := strings.TrimSuffix(name, ".html"); stem != "" {
+			name = stem
+		}
+	}
+	return escapeName(name)
+}
+
+// url returns the URL of a file.
+func (m urlMap) url(place string) string {
+	dir, name := splitPlace(place)
+	return m.prefix(dir) + m.tail(name)
+}
+
+// prefix returns the URL of a directory.
+func (m urlMap) prefix(place string) string {
+	if place == "" {
+		return m.base
+	}
+	var b strings.Builder
+	b.WriteString(m.base)
+	for name := range strings.SplitSeq(place, "/") {
+		b.WriteString(escapeName(name))
+		b.WriteByte('/')
+	}
+	return b.String()
+}
+
+// dir returns the place of the directory with the given URL, and false for
+// what is the URL of none.
+func (m urlMap) dir(prefix string) (place string, ok bool) {
+	rest, ok := strings.CutPrefix(prefix, m.base)
+	if !ok || rest != "" && !strings.HasSuffix(rest, "/") {
+		return "", false
+	}
+	if rest == "" {
+		return "", true
+	}
+	var room [16]string
+	names := room[:0]
+	for s := range strings.SplitSeq(strings.TrimSuffix(rest, "/"), "/") {
+		name, ok := unescapeName(s)
+		if !ok {
+			return "", false
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, "/"), true
+}
+
+// places returns the files that may stand behind a URL, the likeliest first.
+func (m urlMap) places(url string) []string {
+	slash := strings.LastIndexByte(url, '/') + 1
+	dir, ok := m.dir(url[:slash])
+	if !ok {
+		return nil
+	}
+	if slash == len(url) {
+		return []string{joinPlace(dir, indexName)}
+	}
+	name, ok := unescapeName(url[slash:])
+	if !ok {
+		return nil
+	}
+	var list []string
+	if m.tail(name) == url[slash:] {
+		list = append(list, joinPlace(dir, name))
+	}
+	if m.clean && m.tail(name+".html") == url[slash:] {
+		list = append(list, joinPlace(dir, name+".html"))
+	}
+	return list
+}
+
+// nameByte says of every byte whether it may stand in a path segment as it is.
+var nameByte = func() (t [256]bool) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:@") {
+		t[c] = true
+	}
+	return t
+}()
+
+// escapeName writes a file name as a path segment. A name that needs nothing is returned as it is.
+func escapeName(name string) string {
+	const digits = "0123456789ABCDEF"
+	n := 0
+	for i := 0; i < len(name); i++ {
+		if !nameByte[name[i]] {
+			n++
+		}
+	}
+	if n == 0 {
+		return name
+	}
+	b := make([]byte, 0, len(name)+2*n)
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; nameByte[c] {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return string(b)
+}
+
+// unescapeName reverses escapeName. It returns false for what escapeName does
+// not write, and for what is no file name. A segment with nothing to reverse is
+// returned as it is.
+func unescapeName(segment string) (name string, ok bool) {
+	if escapeName(segment) == segment {
+		return segment, segment != "" && segment != "." && segment != ".."
+	}
+	b := make([]byte, 0, len(segment))
+	for i := 0; i < len(segment); i++ {
+		c := segment[i]
+		switch {
+		case nameByte[c]:
+		case c == '%' && i+2 < len(segment):
+			hi, lo := unhex(segment[i+1]), unhex(segment[i+2])
+			if hi > 15 || lo > 15 {
+				return "", false
+			}
+			if c = hi<<4 | lo; nameByte[c] || c == '/' || c == 0 {
+				return "", false
+			}
+			i += 2
+		default:
+			return "", false
+		}
+		b = append(b, c)
+	}
+	name = string(b)
+	return name, name != "" && name != "." && name != ".."
+}
+
+func unhex(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10
+	}
+	return 255
+}
+
+func joinPlace(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+func splitPlace(place string) (dir, name string) {
+	i := strings.LastIndexByte(place, '/')
+	return place[:max(i, 0)], place[i+1:]
+}

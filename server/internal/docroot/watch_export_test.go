@@ -1,0 +1,61 @@
+package docroot
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/parleyweb/parley/server/inventory"
+)
+
+// OverflowedWatch returns what happens to a watcher whose events were lost:
+// what it told of, and whether it wants to be begun anew.
+func OverflowedWatch(s *Site) (told [][]inventory.Scope, again bool) {
+	if err := s.Check(); err != nil {
+		panic(err)
+	}
+	w := newWatcher(s, func(scopes []inventory.Scope) { told = append(told, scopes) })
+	events, errs := make(chan fsnotify.Event), make(chan error, 1)
+	errs <- fsnotify.ErrEventOverflow
+	close(errs)
+	close(events)
+	w.drain(events, errs)
+	select {
+	case <-w.lost:
+		return told, true
+	default:
+		return told, false
+	}
+}
+
+// SettleTimes returns when a path with the given events is due, by the
+// millisecond and since the first. If it is empty it is always found so.
+func SettleTimes(events []time.Duration, empty bool) (due []time.Duration) {
+	var q settling
+	epoch := time.Now()
+	for at := time.Duration(0); at < time.Minute; at += time.Millisecond {
+		now := epoch.Add(at)
+		if len(events) > 0 && events[0] <= at {
+			q.note("path", now)
+			events = events[1:]
+		}
+		list, _ := q.due(now)
+		for _, c := range list {
+			if !(empty && q.wait(c, now)) && q.done(c, now) {
+				due = append(due, at)
+			}
+		}
+	}
+	return due
+}
+
+// SettleMany returns how many of n paths that change at once are followed.
+func SettleMany(n int) (followed int) {
+	var q settling
+	for i := range n {
+		if q.note(fmt.Sprint(i), time.Now()) {
+			followed++
+		}
+	}
+	return followed
+}
