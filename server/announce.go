@@ -206,7 +206,7 @@ func (t *taking) take(a Announcement) error {
 	case a.Gone && k.present && !was && (!isInherited(k.entry) || k.entry.Held.IsZero()):
 		// It would be there again after the next look.
 		t.refuse(url, "the site's inventory offers it: it is gone once that does not")
-		t.dirty = append(t.dirty, scopeOf(url))
+		t.dirty = append(t.dirty, inventory.ScopeOf(url))
 	case a.Gone:
 		t.gone(url, a, &k)
 	default:

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
@@ -396,7 +395,7 @@ func (c *comparison) takeOver(e journal.Entry) {
 
 func (c *comparison) unsettled(url string) {
 	c.rep.Unsettled++
-	if s := scopeOf(url); len(c.soon) == 0 || c.soon[len(c.soon)-1] != s {
+	if s := inventory.ScopeOf(url); len(c.soon) == 0 || c.soon[len(c.soon)-1] != s {
 		c.soon = append(c.soon, s)
 	}
 }
@@ -458,13 +457,4 @@ func (c *comparison) flush(ctx context.Context) error {
 	clear(c.steps)
 	c.steps, c.flushed = c.steps[:0], time.Now()
 	return nil
-}
-
-// scopeOf is the directory that a URL stands in.
-func scopeOf(url string) inventory.Scope {
-	path := url
-	if i := strings.IndexAny(path, "?#"); i >= 0 {
-		path = path[:i]
-	}
-	return inventory.Scope{Prefix: path[:strings.LastIndexByte(path, '/')+1]}
 }

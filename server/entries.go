@@ -1,47 +1,12 @@
 package server
 
 import (
-	"cmp"
 	"container/heap"
-	"slices"
-	"strings"
 
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/inventory"
 )
-
-// maxScopes is how many scopes are looked at one by one. Beyond it one look
-// at everything is cheaper.
-const maxScopes = 1000
-
-// covering returns scopes in the order of their prefixes, each once and none
-// that lies within another. No scopes at all means everything.
-func covering(scopes []inventory.Scope) []inventory.Scope {
-	s := slices.Clone(scopes)
-	slices.SortFunc(s, func(a, b inventory.Scope) int {
-		deepFirst := 0
-		if a.Deep != b.Deep {
-			deepFirst = 1
-			if a.Deep {
-				deepFirst = -1
-			}
-		}
-		return cmp.Or(protocol.Compare(a.Prefix, b.Prefix), deepFirst)
-	})
-	if s = slices.Compact(s); len(s) > maxScopes {
-		return nil
-	}
-	kept := s[:0]
-	for _, x := range s {
-		if !slices.ContainsFunc(kept, func(k inventory.Scope) bool {
-			return k.Prefix == x.Prefix || k.Deep && strings.HasPrefix(x.Prefix, k.Prefix)
-		}) {
-			kept = append(kept, x)
-		}
-	}
-	return kept
-}
 
 // entries walks what a journal holds within scopes, in order. It can be
 // paused: a view that stays open keeps the journal from growing, so it is put

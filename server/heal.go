@@ -96,7 +96,7 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 	}
 	if at = at.Add(stat.Tick); at.After(now) {
 		e.Stamp = nil // so that it is read again
-		c.owed.add(scopeOf(e.Item.URL), at, now)
+		c.owed.add(inventory.ScopeOf(e.Item.URL), at, now)
 		return true, nil
 	}
 	h, err := c.healer.Heal(ctx, r, to)

@@ -157,7 +157,7 @@ func (p *Publisher) giveBack(scopes []inventory.Scope) {
 }
 
 func (q *pending) add(scopes []inventory.Scope) {
-	if len(scopes) == 0 || len(q.scopes)+len(scopes) > 4*maxScopes {
+	if len(scopes) == 0 || len(q.scopes)+len(scopes) > 4*inventory.MaxScopes {
 		q.all, q.scopes = true, nil
 	}
 	if q.all {
@@ -211,7 +211,7 @@ func (p *Publisher) ripeScopes(now time.Time) []inventory.Scope {
 	var scopes []inventory.Scope
 	last := inventory.Scope{}
 	err := eachHeld(p.Journal, func(e journal.Entry) {
-		if s := scopeOf(e.Item.URL); s != last && !p.mayBeAnnounced(e) && p.ripe(e.Held, now) {
+		if s := inventory.ScopeOf(e.Item.URL); s != last && !p.mayBeAnnounced(e) && p.ripe(e.Held, now) {
 			scopes, last = append(scopes, s), s
 		}
 	})

@@ -113,9 +113,9 @@ func (c *comparison) lookFor(ctx context.Context, urls []string) (map[string]boo
 	absent := make(map[string]bool, len(urls))
 	scopes := make([]inventory.Scope, len(urls))
 	for i, u := range urls {
-		absent[u], scopes[i] = true, scopeOf(u)
+		absent[u], scopes[i] = true, inventory.ScopeOf(u)
 	}
-	for o, err := range c.inv.Look(ctx, covering(scopes)) {
+	for o, err := range c.inv.Look(ctx, inventory.Covering(scopes)) {
 		var u *inventory.UnseenError
 		switch {
 		case errors.As(err, &u):

@@ -323,7 +323,7 @@ func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept b
 	if !p.Journal.Whole() {
 		scopes = nil
 	}
-	scopes = covering(scopes)
+	scopes = inventory.Covering(scopes)
 	p.pay(scopes)
 	total, was := Report{At: begin}, p.Journal.Head()
 	var held time.Time

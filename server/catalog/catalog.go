@@ -445,7 +445,7 @@ func (w scopeSet) has(url string) bool {
 	if w == nil {
 		return true
 	}
-	path := scopeOf(url).Prefix
+	path := inventory.ScopeOf(url).Prefix
 	if _, ok := w[path]; ok {
 		return true
 	}
@@ -467,10 +467,4 @@ func within(scopes []inventory.Scope) scopeSet {
 		w[s.Prefix] = w[s.Prefix] || s.Deep
 	}
 	return w
-}
-
-// scopeOf is the directory that a URL stands in.
-func scopeOf(url string) inventory.Scope {
-	path, _, _ := strings.Cut(url, "?")
-	return inventory.Scope{Prefix: path[:strings.LastIndexByte(path, '/')+1]}
 }

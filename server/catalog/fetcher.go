@@ -425,7 +425,7 @@ func (f *fetcher) tell(ctx context.Context, dirty func([]inventory.Scope)) {
 		f.mu.Unlock()
 		scopes := make([]inventory.Scope, 0, len(untold))
 		for _, url := range untold {
-			scopes = append(scopes, scopeOf(url))
+			scopes = append(scopes, inventory.ScopeOf(url))
 		}
 		slices.SortFunc(scopes, func(a, b inventory.Scope) int { return strings.Compare(a.Prefix, b.Prefix) })
 		if scopes = slices.Compact(scopes); len(scopes) > 0 {

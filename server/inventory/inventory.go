@@ -41,13 +41,6 @@ type Inventory interface {
 	Public(url string) bool
 }
 
-// A Scope is a part of a site: the URLs that begin with Prefix, which ends in
-// "/". A scope that is not Deep holds only those of Prefix's own depth.
-type Scope struct {
-	Prefix string
-	Deep   bool
-}
-
 // An Offer is one thing that an Inventory has.
 type Offer struct {
 	URL   string

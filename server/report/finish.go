@@ -86,11 +86,11 @@ func (b *builder) groups() {
 		name := Crawlers
 		switch c.agent.Kind {
 		case accesslog.Browser:
-			name = Browsers
+			name = browsers
 		case accesslog.Program:
-			name = Programs
+			name = programs
 		case accesslog.Unnamed:
-			name = Unnamed
+			name = unnamed
 		default:
 			k := string(c.agent.Kind)
 			if c.claim == False {
@@ -105,7 +105,7 @@ func (b *builder) groups() {
 		group[name] = sum
 	}
 	b.report.Groups, b.report.Kinds = []Group{}, []Group{}
-	for _, name := range []string{Browsers, Crawlers, Programs, Unnamed} {
+	for _, name := range []string{browsers, Crawlers, programs, unnamed} {
 		b.report.Groups = append(b.report.Groups, Group{name, group[name]})
 	}
 	for name, sum := range kind {

@@ -79,10 +79,10 @@ type Group struct {
 
 // The names of groups.
 const (
-	Browsers = "browsers" // most likely people
+	browsers = "browsers" // most likely people
 	Crawlers = "crawlers"
-	Programs = "programs" // neither by their names
-	Unnamed  = "unnamed"  // without a user agent
+	programs = "programs" // neither by their names
+	unnamed  = "unnamed"  // without a user agent
 )
 
 // What stands behind a crawler's name.

@@ -117,40 +117,28 @@ func (w *walk) starts(scopes []inventory.Scope) ([]*walkDir, error) {
 	if len(scopes) == 0 {
 		return []*walkDir{root}, nil
 	}
-	scopes = slices.Clone(scopes)
-	slices.SortFunc(scopes, func(a, b inventory.Scope) int { return protocol.Compare(a.Prefix, b.Prefix) })
-	deep := make(map[string]bool)
-	for _, sc := range scopes {
-		if sc.Deep {
-			deep[sc.Prefix] = true
-		}
+	scopes = slices.DeleteFunc(slices.Clone(scopes), func(sc inventory.Scope) bool {
+		_, ok := w.site.urls.dir(sc.Prefix)
+		return !ok
+	})
+	if len(scopes) == 0 {
+		return nil, nil
+	}
+	if scopes = inventory.Covering(scopes); len(scopes) == 0 {
+		return []*walkDir{root}, nil // too many
 	}
 	var starts []*walkDir
-	for i, sc := range scopes {
-		if i > 0 && sc.Prefix == scopes[i-1].Prefix || w.within(sc.Prefix, deep) {
-			continue
-		}
+	for _, sc := range scopes {
 		d, err := w.enter(root, sc)
 		if err != nil {
 			return nil, err
 		}
 		if d != nil {
-			d.deep = deep[sc.Prefix]
+			d.deep = sc.Deep
 			starts = append(starts, d)
 		}
 	}
 	return starts, nil
-}
-
-// within reports whether a prefix lies below one of those in deep.
-func (w *walk) within(prefix string, deep map[string]bool) bool {
-	for len(prefix) > len(w.site.urls.base) {
-		prefix = prefix[:strings.LastIndexByte(prefix[:len(prefix)-1], '/')+1]
-		if deep[prefix] {
-			return true
-		}
-	}
-	return false
 }
 
 // enter goes down from the root to the directory of a scope, by the same rules
