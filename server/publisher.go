@@ -169,10 +169,7 @@ func (p *Publisher) now() time.Time {
 func (p *Publisher) log() *slog.Logger { return orDiscard(p.Log) }
 
 func orDiscard(l *slog.Logger) *slog.Logger {
-	if l == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return l
+	return cmp.Or(l, slog.New(slog.DiscardHandler))
 }
 
 // Look looks at the given scopes, or at everything if there are none, and

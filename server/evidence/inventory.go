@@ -85,7 +85,7 @@ func (w watching) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[
 		whole := len(scopes) == 0
 		for o, err := range w.Inventory.Look(ctx, scopes) {
 			whole = whole && err == nil
-			isNew := err == nil && o.URL != "" && p.enters(dirOf(o.URL))
+			isNew := err == nil && o.URL != "" && p.enters(inventory.ScopeOf(o.URL).Prefix)
 			if (!isNew || p.next != p.dir || len(p.offers) == mostTogether) && !p.giveBack(yield) {
 				return
 			}

@@ -30,7 +30,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -186,7 +185,7 @@ func (k *Keeper) present() (map[uint64]struct{}, error) {
 			return nil, err
 		}
 		all[maphash.String(seed, e.Item.URL)] = struct{}{}
-		if dir := dirOf(e.Item.URL); whole && dir != last {
+		if dir := inventory.ScopeOf(e.Item.URL).Prefix; whole && dir != last {
 			k.dirs[dir], last = struct{}{}, dir
 		}
 	}
@@ -208,14 +207,6 @@ func (k *Keeper) forget(there map[string]struct{}) {
 		k.put(page, k.record(page), record{})
 		k.settling.Unlock()
 	}
-}
-
-// dirOf is the directory that a URL stands in.
-func dirOf(url string) string {
-	if i := strings.IndexAny(url, "?#"); i >= 0 {
-		url = url[:i]
-	}
-	return url[:strings.LastIndexByte(url, '/')+1]
 }
 
 // sort counts a record in place of another. mu is held.
@@ -498,7 +489,7 @@ func (k *Keeper) release() error {
 // tell has a page's directory looked at. Where too much is to be, everything is.
 func (k *Keeper) tell(page string) {
 	select {
-	case k.news <- inventory.Scope{Prefix: dirOf(page)}:
+	case k.news <- inventory.ScopeOf(page):
 	default: // whoever reads it finds it full, and looks at everything
 	}
 }

@@ -2,6 +2,7 @@ package static
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -276,10 +277,7 @@ func looks(paths []string) string {
 
 // orDiscard returns a logger that may be used.
 func orDiscard(l *slog.Logger) *slog.Logger {
-	if l == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return l
+	return cmp.Or(l, slog.New(slog.DiscardHandler))
 }
 
 // copyTo copies what stands at path.

@@ -114,21 +114,15 @@ func (s *Site) root() *walkDir {
 // within another.
 func (w *walk) starts(scopes []inventory.Scope) ([]*walkDir, error) {
 	root := w.site.root()
-	if len(scopes) == 0 {
+	if len(scopes) == 0 || len(scopes) > inventory.MaxScopes {
 		return []*walkDir{root}, nil
 	}
 	scopes = slices.DeleteFunc(slices.Clone(scopes), func(sc inventory.Scope) bool {
 		_, ok := w.site.urls.dir(sc.Prefix)
 		return !ok
 	})
-	if len(scopes) == 0 {
-		return nil, nil
-	}
-	if scopes = inventory.Covering(scopes); len(scopes) == 0 {
-		return []*walkDir{root}, nil // too many
-	}
 	var starts []*walkDir
-	for _, sc := range scopes {
+	for _, sc := range inventory.Covering(scopes) {
 		d, err := w.enter(root, sc)
 		if err != nil {
 			return nil, err
@@ -144,10 +138,7 @@ func (w *walk) starts(scopes []inventory.Scope) ([]*walkDir, error) {
 // enter goes down from the root to the directory of a scope, by the same rules
 // as a walk. It returns nil if a walk would not come there, or nothing is there.
 func (w *walk) enter(root *walkDir, sc inventory.Scope) (*walkDir, error) {
-	place, ok := w.site.urls.dir(sc.Prefix)
-	if !ok {
-		return nil, nil
-	}
+	place, _ := w.site.urls.dir(sc.Prefix)
 	d := *root
 	if place == "" {
 		return &d, nil

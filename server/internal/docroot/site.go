@@ -5,6 +5,7 @@
 package docroot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -194,8 +195,5 @@ func (s *Site) findOwn(t *tree) {
 }
 
 func (s *Site) log() *slog.Logger {
-	if s.Settings.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return s.Settings.Log
+	return cmp.Or(s.Settings.Log, slog.New(slog.DiscardHandler))
 }
