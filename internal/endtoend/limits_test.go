@@ -32,8 +32,8 @@ func defaults(t *testing.T, name string, args ...string) map[string]string {
 	return m
 }
 
-// The table in docs/limits.md says of both halves what holds: each line is made
-// of the programs' own options and of the bounds that they share.
+// Each line of the table in docs/limits.md states the present defaults of the programs' options
+// and the bounds that both sides share.
 func TestLimitsInTheManual(t *testing.T) {
 	site, sidecar := defaults(t, "rdfgen"), defaults(t, "notifier")
 	follow, crawl := defaults(t, "crawler", "follow"), defaults(t, "crawler", "config")
@@ -43,19 +43,19 @@ func TestLimitsInTheManual(t *testing.T) {
 	}
 	both := func(n int) [2]string { return [2]string{fmt.Sprint(n), fmt.Sprint(n)} }
 	for what, value := range map[string][2]string{
-		"a page, of `follow`":                         {"`--max-file` " + site["max-file"], "`--max-page` " + follow["max-page"]},
-		"a page, of `crawl` and `run`":                {"`--max-file` " + site["max-file"], "`--max-file` " + crawl["max-file"]},
+		"a page, `follow`":                            {"`--max-file` " + site["max-file"], "`--max-page` " + follow["max-page"]},
+		"a page, `crawl` and `run`":                   {"`--max-file` " + site["max-file"], "`--max-file` " + crawl["max-file"]},
 		"a URL, bytes":                                both(protocol.MaxURL),
-		"robots.txt, bytes that count":                both(robots.MaxBytes),
-		"robots.txt is read again":                    {"by every look; by URL every minute", "`--robots-every` " + crawl["robots-every"]},
-		"robots.txt allows more":                      {"after `--robots-wait` " + site["robots-wait"], "when it is read"},
+		"robots.txt, bytes read":                      both(robots.MaxBytes),
+		"robots.txt is read again":                    {"on every scan; from a URL every minute", "`--robots-every` " + crawl["robots-every"]},
+		"new permissions in robots.txt take effect":   {"after `--robots-wait` " + site["robots-wait"], "when it is read"},
 		"a description (`.well-known/parley`), bytes": both(protocol.MaxDiscovery),
-		"silence of a stream":                         {"`--heartbeat` " + sidecar["heartbeat"], fmt.Sprintf("two heartbeats of at most %v min", protocol.MaxHeartbeat.Minutes())},
+		"longest silence of a stream":                 {"`--heartbeat` " + sidecar["heartbeat"], fmt.Sprintf("two heartbeats of at most %v min", protocol.MaxHeartbeat.Minutes())},
 		"a message, bytes":                            both(protocol.MaxMessage),
 		"changes in a message":                        both(protocol.MaxBatch),
 		"a page within a message, bytes":              both(protocol.MaxInline),
-		"a question for many pages, bytes":            both(protocol.MaxQuestion),
-		"a question for many pages, URLs":             both(protocol.MaxQuestionPages),
+		"a batch request, bytes":                      both(protocol.MaxQuestion),
+		"a batch request, URLs":                       both(protocol.MaxQuestionPages),
 	} {
 		if line := "| " + what + " | " + value[0] + " | " + value[1] + " |"; !strings.Contains(string(page), line+"\n") {
 			t.Errorf("docs/limits.md lacks the line\n%s", line)
@@ -72,7 +72,7 @@ func TestLimitsInTheManual(t *testing.T) {
 	}
 }
 
-// What a site publishes by its defaults, a crawler asks for by its own where the site lists it.
+// With default options, a crawler fetches every type of file that a site publishes and lists.
 func TestTypesThatAreTold(t *testing.T) {
 	root := t.TempDir()
 	rules := filepath.Join(t.TempDir(), "robots.txt")
