@@ -23,16 +23,14 @@ import (
 // ceilings bound the size of the project, outside of tests, bench and examples. They go down
 // as the project gets smaller. To raise one, write here in a sentence what it was raised for.
 //
-// Names and tokens were raised by 25 and 2,500 for package family, which keeps a crawl out of traps.
-// Names were raised by 20 when package server began to be divided: what parts of it call of each other has capitals now,
-// by 8 for chart, clock and pause, by which more than one package draws, tells the time and waits, and by 12 for the docroot.
+// Tokens were raised by 2,500 for package family, which keeps a crawl out of traps.
 var ceilings = map[string]int{
 	"wide structs":        79,
 	"methods of a type":   156,
 	"lines of a package":  9_950,
-	"exported names":      1_755,
-	"public names":        1_208,
-	"tokens":              662_500,
+	"exported names":      1_655,
+	"public names":        1_108,
+	"tokens":              661_000,
 	"direct dependencies": 17,
 	"lines of a file":     640,
 }

@@ -170,30 +170,30 @@ func (d Date) String() string { return string(d.Append(nil)) }
 func (d Date) Append(b []byte) []byte {
 	t := d.Time.UTC()
 	if d.Span <= 0 || !tellable(t) {
-		return AppendDate(b, t)
+		return appendDate(b, t)
 	}
 	h, m, s := t.Clock()
 	switch midnight := h == 0 && m == 0 && s == 0 && t.Nanosecond() == 0; {
 	case d.Span == time.Minute && s == 0 && t.Nanosecond() == 0:
-		b = AppendDate(b, t)
+		b = appendDate(b, t)
 		return append(b[:len(b)-len(":00Z")], 'Z')
 	case midnight && d.Span == 24*time.Hour:
-		return AppendDate(b, t)[:len(b)+len("2006-01-02")]
+		return appendDate(b, t)[:len(b)+len("2006-01-02")]
 	case midnight && t.Day() == 1 && d.Span == t.AddDate(0, 1, 0).Sub(t):
-		return AppendDate(b, t)[:len(b)+len("2006-01")]
+		return appendDate(b, t)[:len(b)+len("2006-01")]
 	case midnight && t.YearDay() == 1 && d.Span == t.AddDate(1, 0, 0).Sub(t):
-		return AppendDate(b, t)[:len(b)+len("2006")]
+		return appendDate(b, t)[:len(b)+len("2006")]
 	}
-	return AppendDate(b, t)
+	return appendDate(b, t)
 }
 
 // FormatDate writes a time in UTC as W3CDTF, to the second, or to the
 // millisecond where that says more. The zero time is the empty string, and
 // so is one outside the years 1 to 9999.
-func FormatDate(t time.Time) string { return string(AppendDate(nil, t)) }
+func FormatDate(t time.Time) string { return string(appendDate(nil, t)) }
 
-// AppendDate appends what [FormatDate] returns.
-func AppendDate(b []byte, t time.Time) []byte {
+// appendDate appends what [FormatDate] returns.
+func appendDate(b []byte, t time.Time) []byte {
 	t = t.UTC()
 	ms := t.Nanosecond() / 1e6
 	if !tellable(t.Truncate(time.Millisecond)) {

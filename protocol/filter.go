@@ -54,11 +54,11 @@ type Filter struct {
 
 // Bounds of what a Filter is written in.
 const (
-	// MaxFilterValues is how many values a list of a Filter has at most.
-	MaxFilterValues = 100
+	// maxFilterValues is how many values a list of a Filter has at most.
+	maxFilterValues = 100
 
-	// MaxPattern bounds a pattern of Filter.Match, and MaxWhere an expression, in bytes.
-	MaxPattern = 256
+	// maxPattern bounds a pattern of Filter.Match, and MaxWhere an expression, in bytes.
+	maxPattern = 256
 	MaxWhere   = 4 << 10
 
 	maxDepth = 1 << 16
@@ -220,8 +220,8 @@ func (p *filterParser) list(name string, parse func(string) (string, error)) []s
 	if len(values) == 0 {
 		return nil
 	}
-	if len(values) > MaxFilterValues {
-		p.fail(name, "at most %d values, not %d", MaxFilterValues, len(values))
+	if len(values) > maxFilterValues {
+		p.fail(name, "at most %d values, not %d", maxFilterValues, len(values))
 		return nil
 	}
 	list := make([]string, len(values))
@@ -313,8 +313,8 @@ func parseURLBytes(s, also string) error {
 
 func parsePattern(s string) (string, error) {
 	switch {
-	case len(s) > MaxPattern:
-		return "", fmt.Errorf("a pattern has at most %d bytes, not %d", MaxPattern, len(s))
+	case len(s) > maxPattern:
+		return "", fmt.Errorf("a pattern has at most %d bytes, not %d", maxPattern, len(s))
 	case s[0] != '/' && !strings.HasPrefix(s, "**"):
 		return "", fmt.Errorf("%.200q fits no path: a path begins with /, and so does its pattern, or with **", s)
 	case strings.Contains(s, "***"):

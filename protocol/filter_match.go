@@ -131,9 +131,9 @@ func wantsLanguage(ranges []string, tag string) bool {
 //
 // It follows all readings of the pattern at once, so that a path of n bytes
 // takes no more than n times the length of the pattern, whatever both are. A
-// pattern longer than MaxPattern fits nothing.
+// pattern longer than maxPattern fits nothing.
 func matchPath(pattern, path string) bool {
-	if len(pattern) > MaxPattern {
+	if len(pattern) > maxPattern {
 		return false
 	}
 	if literal := strings.IndexAny(pattern, "*?"); literal < 0 {
@@ -181,8 +181,8 @@ func isSegments(pattern string, at int) bool {
 
 // places are those of a pattern that what was read of a path may have led to.
 type places struct {
-	seen [MaxPattern + 1]bool
-	list [MaxPattern + 1]uint16
+	seen [maxPattern + 1]bool
+	list [maxPattern + 1]uint16
 	n    int
 }
 

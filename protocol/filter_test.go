@@ -52,7 +52,7 @@ func TestFilterQueryIsOneSpelling(t *testing.T) {
 
 func TestParseFilterRefuses(t *testing.T) {
 	long := strings.Repeat("x", MaxURL)
-	many := strings.Repeat("&op=create", MaxFilterValues+1)[1:]
+	many := strings.Repeat("&op=create", maxFilterValues+1)[1:]
 	for _, c := range []struct{ query, name, says string }{
 		{"prefix=docs/", "prefix", "begins neither a path"},
 		{"prefix=HTTPS://www.example.org/", "prefix", "begins neither"},
@@ -65,7 +65,7 @@ func TestParseFilterRefuses(t *testing.T) {
 		{"match=*.html", "match", "begins with /"},
 		{"match=/***", "match", "none of them"},
 		{"match=/a%20b", "match", "percent-encode"},
-		{"match=/" + long[:MaxPattern], "match", "at most 256 bytes"},
+		{"match=/" + long[:maxPattern], "match", "at most 256 bytes"},
 		{"type=html", "type", "no media type"},
 		{"type=text/html;charset=utf-8", "type", ""},
 		{"type=text/html%3Bcharset=utf-8", "type", "no media type"},
@@ -302,7 +302,7 @@ func TestMatchPathAgreesWithRegexp(t *testing.T) {
 
 // A pattern that is hard for those that try one reading after the other.
 func TestMatchPathTakesNoLonger(t *testing.T) {
-	pattern := strings.Repeat("/**/*a", MaxPattern/6) + "b"
+	pattern := strings.Repeat("/**/*a", maxPattern/6) + "b"
 	path := strings.Repeat("/a", MaxURL/2)
 	begin := time.Now()
 	if matchPath(pattern, path) {

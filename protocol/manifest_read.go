@@ -143,10 +143,6 @@ func ReadManifestHead(r io.Reader, o ManifestOptions) (Manifest, error) {
 // form, and in any case when Next has returned an error.
 func (r *ManifestReader) Head() Manifest { return r.head }
 
-// Extensions returns the elements of the channel that Parley has no meaning
-// for; it is complete when Head is. Compare their NamespaceURI, not their prefix.
-func (r *ManifestReader) Extensions() []*etree.Element { return r.exts }
-
 // Skipped returns how many entries were passed over, and why the first 20 were.
 func (r *ManifestReader) Skipped() (n int, first []error) { return r.skipped, r.first }
 

@@ -2,9 +2,9 @@ package fresh
 
 import "math"
 
-// Points is how many rates a belief tells apart. They are the same for all pages,
+// points is how many rates a belief tells apart. They are the same for all pages,
 // each 1.6 times the one before: from one change in 27 years to one in 14 seconds.
-const Points = 40
+const points = 40
 
 const (
 	slowest = 1e-4  // the first of them, in changes a day
@@ -15,16 +15,16 @@ const (
 )
 
 // Rates returns the rates that beliefs tell apart, in changes a day.
-func Rates() [Points]float64 { return grid.rate }
+func Rates() [points]float64 { return grid.rate }
 
 // A table has what all beliefs share. It is never changed.
 type table struct {
-	rate [Points]float64
-	log  [Points]float64
+	rate [points]float64
+	log  [points]float64
 
 	// changed[k+b] is the logarithm of the probability of a change in the span b
 	// at the rate k: both are in the same ratio, so that only the sum counts.
-	changed [Points + spans]float64
+	changed [points + spans]float64
 }
 
 var grid = newTable()
@@ -77,9 +77,9 @@ func (b *Belief) Changed(days float64) {
 	}
 }
 
-// ChangedAt adds that it has changed, last so many days ago: Last-Modified, or
+// changedAt adds that it has changed, last so many days ago: Last-Modified, or
 // what a manifest says.
-func (b *Belief) ChangedAt(ago float64) {
+func (b *Belief) changedAt(ago float64) {
 	b.Counted(1, ago)
 }
 
@@ -126,10 +126,10 @@ func (b *Belief) None() bool { return *b == Belief{} }
 
 // A Prior is what is believed of a page before anything is observed of it: the
 // probability of each rate. The zero value is that of the Web at large.
-type Prior [Points]float32
+type Prior [points]float32
 
 // A Posterior is the probability of each rate: the sum is 1.
-type Posterior [Points]float64
+type Posterior [points]float64
 
 // Under returns what is believed of a page if its observations are b. Whatever
 // b and p are made of, it is a distribution.
@@ -145,7 +145,7 @@ func (p *Prior) Under(b *Belief) (post Posterior) {
 	for i, n := range &b.Seen {
 		if n != 0 {
 			n := amountSeen(n)
-			changed := (*[Points]float64)(grid.changed[i:])
+			changed := (*[points]float64)(grid.changed[i:])
 			for k := range post {
 				post[k] += n * changed[k]
 			}
@@ -203,8 +203,8 @@ func (p *Posterior) Mean() (rate float64) {
 	return rate
 }
 
-// Fresh is the probability that nothing has changed for so many days.
-func (p *Posterior) Fresh(days float64) (share float64) {
+// fresh is the probability that nothing has changed for so many days.
+func (p *Posterior) fresh(days float64) (share float64) {
 	for k, w := range p {
 		if w > 0 {
 			share += w * math.Exp(-grid.rate[k]*max(0, days))
@@ -219,7 +219,7 @@ var anyPage = lognormal(1./60, 2.5)
 
 func lognormal(median, sigma float64) (p Prior) {
 	sum := 0.
-	var w [Points]float64
+	var w [points]float64
 	for k := range w {
 		z := (grid.log[k] - math.Log(median)) / sigma
 		w[k] = math.Exp(-z * z / 2)

@@ -97,7 +97,7 @@ func (s *Site) Append(b []byte) []byte {
 
 // ParseSite reads what Append wrote.
 func ParseSite(b []byte) (s Site, err error) {
-	const size, manifest = 1 + 4*Points + 4*16 + 1, 4 + 8
+	const size, manifest = 1 + 4*points + 4*16 + 1, 4 + 8
 	if len(b) != size && len(b) != size+manifest || b[0] != siteVersion {
 		return Site{}, errors.New("read beliefs of site: malformed")
 	}

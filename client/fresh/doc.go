@@ -16,12 +16,12 @@
 //     its site it makes a [Posterior], the probability of each of 40 rates of change.
 //   - An [Objective] says what an outdated copy costs. From it and a Posterior follows
 //     the gain of a visit after so many days, the index W.
-//   - A [Signal] is how well a site tells of its changes. [Objective.Notified] is W where
-//     something was heard, or would have been.
+//   - A [Signal] is how well a site tells of its changes: with it, W counts what was
+//     heard, or would have been.
 //   - [Priced] is the policy: to visit a page as soon as importance x W is worth the price.
 //   - A [Planner] finds the price in one pass over all pages, and for a site with a manifest how often that is
 //     polled. A [Bucket] corrects it by what was really spent.
-//   - A [Pool] learns from all pages what the next one will be like: the Prior.
+//   - A pool learns from all pages what the next one will be like: the Prior.
 //
 // Nothing of this is a feedback loop but the Bucket: the plan is computed from what is
 // believed, and is the optimum if that is true (see the bounds of package sim).

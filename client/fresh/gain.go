@@ -50,13 +50,6 @@ func (o Objective) weights() Objective {
 	return o
 }
 
-// AtRate is the index of a page of importance 1 whose rate is known, age days
-// after its copy was last known to be right: exact, 0 or more, and finite. What is
-// negative or no number is 0.
-func (o Objective) AtRate(rate, age float64) float64 {
-	return o.weights().atRate(bounded(rate, math.MaxFloat32), bounded(age, oldest))
-}
-
 func (o Objective) atRate(rate, age float64) (w float64) {
 	x := rate * age
 	if o.Fresh > 0 {
@@ -125,11 +118,6 @@ func (o Objective) slope(rate, age float64) float64 {
 // still grows when that of fast ones has ended. It is within 4e-4 of its exact value.
 func (o Objective) At(p *Posterior, age float64) float64 {
 	return o.weights().at(p, 0, bounded(age, oldest))
-}
-
-// AgeAt is the least age at which At is need or more, +Inf if it never is.
-func (o Objective) AgeAt(p *Posterior, need float64) float64 {
-	return o.weights().ageAt(p, 0, need)
 }
 
 // at is the index less body x R1: what is paid for bodies only when they changed.
@@ -228,35 +216,6 @@ func MeanFresh(rate, every float64) float64 {
 func MeanAge(rate, every float64) float64 {
 	every = bounded(every, oldest)
 	return every * ageMean(bounded(rate, math.MaxFloat32)*every)
-}
-
-// MeanFresh is the expected share of time in which the copy is as the page is,
-// if it is visited every so many days. It is within 2e-4 of its exact value.
-func (p *Posterior) MeanFresh(every float64) (share float64) {
-	every = bounded(every, oldest)
-	if step, part, ok := lattice.find(every); ok {
-		stale := dot(p, lattice.stale.from(step))
-		if part > 0 {
-			stale += part * (dot(p, lattice.stale.from(step+1)) - stale)
-		}
-		return max(0, 1-stale)
-	}
-	for k, w := range p {
-		share += w * (1 - stalePart(grid.rate[k]*every))
-	}
-	return share
-}
-
-// MeanAge is how many days it is expected to be outdated in the mean over all time, if it is
-// visited every so many days.
-func (p *Posterior) MeanAge(every float64) (age float64) {
-	every = bounded(every, oldest)
-	for k, w := range p {
-		if w > 0 {
-			age += w * ageMean(grid.rate[k]*every)
-		}
-	}
-	return every * age
 }
 
 // bounded is what counts of a number from outside.

@@ -17,7 +17,7 @@ func (h History) Visit(at time.Time, changed bool, modified time.Time) History {
 	if h.Visits <= 0 {
 		h = History{First: at, Last: at, Visits: 1, Modified: modified}
 		if !modified.IsZero() {
-			h.Belief.ChangedAt(days(at.Sub(modified)))
+			h.Belief.changedAt(days(at.Sub(modified)))
 		}
 		return h
 	}
@@ -55,7 +55,7 @@ func (h *History) observe(at time.Time, changed bool, modified time.Time) {
 	case !changed:
 		b.Unchanged(days(span(from, at)))
 	case !modified.IsZero() && modified.After(from):
-		b.ChangedAt(days(span(modified, at)))
+		b.changedAt(days(span(modified, at)))
 	default:
 		b.Changed(days(span(from, at)))
 	}

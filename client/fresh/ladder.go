@@ -30,7 +30,7 @@ const (
 )
 
 // rungs is a function of rate x age: at rung n it begins at [n%2][offset-n/2].
-type rungs [2][Points + offset]float64
+type rungs [2][points + offset]float64
 
 func (r *rungs) at(n, first, last int) []float64 {
 	return r[n&1][offset-n/2+first : offset-n/2+last]
@@ -64,7 +64,7 @@ func (l *ladder) ages(longest, shortest float64) {
 type point struct{ gain, bent, changed, stale, mean, visits, bodies, unseen float64 }
 
 // products is how many products of a rate and an age there are.
-const products = 2 * (Points + offset)
+const products = 2 * (points + offset)
 
 // product is one of them: they grow in the ratio of the rungs.
 func (l *ladder) product(n int) float64 {
@@ -80,7 +80,7 @@ func (l *ladder) set(n int, p point) {
 
 // support returns the first rate that is believed possible, and the one after the last.
 func (p *Posterior) support() (first, last int) {
-	for last = Points; last > 1 && p[last-1] == 0; last-- {
+	for last = points; last > 1 && p[last-1] == 0; last-- {
 	}
 	for first < last-1 && p[first] == 0 {
 		first++
@@ -182,7 +182,7 @@ func (l *ladder) down(b *bid, floor float64, d *demand, at float64, a amount, le
 }
 
 // ones is for a sum without weights.
-var ones = func() (f [Points]float64) {
+var ones = func() (f [points]float64) {
 	for k := range f {
 		f[k] = 1
 	}

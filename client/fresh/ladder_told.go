@@ -13,7 +13,7 @@ const many = 48
 //	days between visits    1/gamma sum of P(i+1, gamma t_i)
 //	of them, right         1/z     sum of ((1-p) gamma/z)^i P(i+1, z t_i)
 //
-// which are the sums of GREEDY-NCIS (see [Objective.Notified]) for any order of the t_i. Visits
+// which are the sums of GREEDY-NCIS (see Objective.heard) for any order of the t_i. Visits
 // that find a change are as many as changes that a right copy meets.
 //
 // What the site says may also be of no use, so that the page is polled: all is the mean of both.

@@ -9,15 +9,15 @@ const (
 	youngest = 1e-6            // the first age, in days: a tenth of a second
 	fine     = 20              // ages in one step of the rates
 	steps    = 54*fine + 1     // ages, up to 160 years
-	columns  = Points + 54 + 1 // products of a rate and an age in one row
+	columns  = points + 54 + 1 // products of a rate and an age in one row
 )
 
 // A row[s][i] is a function at the product i, and s fine steps, above the least one.
 type row [fine][columns]float64
 
 // from returns the function at the products of all rates with an age.
-func (r *row) from(step int) *[Points]float64 {
-	return (*[Points]float64)(r[step%fine][step/fine:])
+func (r *row) from(step int) *[points]float64 {
+	return (*[points]float64)(r[step%fine][step/fine:])
 }
 
 type lattices struct {
@@ -60,9 +60,9 @@ func (l *lattices) find(age float64) (step int, part float64, ok bool) {
 }
 
 // dot is the mean over a posterior. Four sums, since each addition waits for the one before.
-func dot(p *Posterior, f *[Points]float64) float64 {
+func dot(p *Posterior, f *[points]float64) float64 {
 	var a, b, c, d float64
-	for k := 0; k < Points; k += 4 {
+	for k := 0; k < points; k += 4 {
 		a += p[k] * f[k]
 		b += p[k+1] * f[k+1]
 		c += p[k+2] * f[k+2]

@@ -98,7 +98,7 @@ func (m *Manifests) visited(s *Site, p *Page, at time.Time, changed, proved bool
 
 // Missed takes in that the manifest of a site has left out a change that a visit has found.
 func (m *Manifests) Missed(s *Site) {
-	s.Signal.Found(false)
+	s.Signal.found(false)
 	m.judged(s)
 }
 

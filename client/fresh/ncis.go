@@ -192,21 +192,6 @@ type Hearing struct {
 	Since   float64 // days since the first of them
 }
 
-// Notified is the index of a page of importance 1 of which p is believed, age
-// days after its copy was last known to be right and with so many notices since that it has
-// changed, from a site of which s is believed: the mean over all of that. It grows with
-// the age, and is At for a site that is silent or of no use. Where it matters when the
-// notices came, they came at the beginning.
-func (o Objective) Notified(p *Posterior, s Signal, age float64, notices int) float64 {
-	return o.Heard(p, s, Hearing{Age: age, Notices: notices, Since: age})
-}
-
-// Heard is Notified for somebody who knows when the first notice came. That matters to the part
-// Age: a copy that has been outdated for d days for sure has d²/2 + d/D.
-func (o Objective) Heard(p *Posterior, s Signal, h Hearing) float64 {
-	return o.weights().heard(p, s, 0, h)
-}
-
 func (h Hearing) bounded() Hearing {
 	h.Age = bounded(h.Age, oldest)
 	h.Since = min(bounded(h.Since, oldest), h.Age)
@@ -284,13 +269,6 @@ func (o Objective) told(p *Posterior, v voice, body float64, h Hearing) (w float
 		}
 	}
 	return w
-}
-
-// AgeNotified is the least age at which Notified is need or more, +Inf if it never is.
-func (o Objective) AgeNotified(p *Posterior, s Signal, notices int, need float64) float64 {
-	return o.weights().ageHeard(p, s, 0, need, notices, func(age float64) Hearing {
-		return Hearing{Age: age, Notices: notices, Since: age}
-	})
 }
 
 func (o Objective) ageHeard(p *Posterior, s Signal, body, need float64, notices int, at func(age float64) Hearing) float64 {

@@ -16,7 +16,7 @@ func (p *Page) Posterior() Posterior {
 // Age is for how many days nobody has known whether the copy is right.
 func (p *Page) Age(now time.Time) float64 { return days(span(p.confirmed(), now)) }
 
-// Fresh is the probability that the copy is right (F07, for a rate of which only a
+// fresh is the probability that the copy is right (F07, for a rate of which only a
 // posterior is known): 0 if there is none. Where the site tells of its changes and has said
 // nothing, only those count that it does not tell of; what it has said is believed as far as
 // it has been right.
@@ -33,7 +33,7 @@ func (p *Page) Fresh(now time.Time) float64 {
 		}
 	}
 	post := p.Posterior()
-	fresh := post.Fresh(share * p.Age(now))
+	fresh := post.fresh(share * p.Age(now))
 	if p.Outdated() {
 		fresh *= math.Pow(1-signal.Precision(), float64(max(1, p.Notices)))
 	}
@@ -44,7 +44,7 @@ func (p *Page) Fresh(now time.Time) float64 {
 // a share, and as likely below as above.
 func (p *Posterior) Between(share float64) (low, high float64) {
 	out := (1 - min(max(0, share), 1)) / 2
-	low, high = grid.rate[0], grid.rate[Points-1]
+	low, high = grid.rate[0], grid.rate[points-1]
 	sum := 0.
 	for k, w := range p {
 		if sum <= out {

@@ -16,7 +16,7 @@ import (
 //	plan := p.Plan() // and then s.Prior(), s.Every(plan.Price), s.Extra()
 //
 // The next one begins with what this one has learned: the prior of a site is to be
-// that of its pages then, so that each pass brings it nearer to what they are like (see [Pool]).
+// that of its pages then, so that each pass brings it nearer to what they are like (see pool).
 type Planning struct {
 	Priced // whose Price is what is to be found
 
@@ -71,19 +71,19 @@ func (p *Planning) rest() time.Duration {
 // A SitePlanning is what a Planning learns of one site.
 type SitePlanning struct {
 	planning *Planning
-	demand   *SiteDemand // nil: it is the sum of its pages
-	curve    SiteCurve
-	pool     Pool
+	demand   *siteDemand // nil: it is the sum of its pages
+	curve    siteCurve
+	pool     pool
 	prior    Prior
 	price    float64
 }
 
-// Site begins a site. It takes 50 kB until it is closed if there is anything special about it: if the terms are not zero.
+// site begins a site. It takes 50 kB until it is closed if there is anything special about it: if the terms are not zero.
 func (p *Planning) Site(t SiteTerms) *SitePlanning {
 	p.begin()
 	s := &SitePlanning{planning: p}
 	if t.Manifest || t.Most > 0 {
-		s.demand = p.planner.Site(t)
+		s.demand = p.planner.site(t)
 	}
 	p.sites = append(p.sites, s)
 	return s
@@ -124,7 +124,7 @@ func (s *SitePlanning) Close() {
 // Plan returns what the budget comes to for the pages so far.
 func (p *Planning) Plan() Plan {
 	p.begin()
-	var all Pool
+	var all pool
 	for _, s := range p.sites {
 		s.Close()
 		all.Merge(&s.pool)
@@ -153,7 +153,7 @@ func (p *Planning) Plan() Plan {
 // Prior is what is believed of a page of the site before anything is observed of it, after Plan.
 func (s *SitePlanning) Prior() Prior { return s.prior }
 
-// Every is how many days pass between two looks at its manifest, as in [SiteCurve.Every], after Plan: at the
+// Every is how many days pass between two looks at its manifest, as in siteCurve.Every, after Plan: at the
 // price as it is trimmed by now, so that what is left over goes to manifests, too. Whether it is looked at is for the plan to say.
 func (s *SitePlanning) Every(price float64) float64 {
 	planned, every := s.curve.Every(s.price), s.curve.Every(price)

@@ -2,7 +2,7 @@ package fresh
 
 import "math"
 
-// A Pool gathers what is believed of many pages, from which follows what to
+// A pool gathers what is believed of many pages, from which follows what to
 // believe of one more (empirical Bayes): a prior that is learned. It takes one pass over the pages, in any order, and
 // keeps none of them. Each page counts as it is believed to be under the prior that it has
 // now; as the prior follows from the pages, and what is believed of them from the
@@ -10,18 +10,18 @@ import "math"
 // (this is the EM algorithm), and a few are enough.
 //
 // The zero value is empty.
-type Pool struct {
-	sum   [Points]float64
+type pool struct {
+	sum   [points]float64
 	pages float64
 }
 
 // Add adds a page. One of which nothing was observed is no evidence, and not added.
-func (p *Pool) Add(page *Page) {
+func (p *pool) Add(page *Page) {
 	post := page.Posterior()
 	p.add(page, &post)
 }
 
-func (p *Pool) add(page *Page, post *Posterior) {
+func (p *pool) add(page *Page, post *Posterior) {
 	if page.Belief.None() {
 		return
 	}
@@ -32,7 +32,7 @@ func (p *Pool) add(page *Page, post *Posterior) {
 }
 
 // Merge adds all pages of another pool: that of a site to that of all.
-func (p *Pool) Merge(other *Pool) {
+func (p *pool) Merge(other *pool) {
 	for k, sum := range other.sum {
 		p.sum[k] += sum
 	}
@@ -40,14 +40,14 @@ func (p *Pool) Merge(other *Pool) {
 }
 
 // Pages is how many were added.
-func (p *Pool) Pages() int { return int(p.pages) }
+func (p *pool) Pages() int { return int(p.pages) }
 
 // Prior is what the pages say of the next one, beside a base that counts as much as so many
 // of them. For a site the base is the prior of all sites, so that one of few pages is
 // taken for one like others, and one of many for what it is; for all of them it is
 // the zero Prior, what is believed of the Web at large. Its weight should not be 0: what
 // no page was seen to be is not impossible.
-func (p *Pool) Prior(base Prior, weight float64) (prior Prior) {
+func (p *pool) Prior(base Prior, weight float64) (prior Prior) {
 	if base == (Prior{}) {
 		base = anyPage
 	}

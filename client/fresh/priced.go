@@ -54,8 +54,7 @@ func (c Costs) body(p *Page) float64 {
 // was last known to be right. One price for all pages of all sites is what makes the best of a
 // budget; [Planner] finds it.
 //
-// What a site says of its pages counts as much as the site has been right: see
-// [Objective.Notified]. A page that is told to have changed and is not worth the price waits. One of which a
+// What a site says of its pages counts as much as the site has been right. A page that is told to have changed and is not worth the price waits. One of which a
 // [Manifest] tells is visited beside that for what it leaves out.
 type Priced struct {
 	Objective

@@ -57,8 +57,8 @@ func clamp(rate float64) float64 {
 	return fastest
 }
 
-// Known reports whether anything speaks for a rate: a visit after the first, or a date.
-func Known(h History) bool { return h.Visits > 1 || h.Visits == 1 && !h.Modified.IsZero() }
+// known reports whether anything speaks for a rate: a visit after the first, or a date.
+func known(h History) bool { return h.Visits > 1 || h.Visits == 1 && !h.Modified.IsZero() }
 
 // Rate estimates how often a page changes, in changes a day, at most one a second. It
 // is 0 if nothing speaks for a change, also if nothing is known at all: see [Known].
@@ -70,7 +70,7 @@ func Known(h History) bool { return h.Visits > 1 || h.Visits == 1 && !h.Modified
 func Rate(h History) float64 {
 	n, x := counts(h.Visits-1, h.Changes)
 	switch {
-	case !Known(h):
+	case !known(h):
 		return 0
 	case n == 0:
 		return clamp(1 / days(span(h.Modified, h.Last)))
@@ -84,7 +84,7 @@ func Rate(h History) float64 {
 // span is the time from a to b, 0 if b is not later.
 func span(a, b time.Time) time.Duration { return max(0, b.Sub(a)) }
 
-// Fresh is the probability that a page is as it was at the last visit (F07, E13): 0 if
+// fresh is the probability that a page is as it was at the last visit (F07, E13): 0 if
 // it was never visited, or if somebody credible says that it has changed since (E14).
 func Fresh(h History, now time.Time) float64 { return fresh(h, Rate(h), now) }
 

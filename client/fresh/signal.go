@@ -125,22 +125,6 @@ func (s Signal) Recall() float64 {
 	return min(told/(told+untold), mostRecall)
 }
 
-// Delay is how many days after a change its notice is expected: the lag is
-// exponential, and an hour before one was seen.
-func (s Signal) Delay() float64 {
-	lags := count(s.Lags)
-	return (1./24 + lags*bounded(float64(s.Lag), oldest)) / (1 + lags)
-}
-
-// Judged adds that a notice was found right by the visit after it, or wrong.
-func (s *Signal) Judged(right bool) {
-	if right {
-		s.add(1, 0)
-	} else {
-		s.add(0, 1)
-	}
-}
-
 func (s *Signal) add(right, wrong float32) {
 	s.Right += right
 	s.Wrong += wrong
@@ -176,8 +160,8 @@ func lgamma(x float64) float64 {
 	return y
 }
 
-// Found adds that a visit has found a change, that had been told or not.
-func (s *Signal) Found(told bool) {
+// found adds that a visit has found a change, that had been told or not.
+func (s *Signal) found(told bool) {
 	if told {
 		s.Heard++
 	} else {
@@ -304,16 +288,6 @@ func forget(most float32, n ...*float32) {
 			*f = 0
 		}
 	}
-}
-
-// Room is how many notices of the site may be acted on that nobody has judged yet: as many
-// as that six lies are expected while as many right ones come, which is 20 at first, and no more
-// than 20 and twice those that were right lately, since a liar may be right for a while. It is
-// from 1 to 1,000.
-func (s Signal) Room() int {
-	p := s.Precision()
-	right, _ := s.judged()
-	return int(min(max(6*p/(1-p), 1), 20+2*right, 1000))
 }
 
 // voice is what it says of the notices of one page. Of a site that never said anything, silence

@@ -14,7 +14,7 @@ type SiteTerms struct {
 	Precision, Recall float64
 }
 
-// A SiteDemand gathers what the pages of one site ask for, where that is not
+// A siteDemand gathers what the pages of one site ask for, where that is not
 // just their sum. A poll of its manifest gains what all its pages together gain by being
 // visited if they changed, and pages below the price are left alone:
 //
@@ -24,7 +24,7 @@ type SiteTerms struct {
 // of one page. Whether the manifest is polled or the pages one by one is decided at each price by
 // what they cost together with the copies that are outdated, so that a site with a manifest
 // never does worse than one without.
-type SiteDemand struct {
+type siteDemand struct {
 	planner *Planner
 	terms   SiteTerms
 	polls   *demand // of visited pages, one by one
@@ -42,9 +42,9 @@ type class struct {
 	count      Posterior // of belief
 }
 
-// Site begins the demand of one site. Its pages are added to it and not to the Planner, and
+// site begins the demand of one site. Its pages are added to it and not to the Planner, and
 // then it is closed. Several may be open; each takes 50 kB.
-func (p *Planner) Site(t SiteTerms) *SiteDemand {
+func (p *Planner) site(t SiteTerms) *siteDemand {
 	p.start()
 	t.Most = bounded(t.Most, math.MaxFloat32)
 	for _, share := range []*float64{&t.Precision, &t.Recall} {
@@ -52,7 +52,7 @@ func (p *Planner) Site(t SiteTerms) *SiteDemand {
 			*share = 1
 		}
 	}
-	return &SiteDemand{planner: p, terms: t, polls: p.take(), others: p.take()}
+	return &siteDemand{planner: p, terms: t, polls: p.take(), others: p.take()}
 }
 
 func (p *Planner) take() *demand {
@@ -70,12 +70,12 @@ func (p *Planner) give(d *demand) {
 }
 
 // Add adds a page. It keeps nothing of it. What is added after Close does not count.
-func (s *SiteDemand) Add(page *Page) {
+func (s *siteDemand) Add(page *Page) {
 	post := page.Posterior()
 	s.add(page, &post)
 }
 
-func (s *SiteDemand) add(page *Page, post *Posterior) {
+func (s *siteDemand) add(page *Page, post *Posterior) {
 	p := s.planner
 	if s.polls == nil {
 		return
@@ -100,7 +100,7 @@ func (s *SiteDemand) add(page *Page, post *Posterior) {
 }
 
 // list adds a page to what the manifest tells of.
-func (s *SiteDemand) list(page *Page, post *Posterior) {
+func (s *siteDemand) list(page *Page, post *Posterior) {
 	t := s.planner.terms
 	importance, fetch := bounded(page.Importance, math.MaxFloat32), t.costs.Header+t.costs.body(page)
 	c := s.class(importance / fetch * t.objective.atStep(post, 0, aDay) / dot(post, lattice.changed.from(aDay)))
@@ -115,7 +115,7 @@ func (s *SiteDemand) list(page *Page, post *Posterior) {
 const aDay = 38*fine + 6
 
 // class returns that of a price: there is one for each factor of two.
-func (s *SiteDemand) class(price float64) *class {
+func (s *siteDemand) class(price float64) *class {
 	key := int(place(price) / 4)
 	for _, c := range s.classes {
 		if c.key == key {
@@ -128,12 +128,12 @@ func (s *SiteDemand) class(price float64) *class {
 }
 
 // Close adds what the site asks for to the plan, and returns what follows from a price for the site.
-func (s *SiteDemand) Close() SiteCurve {
+func (s *siteDemand) Close() siteCurve {
 	p := s.planner
 	if s.polls == nil {
-		return SiteCurve{}
+		return siteCurve{}
 	}
-	c := SiteCurve{longest: p.terms.longest, shortest: p.terms.shortest}
+	c := siteCurve{longest: p.terms.longest, shortest: p.terms.shortest}
 	if len(s.classes) > 0 {
 		s.choose(&c)
 	}
@@ -156,7 +156,7 @@ const asGood = 1.005
 
 // choose replaces polls of the pages by polls of the manifest wherever these lose less: in what the
 // site costs and what its copies cost, at a price.
-func (s *SiteDemand) choose(c *SiteCurve) {
+func (s *siteDemand) choose(c *siteCurve) {
 	p := s.planner
 	manifest := p.take()
 	s.manifest(manifest, c)
@@ -188,7 +188,7 @@ type claim struct {
 
 // manifest is what polls of the manifest ask for above what is visited at any price. A class that is
 // not worth as many fetches as there are polls is left to wait as long as is worth it.
-func (s *SiteDemand) manifest(d *demand, c *SiteCurve) {
+func (s *siteDemand) manifest(d *demand, c *siteCurve) {
 	t := s.planner.terms
 	floor, cost := s.planner.floor, t.costs.Manifest+t.costs.Entry*s.pages
 	claims := make([][]claim, len(s.classes))
@@ -250,7 +250,7 @@ func (s *SiteDemand) manifest(d *demand, c *SiteCurve) {
 // untold adds what is asked for by the changes that the manifest leaves out. A copy that lacks one is outdated until the
 // page changes again and that is told, which is for as large a share of the time as of the changes: as if so much of its
 // importance were that of a page that nobody tells of.
-func (s *SiteDemand) untold(d *demand) {
+func (s *siteDemand) untold(d *demand) {
 	t := s.planner.terms
 	if s.terms.Recall >= 1 {
 		return
@@ -275,15 +275,15 @@ func (s *SiteDemand) untold(d *demand) {
 	}
 }
 
-func (s *SiteDemand) claim(k *class, n int) claim {
+func (s *siteDemand) claim(k *class, n int) claim {
 	l, told := s.planner.terms.polls, s.terms.Recall
 	right := told / s.terms.Precision
-	b := bid{belief: k.importance[:], last: Points, importance: told, whole: sum(k.importance[:], ones[:]), header: 1, pages: 1, loss: true}
+	b := bid{belief: k.importance[:], last: points, importance: told, whole: sum(k.importance[:], ones[:]), header: 1, pages: 1, loss: true}
 	gain, a := l.rung(n, &b)
-	bodies := l.bodies.at(n, 0, Points)
+	bodies := l.bodies.at(n, 0, points)
 	a.spend = right * sum(k.fetch[:], bodies) / l.age[n]
 	a.requests = right * sum(k.count[:], bodies) / l.age[n]
-	return claim{gain: gain, fetched: right * sum(k.fetch[:], l.changed.at(n, 0, Points)), amount: a}
+	return claim{gain: gain, fetched: right * sum(k.fetch[:], l.changed.at(n, 0, points)), amount: a}
 }
 
 // cut takes away what is bought below a place.
@@ -298,9 +298,9 @@ func (d *demand) cut(at float64) {
 	}
 }
 
-// A SiteCurve is what follows from a price for one site. The zero value is that of a site
+// A siteCurve is what follows from a price for one site. The zero value is that of a site
 // with nothing special.
-type SiteCurve struct {
+type siteCurve struct {
 	longest  float64
 	shortest float64
 	places   []float32             // of the prices at which the manifest is polled at each rung
@@ -311,7 +311,7 @@ type SiteCurve struct {
 
 // Extra is what a request to the site costs above a price, so that it is asked no more
 // often than it takes: for [Site.Extra].
-func (c *SiteCurve) Extra(price float64) float64 {
+func (c *siteCurve) Extra(price float64) float64 {
 	if c.capped == 0 {
 		return 0
 	}
@@ -321,7 +321,7 @@ func (c *SiteCurve) Extra(price float64) float64 {
 // Every is how many days pass from one poll of its manifest to the next: +Inf if at
 // this price its pages are better polled one by one, or if it has none. A price below all at which
 // anything is bought buys what the lowest of these does.
-func (c *SiteCurve) Every(price float64) float64 {
+func (c *siteCurve) Every(price float64) float64 {
 	at := max(place(price), c.capped, c.least)
 	if bin := int(at); c.chosen[bin/64]>>(bin%64)&1 == 0 {
 		return math.Inf(1)

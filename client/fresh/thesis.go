@@ -44,8 +44,8 @@ type Periods struct {
 	Absent   time.Duration // a manifest that was not there; 7 days
 }
 
-// WithDefaults returns the periods with no field 0.
-func (p Periods) WithDefaults() Periods {
+// withDefaults returns the periods with no field 0.
+func (p Periods) withDefaults() Periods {
 	const day = 24 * time.Hour
 	for _, f := range []struct {
 		period *time.Duration
@@ -81,8 +81,8 @@ func Preset(name string) (Thesis, error) {
 // Name implements Policy.
 func (Thesis) Name() string { return "thesis" }
 
-// Value is what a page is worth (V04), all arguments from 0 to 1.
-func (t Thesis) Value(quality, representation, freshness float64) float64 {
+// value is what a page is worth (V04), all arguments from 0 to 1.
+func (t Thesis) value(quality, representation, freshness float64) float64 {
 	return power(quality, t.Alpha) * power(representation, t.Beta) * power(freshness, t.Gamma)
 }
 
@@ -92,7 +92,7 @@ func (t Thesis) Profit(p *Page, now time.Time) float64 {
 	if p.Visits > 0 {
 		seen = 1
 	}
-	return max(0, t.Value(p.Importance, 1, 1)-t.Value(p.Importance, seen, fresh(p.History, t.rate(p.History), now)))
+	return max(0, t.value(p.Importance, 1, 1)-t.value(p.Importance, seen, fresh(p.History, t.rate(p.History), now)))
 }
 
 // Next is when the profit reaches Threshold, no later than MaxPeriod and no sooner than
@@ -108,7 +108,7 @@ func (t Thesis) Next(p *Page, now time.Time) time.Time {
 		at := h.confirmed().Add(duration(age))
 		wait = min(wait, span(h.Last, at))
 	}
-	least := t.Periods.WithDefaults().Page
+	least := t.Periods.withDefaults().Page
 	if t.Periods.Page == 0 {
 		least = yields(least, t.MaxPeriod)
 	}
@@ -130,7 +130,7 @@ func (t Thesis) worth(h History, quality float64) (age float64, ok bool) {
 }
 
 func (t Thesis) rate(h History) float64 {
-	if Known(h) {
+	if known(h) {
 		return Rate(h)
 	}
 	if t.Prior > 0 {

@@ -174,16 +174,6 @@ func (f *Frontier) Share(from PageID, fresh float32, to []PageID) error {
 	return nil
 }
 
-// Cash returns what all pages have together, and what the bank has.
-func (f *Frontier) Cash() (pages, bank float64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.cash == nil {
-		return 0, 0
-	}
-	return f.cash.total, f.cash.bank
-}
-
 // settle gives the dirty pages the places that their cash is worth.
 func (f *Frontier) settle() error {
 	b := f.cash

@@ -31,7 +31,7 @@ func waiting(a, b Entry) int {
 
 // Put gives a page its entry, in place of the one that it had: a ready one if At is 0.
 func (m *MemoryStore) Put(e Entry) {
-	m.Remove(e.Page)
+	m.remove(e.Page)
 	if n := int(e.Page) + 1 - len(m.places); n > 0 {
 		m.places = append(m.places, make([]Entry, n)...)
 	}
@@ -52,8 +52,8 @@ func (m *MemoryStore) Put(e Entry) {
 	q.insert(e, ready)
 }
 
-// Remove takes a page's entry away: it is not to be asked for any more.
-func (m *MemoryStore) Remove(p PageID) {
+// remove takes a page's entry away: it is not to be asked for any more.
+func (m *MemoryStore) remove(p PageID) {
 	e, ok := m.Entry(p)
 	if !ok {
 		return

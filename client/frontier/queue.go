@@ -298,33 +298,6 @@ func (f *Frontier) Len() int {
 	return n
 }
 
-// Sites returns how many sites have pages that may be asked for now.
-func (f *Frontier) Sites() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := 0
-	for _, s := range f.sites.list {
-		if s.left() > 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// Out returns how many pages are given out.
-func (f *Frontier) Out() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.out)
-}
-
-// Held returns how many ready entries are in memory; see Options.Memory.
-func (f *Frontier) Held() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.held
-}
-
 // Wake returns when the next waiting page becomes ready, in milliseconds
 // since 1970 and not before now; 0 if none waits. Before that a Batch at now
 // has all there is, but for pages of sites that it skipped and changes that

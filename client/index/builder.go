@@ -34,14 +34,14 @@ type page struct {
 
 // Add adds a document and how often each term stands in it: see Count.
 func (b *Builder) Add(d Doc, terms map[string]uint32) error {
-	if d.URL == "" || len(d.URL) > MaxURL {
+	if d.URL == "" || len(d.URL) > maxURL {
 		return fmt.Errorf("index document: a URL of %d bytes", len(d.URL))
 	}
 	if d.Gone {
 		d, terms = Doc{URL: d.URL, Gone: true}, nil
 	}
 	for t, n := range terms {
-		if t == "" || len(t) > MaxTerm || n == 0 {
+		if t == "" || len(t) > maxTerm || n == 0 {
 			return fmt.Errorf("index %s: a term of %d bytes that is there %d times", d.URL, len(t), n)
 		}
 	}
@@ -52,7 +52,7 @@ func (b *Builder) Add(d Doc, terms map[string]uint32) error {
 // AddPage adds what a page says. A Doc's Words are counted here.
 func (b *Builder) AddPage(d Doc, mediaType string, content []byte) error {
 	var terms map[string]uint32
-	terms, d.Words = Count(Text(d.URL, mediaType, content))
+	terms, d.Words = count(Text(d.URL, mediaType, content))
 	return b.Add(d, terms)
 }
 
@@ -136,18 +136,18 @@ func (b *Builder) putAside() (err error) {
 // flush writes what is held, and forgets it.
 func (b *Builder) flush(to io.Writer) error {
 	w := newWriter(to)
-	postings := make(map[string][]Posting)
+	postings := make(map[string][]posting)
 	for i, url := range slices.Sorted(maps.Keys(b.pages)) {
 		p := b.pages[url]
 		w.doc(&p.doc)
 		for t, n := range p.terms {
-			postings[t] = append(postings[t], Posting{uint32(i), n})
+			postings[t] = append(postings[t], posting{uint32(i), n})
 		}
 	}
 	b.pages, b.size = nil, 0
 	w.endDocs()
 	for _, t := range slices.Sorted(maps.Keys(postings)) {
-		err := w.term(t, func(yield func(Posting, error) bool) {
+		err := w.term(t, func(yield func(posting, error) bool) {
 			for _, p := range postings[t] {
 				if !yield(p, nil) {
 					return

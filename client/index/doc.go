@@ -45,11 +45,11 @@ package index
 const (
 	magic = "parley index 1\n"
 
-	// MaxTerm is the length of the longest term, in bytes. Longer words are not indexed.
-	MaxTerm = 64
+	// maxTerm is the length of the longest term, in bytes. Longer words are not indexed.
+	maxTerm = 64
 
-	// MaxURL is the length of the longest URL, in bytes.
-	MaxURL = 4 << 10
+	// maxURL is the length of the longest URL, in bytes.
+	maxURL = 4 << 10
 
 	every     = 64   // documents, and terms, between two that share nothing
 	fullBlock = 4096 // postings
@@ -69,8 +69,8 @@ type Doc struct {
 	Words  uint64   // on it
 }
 
-// A Posting says how often a term stands in a document.
-type Posting struct {
+// A posting says how often a term stands in a document.
+type posting struct {
 	Doc uint32 // its number
 	N   uint32 // at least 1
 }

@@ -172,11 +172,11 @@ func mergeTerms(ctx context.Context, w *writer, inputs []*input) error {
 }
 
 // mergePostings yields the postings of all inputs, by their new numbers.
-func mergePostings(list []*input) iter.Seq2[Posting, error] {
-	return func(yield func(Posting, error) bool) {
+func mergePostings(list []*input) iter.Seq2[posting, error] {
+	return func(yield func(posting, error) bool) {
 		type stream struct {
-			next func() (Posting, error, bool)
-			at   Posting
+			next func() (posting, error, bool)
+			at   posting
 		}
 		var streams []stream
 		var stop []func()
@@ -221,8 +221,8 @@ func mergePostings(list []*input) iter.Seq2[Posting, error] {
 }
 
 // renumbered yields the postings that count. The order stays as it was.
-func renumbered(in *input) iter.Seq2[Posting, error] {
-	return func(yield func(Posting, error) bool) {
+func renumbered(in *input) iter.Seq2[posting, error] {
+	return func(yield func(posting, error) bool) {
 		for p, err := range in.r.postings() {
 			if err != nil {
 				yield(p, in.failed(err))

@@ -132,7 +132,7 @@ func (r *reader) doc() (d Doc, ok bool, err error) {
 	if r.w.docs%every == 0 {
 		r.w.docsAt = binary.LittleEndian.AppendUint64(r.w.docsAt, at)
 	}
-	if err := r.next(r.w.docs, MaxURL); err != nil {
+	if err := r.next(r.w.docs, maxURL); err != nil {
 		return d, false, err
 	}
 	d.URL, d.Gone = string(r.name), kind == 2
@@ -183,7 +183,7 @@ func (r *reader) nextTerm() (ok bool, err error) {
 	if r.w.terms%every == 0 {
 		r.w.termsAt = binary.LittleEndian.AppendUint64(r.w.termsAt, at)
 	}
-	if err := r.next(r.w.terms, MaxTerm); err != nil {
+	if err := r.next(r.w.terms, maxTerm); err != nil {
 		return false, err
 	}
 	r.w.terms++
@@ -192,8 +192,8 @@ func (r *reader) nextTerm() (ok bool, err error) {
 }
 
 // postings yields those of the term, once.
-func (r *reader) postings() iter.Seq2[Posting, error] {
-	return func(yield func(Posting, error) bool) {
+func (r *reader) postings() iter.Seq2[posting, error] {
+	return func(yield func(posting, error) bool) {
 		r.left = false
 		next := uint64(0)
 		for full := true; ; {
@@ -202,7 +202,7 @@ func (r *reader) postings() iter.Seq2[Posting, error] {
 				err = malformed("a block of %d postings where there must not be one", n)
 			}
 			if err != nil {
-				yield(Posting{}, err)
+				yield(posting{}, err)
 				return
 			}
 			if n == 0 {
@@ -212,7 +212,7 @@ func (r *reader) postings() iter.Seq2[Posting, error] {
 			size, err := r.number(n * mostPosting)
 			begun := r.at
 			for i := uint64(0); err == nil && i < n; i++ {
-				var p Posting
+				var p posting
 				if p, next, err = r.posting(next); err == nil && i == n-1 && r.at-begun != size {
 					err = malformed("a block of %d bytes has %d", size, r.at-begun)
 				}
@@ -221,7 +221,7 @@ func (r *reader) postings() iter.Seq2[Posting, error] {
 				}
 			}
 			if err != nil {
-				yield(Posting{}, err)
+				yield(posting{}, err)
 				return
 			}
 		}
@@ -229,20 +229,20 @@ func (r *reader) postings() iter.Seq2[Posting, error] {
 }
 
 // posting reads one; next is the lowest number that its document may have.
-func (r *reader) posting(next uint64) (Posting, uint64, error) {
+func (r *reader) posting(next uint64) (posting, uint64, error) {
 	skip, err := r.number(mostDocs)
 	if err != nil {
-		return Posting{}, 0, err
+		return posting{}, 0, err
 	}
 	n, err := r.number(1<<32 - 1)
 	if err != nil {
-		return Posting{}, 0, err
+		return posting{}, 0, err
 	}
 	doc := next + skip
 	if doc >= r.w.docs || n == 0 {
-		return Posting{}, 0, malformed("%d times in the document %d of %d", n, doc, r.w.docs)
+		return posting{}, 0, malformed("%d times in the document %d of %d", n, doc, r.w.docs)
 	}
-	return Posting{uint32(doc), uint32(n)}, doc + 1, nil
+	return posting{uint32(doc), uint32(n)}, doc + 1, nil
 }
 
 // end compares the end of the file with what was read.

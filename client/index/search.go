@@ -62,21 +62,6 @@ func Open(from io.ReaderAt, size int64) (*Index, error) {
 	return x, nil
 }
 
-// Check reads a whole index, and returns an error if it is not one.
-func Check(from io.Reader) error {
-	r, err := newReader(from)
-	for ok := true; err == nil && ok; {
-		_, ok, err = r.doc()
-	}
-	for ok := true; err == nil && ok; {
-		ok, err = r.nextTerm()
-	}
-	if err != nil {
-		return fmt.Errorf("check index: %w", err)
-	}
-	return nil
-}
-
 // at returns a reader that stands at the i-th of the places that begin there,
 // with as many entries read as there are before.
 func (x *Index) at(places, i uint64) (*reader, error) {
@@ -106,8 +91,8 @@ func (nowhere) Size() int                   { return 0 }
 func (nowhere) BlockSize() int              { return 1 }
 func (nowhere) Sum32() uint32               { return 0 }
 
-// Postings returns those of a term, in the order of documents: none if it stands nowhere.
-func (x *Index) Postings(term string) (list []Posting, err error) {
+// postings returns those of a term, in the order of documents: none if it stands nowhere.
+func (x *Index) postings(term string) (list []posting, err error) {
 	if x.Terms == 0 {
 		return nil, nil
 	}
@@ -184,7 +169,7 @@ type Hit struct {
 // relevant first by BM25 (k1 = 1.2, b = 0.75), and by URL where that is equal; and how many
 // there are. It returns at most limit; zero is all.
 func (x *Index) Search(question string, limit int) (hits []Hit, found int, err error) {
-	terms, _ := Count([]byte(question))
+	terms, _ := count([]byte(question))
 	words := make([]string, 0, len(terms))
 	for t := range terms {
 		words = append(words, t)
@@ -193,9 +178,9 @@ func (x *Index) Search(question string, limit int) (hits []Hit, found int, err e
 	if len(words) == 0 {
 		return nil, 0, nil
 	}
-	lists := make([][]Posting, len(words))
+	lists := make([][]posting, len(words))
 	for i, w := range words {
-		if lists[i], err = x.Postings(w); err != nil || len(lists[i]) == 0 {
+		if lists[i], err = x.postings(w); err != nil || len(lists[i]) == 0 {
 			return nil, 0, err
 		}
 	}
@@ -223,7 +208,7 @@ func (x *Index) Search(question string, limit int) (hits []Hit, found int, err e
 }
 
 // intersect returns the documents that are in all lists, and how often each term is there.
-func intersect(lists [][]Posting) (numbers []uint32, counts [][]uint32) {
+func intersect(lists [][]posting) (numbers []uint32, counts [][]uint32) {
 	at := make([]int, len(lists))
 	for _, p := range lists[0] {
 		c := []uint32{p.N}

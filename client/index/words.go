@@ -12,7 +12,7 @@ import (
 
 // Words yields the words of a text in their order: letters, marks and digits that stand
 // together, in lower case. In scripts that put nothing between words each
-// character is one. Words of more than MaxTerm bytes are passed over.
+// character is one. Words of more than maxTerm bytes are passed over.
 func Words(text []byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		var word []byte
@@ -32,11 +32,11 @@ func Words(text []byte) iter.Seq[string] {
 			}
 			switch {
 			case !joins || r == utf8.RuneError:
-			case len(word)+utf8.UTFMax > MaxTerm+utf8.UTFMax:
+			case len(word)+utf8.UTFMax > maxTerm+utf8.UTFMax:
 				long = true
 			default:
 				word = utf8.AppendRune(word, unicode.ToLower(r))
-				long = long || len(word) > MaxTerm
+				long = long || len(word) > maxTerm
 			}
 			if alone && !flush() {
 				return
@@ -59,8 +59,8 @@ func Text(url, mediaType string, content []byte) []byte {
 	return nil
 }
 
-// Count returns how often each word stands in a text, and how many words that has in all.
-func Count(text []byte) (terms map[string]uint32, words uint64) {
+// count returns how often each word stands in a text, and how many words that has in all.
+func count(text []byte) (terms map[string]uint32, words uint64) {
 	terms = make(map[string]uint32)
 	for w := range Words(text) {
 		terms[w]++

@@ -83,7 +83,7 @@ func (w *writer) endDocs() {
 }
 
 // term writes a term with its postings, which are in the order of documents. A term without is not written.
-func (w *writer) term(t string, postings iter.Seq2[Posting, error]) error {
+func (w *writer) term(t string, postings iter.Seq2[posting, error]) error {
 	var block []byte
 	n, next, begun := 0, uint32(0), false
 	flush := func() {

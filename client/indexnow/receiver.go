@@ -68,22 +68,15 @@ type Receiver struct {
 	hosts   cache[string, *account]
 	fresh   bucket // looks at keys, of all hosts
 	again   []*check
-	counts  Counts
+	counts  counts
 }
 
-// Counts says what became of notices since the start. Notices =
+// counts says what became of notices since the start. Notices =
 // Accepted + Pending + Refused; Late are those of Pending that were accepted later.
-type Counts struct {
+type counts struct {
 	Notices, Accepted, Pending, Refused, Late int64
 	URLs                                      int64 // handed to Accept
 	Looks                                     int64 // requests for keys
-}
-
-// Counts returns the counts.
-func (r *Receiver) Counts() Counts {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.counts
 }
 
 // Running reports whether Run has begun, and not ended: notices are taken.

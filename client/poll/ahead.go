@@ -47,7 +47,7 @@ func (a Ahead) Next(s *Source, price float64, now time.Time) time.Time {
 	rates, need, from := s.rates(), s.need(price), phase(r.Last)
 	soonest := rates.gained(from, need)
 	days := soonest
-	if usual := math.Sqrt(2 * need / rates.Mean()); usual < farAhead && usual >= Shortest.Hours()/24 {
+	if usual := math.Sqrt(2 * need / rates.Mean()); usual < farAhead && usual >= shortest.Hours()/24 {
 		days = plan(rates, from, need, between(r.Last, now), usual, soonest)
 	}
 	if r.Window > 0 && a.loss() > 0 {

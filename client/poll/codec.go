@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// MaxRecord is the length that a record never exceeds when it is written, in bytes.
-const MaxRecord = 800
+// maxRecord is the length that a record never exceeds when it is written, in bytes.
+const maxRecord = 800
 
 const recordVersion = 1
 
@@ -51,7 +51,7 @@ func (r *Record) Append(b []byte) []byte {
 // ParseRecord reads what Append wrote.
 func ParseRecord(b []byte) (Record, error) {
 	bad := errors.New("read record of polls: malformed")
-	if len(b) == 0 || b[0] != recordVersion || len(b) > MaxRecord {
+	if len(b) == 0 || b[0] != recordVersion || len(b) > maxRecord {
 		return Record{}, bad
 	}
 	b = b[1:]

@@ -84,7 +84,7 @@ func (r *Record) pattern() (p pattern) {
 
 // faded is what is expected of Record.lately.
 func (p *pattern) faded(r *Record) (sum float64) {
-	covered := r.Covered()
+	covered := r.covered()
 	h := hourOf(phase(r.Last))
 	d := phase(r.Last) - float64(h)/24 // of its hour
 	left, whole, hour := math.Exp(-d/week), faded(1./24), math.Exp(-1./Hours)
@@ -115,15 +115,6 @@ func level(x []float64) {
 func (r *Record) Rates() *Rates {
 	p := r.pattern()
 	return NewRates(&p.cell)
-}
-
-// Daily is what is expected in each hour of the day, in items a day (A06).
-func (r *Record) Daily() (perDay [24]float64) {
-	p := r.pattern()
-	for h, x := range p.hour {
-		perDay[h] = p.mean * x
-	}
-	return perDay
 }
 
 // shares are weights of the hours of the day and the days of the week, as

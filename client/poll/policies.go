@@ -120,15 +120,6 @@ func earliest(high float64, holds func(days float64) bool) float64 {
 	return high
 }
 
-// Spend is how many polls a day a price buys of a source, taking its rate for constant.
-func (Index) Spend(s *Source, price float64) float64 {
-	need := s.need(price)
-	if need == 0 {
-		return 24 * 60 / Shortest.Minutes()
-	}
-	return min(math.Sqrt(s.rates().Mean()/(2*need)), 24*60/Shortest.Minutes())
-}
-
 // MinimumDelay asks first where the items that are expected have waited longest, all
 // together. At constant rates that is the [Index]; where rates go up and down by
 // the hour, and polls are hours apart, it does better, known or learned.
@@ -142,7 +133,7 @@ func (MinimumDelay) Rank(s *Source, now time.Time) float64 {
 	if r.Polls == 0 {
 		return most
 	}
-	return s.rates().Delay(r.Last, now) * s.weight() / s.cost()
+	return s.rates().delay(r.Last, now) * s.weight() / s.cost()
 }
 
 // Next implements Policy.

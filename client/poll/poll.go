@@ -52,26 +52,26 @@ type Policy interface {
 
 // Named returns a policy by its name, with all its settings 0.
 func Named(name string) (Policy, error) {
-	for _, p := range Policies() {
+	for _, p := range policies() {
 		if p.Name() == name {
 			return p, nil
 		}
 	}
 	names := ""
-	for _, p := range Policies() {
+	for _, p := range policies() {
 		names += ", " + p.Name()
 	}
 	return nil, fmt.Errorf("poll policy %q: there is none, but %s", name, names[2:])
 }
 
-// Policies returns one of each kind, with all settings 0.
-func Policies() []Policy {
+// policies returns one of each kind, with all settings 0.
+func policies() []Policy {
 	return []Policy{Ahead{}, Index{}, MinimumDelay{}, PostingRate{}, AdvaRSS{}, Trained{}, RoundRobin{}}
 }
 
-// Shortest is the time between two polls of one source that is short enough for
+// shortest is the time between two polls of one source that is short enough for
 // anybody (A09).
-const Shortest = 10 * time.Minute
+const shortest = 10 * time.Minute
 
 // A Schedule keeps the manners that no policy may break. The zero value is that of Ahead.
 type Schedule struct {
@@ -86,7 +86,7 @@ func (s Schedule) Next(src *Source, price float64, now time.Time) time.Time {
 	if r.Polls == 0 {
 		return time.Time{}
 	}
-	shortest, longest := cmp.Or(max(s.Shortest, 0), Shortest), cmp.Or(max(s.Longest, 0), 30*24*time.Hour)
+	shortest, longest := cmp.Or(max(s.Shortest, 0), shortest), cmp.Or(max(s.Longest, 0), 30*24*time.Hour)
 	at := s.policy().Next(src, price, now)
 	if latest := r.Last.Add(max(longest, shortest)); at.After(latest) {
 		at = latest
@@ -100,7 +100,7 @@ func (s Schedule) Next(src *Source, price float64, now time.Time) time.Time {
 // Rank is the policy's, and 0 for a source that was asked less than Shortest ago.
 func (s Schedule) Rank(src *Source, now time.Time) float64 {
 	r := src.record()
-	if r.Polls > 0 && now.Sub(r.Last) < cmp.Or(max(s.Shortest, 0), Shortest) {
+	if r.Polls > 0 && now.Sub(r.Last) < cmp.Or(max(s.Shortest, 0), shortest) {
 		return 0
 	}
 	return s.policy().Rank(src, now)

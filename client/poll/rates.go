@@ -68,9 +68,6 @@ func phase(t time.Time) float64 {
 // hourOf is the hour of the week, from 0, that a time in days of its week is in.
 func hourOf(phase float64) int { return min(max(int(phase*24), 0), Hours-1) }
 
-// At is the rate at a time.
-func (r *Rates) At(t time.Time) float64 { return r.hour[hourOf(phase(t))] }
-
 // Hour is the rate in an hour of the week, 0 to Hours-1.
 func (r *Rates) Hour(h int) float64 { return r.hour[h] }
 
@@ -107,8 +104,8 @@ func (r *Rates) Items(last, now time.Time) float64 {
 	return items
 }
 
-// Delay is how long the items that came since the last poll have waited by now, in item-days.
-func (r *Rates) Delay(last, now time.Time) float64 {
+// delay is how long the items that came since the last poll have waited by now, in item-days.
+func (r *Rates) delay(last, now time.Time) float64 {
 	days := between(last, now)
 	items, gain := r.span(phase(last), days)
 	return max(0, items*min(days, never.Hours()/24)-gain)

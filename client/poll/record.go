@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Memory is how long a record remembers, give or take a week: what is older
+// memory is how long a record remembers, give or take a week: what is older
 // counts less and less, by whole weeks, so that no hour is favoured.
-const Memory = 12 * 7 * 24 * time.Hour
+const memory = 12 * 7 * 24 * time.Hour
 
 // A Poll is what one answer of a source has shown. One that failed has shown nothing.
 type Poll struct {
@@ -66,7 +66,7 @@ func (r Record) Poll(p Poll) Record {
 	n := min(max(p.New, 0), maxNew)
 	r.Window = min(max(p.Window, 0), maxWindow)
 	if r.Polls <= 0 {
-		r = Record{First: at, Last: at, Polls: 1, Window: r.Window, Training: r.Training.Checked(true), from: at}
+		r = Record{First: at, Last: at, Polls: 1, Window: r.Window, Training: r.Training.checked(true), from: at}
 		r.history(p.Dates)
 		return r
 	}
@@ -74,7 +74,7 @@ func (r Record) Poll(p Poll) Record {
 		at = r.Last
 	}
 	r.take(at, n, p.Dates)
-	r.Training = r.Training.Checked(n > 0)
+	r.Training = r.Training.checked(n > 0)
 	if r.Polls++; n > 0 {
 		r.Fruitful++
 	}
@@ -99,7 +99,7 @@ func (r *Record) history(dates []time.Time) {
 			oldest = d
 		}
 	}
-	if begin := r.Last.Add(-Memory); oldest.Before(begin) {
+	if begin := r.Last.Add(-memory); oldest.Before(begin) {
 		oldest = begin
 	}
 	r.from = oldest.Truncate(time.Second).UTC()
@@ -160,7 +160,7 @@ func (r *Record) unseen(at time.Time) float64 {
 // forget moves the beginning of what is covered, and takes off the counts what
 // came before it.
 func (r *Record) forget() {
-	weeks, keep := between(r.from, r.Last)/week, Memory.Hours()/(24*week)
+	weeks, keep := between(r.from, r.Last)/week, memory.Hours()/(24*week)
 	if weeks <= keep {
 		return
 	}
@@ -190,13 +190,5 @@ func each(from, to time.Time, f func(hour int, days float64)) {
 	}
 }
 
-// Covered is how many days polls have covered, as far as they are remembered.
-func (r *Record) Covered() float64 { return between(r.from, r.Last) }
-
-// Items is how many have come in that time.
-func (r *Record) Items() (n float64) {
-	for _, c := range r.count {
-		n += float64(c)
-	}
-	return n
-}
+// covered is how many days polls have covered, as far as they are remembered.
+func (r *Record) covered() float64 { return between(r.from, r.Last) }

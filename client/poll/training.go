@@ -44,10 +44,10 @@ func (t Training) Tick() (next Training, due bool) {
 	return t, t.ToE == 0
 }
 
-// Checked is the timer after a poll: found says whether it brought anything new,
+// checked is the timer after a poll: found says whether it brought anything new,
 // as the very first does. (2) takes the old T for M (E31). M only approaches 1, so
 // ToE is its ceiling but for a millionth (E32).
-func (t Training) Checked(found bool) Training {
+func (t Training) checked(found bool) Training {
 	t = t.clean()
 	if found {
 		t.T = 1

@@ -213,8 +213,8 @@ func (r *Report) hub(url string) {
 	}
 }
 
-// WriteJSON writes the report as JSON.
-func (r *Report) WriteJSON(w io.Writer) error {
+// writeJSON writes the report as JSON.
+func (r *Report) writeJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)

@@ -16,9 +16,9 @@ type Bound struct {
 	Age   float64 // in days, of what is best by the objective
 }
 
-// Starved is the interval at which ages in a Bound count a page as visited that is visited less often
+// starved is the interval at which ages in a Bound count a page as visited that is visited less often
 // or never, in days: else its age would be without end.
-const Starved = 365.
+const starved = 365.
 
 // A Listening says of which of the ways in which a site speaks a bound makes use.
 type Listening struct{ Manifest, Push bool }
@@ -161,7 +161,7 @@ func newPolled(p *Page, o fresh.Objective, c Costs) *polled {
 // units is the length of the page in pages of the usual size.
 func (p *Page) units() float64 {
 	if p.Bytes > 0 {
-		return p.Bytes / PageSize
+		return p.Bytes / pageSize
 	}
 	return 1
 }
@@ -212,11 +212,11 @@ func (p *polled) every(interval float64) outcome {
 
 // age is the weighted age of visits at an interval.
 func (p *Page) age(interval float64) float64 {
-	return p.Weight * fresh.MeanAge(p.Rate, min(interval, Starved))
+	return p.Weight * fresh.MeanAge(p.Rate, min(interval, starved))
 }
 
 // never is the outcome of no visits.
-func (p *Page) never() outcome { return outcome{age: p.age(Starved)} }
+func (p *Page) never() outcome { return outcome{age: p.age(starved)} }
 
 // A pushed page tells of all its changes at once. It is fetched some time later, if at all.
 type pushed struct{ polled }
@@ -267,7 +267,7 @@ func newListed(w *World, site *Site, pages []int32, c Costs) *listed {
 	case Delta:
 		l.entry = c.Entry
 	case Plain:
-		l.manifest += n * c.Entry * (PlainEntry / GzipEntry)
+		l.manifest += n * c.Entry * (plainEntry / gzipEntry)
 	default:
 		l.manifest += n * c.Entry
 	}
@@ -372,7 +372,7 @@ func (l *listed) every(interval, price float64) (sum outcome, ok bool) {
 			sum.fresh += p.Weight * fresh.MeanFresh(p.Rate, interval)
 			sum.age += p.age(interval)
 		} else {
-			sum.age += p.age(Starved)
+			sum.age += p.age(starved)
 		}
 	}
 	return sum, true

@@ -252,10 +252,10 @@ func (e *engine) visit(i int, p *page, s *site, planned bool) {
 	is := &e.World.Pages[i]
 	p.truth.until(e.now)
 	changed := p.truth.wrong <= e.now
-	cost, bytes := e.costs.Header, HeaderSize
+	cost, bytes := e.costs.Header, headerSize
 	if changed {
 		cost += e.costs.Body * is.units()
-		bytes += is.units() * PageSize
+		bytes += is.units() * pageSize
 		e.ledger.wrong(is.Weight, p.truth.wrong, e.now)
 		p.truth.wrong = math.Inf(1)
 	}

@@ -23,7 +23,7 @@ type FeedBound struct {
 // to feed, each at a price, and each feed is polled along the path of least
 // cost. Whatever the price, that is a lower bound; the best is returned.
 func (w *FeedWorld) LeastFeedDelay(from, slot, polls float64) FeedBound {
-	w = w.Patterned(from)
+	w = w.patterned(from)
 	begin := w.Start.Add(dayTime(from))
 	return w.bound(from, slot, polls, func(f *Feed, mass, times []float64) {
 		whole := int(math.Round(7 / slot)) // after a week all is as before, if that is a number of slots
@@ -63,10 +63,10 @@ func (w *FeedWorld) LeastSeenDelay(from, slot, polls float64) FeedBound {
 	})
 }
 
-// Patterned returns the world with rates for all feeds of which none are known: those of each
+// patterned returns the world with rates for all feeds of which none are known: those of each
 // hour of the week as they were from a day on. That is knowledge after the event, and of
 // a feed with few items it is nearly when each of them came.
-func (w *FeedWorld) Patterned(from float64) *FeedWorld {
+func (w *FeedWorld) patterned(from float64) *FeedWorld {
 	v := *w
 	v.Feeds = slices.Clone(w.Feeds)
 	begin, end := w.Start.Add(dayTime(from)), w.Start.Add(dayTime(w.Days))

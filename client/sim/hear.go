@@ -92,17 +92,17 @@ func (e *engine) tell(x saying, s *site) {
 func (e *engine) poll(s int) {
 	x := &e.sites[s]
 	cost := e.costs.Manifest
-	bytes := HeaderSize
+	bytes := headerSize
 	switch entries := float64(len(x.pages)); x.Format {
 	case Delta:
 		cost += e.costs.Entry * float64(len(x.said))
-		bytes += GzipEntry * float64(len(x.said))
+		bytes += gzipEntry * float64(len(x.said))
 	case Plain:
-		cost += e.costs.Entry * entries * (PlainEntry / GzipEntry)
-		bytes += PlainEntry * entries
+		cost += e.costs.Entry * entries * (plainEntry / gzipEntry)
+		bytes += plainEntry * entries
 	default:
 		cost += e.costs.Entry * entries
-		bytes += GzipEntry * entries
+		bytes += gzipEntry * entries
 	}
 	e.pay(cost, bytes, true)
 	if e.now >= e.From {

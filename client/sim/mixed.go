@@ -9,9 +9,9 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// Some returns the same world with a share of its sites speaking in one way,
+// some returns the same world with a share of its sites speaking in one way,
 // one site at least, and the rest silent: those whose pages weigh most together, or any.
-func (w *World) Some(share float64, most bool, speak Site, seed uint64) *World {
+func (w *World) some(share float64, most bool, speak Site, seed uint64) *World {
 	order := rand.New(rand.NewPCG(seed, 5)).Perm(len(w.Sites))
 	if most {
 		weight := make([]float64, len(w.Sites))
@@ -25,7 +25,7 @@ func (w *World) Some(share float64, most bool, speak Site, seed uint64) *World {
 	for _, s := range order[:n] {
 		speaks[s] = true
 	}
-	return w.Speaking(func(s int) Site {
+	return w.speaking(func(s int) Site {
 		if speaks[s] {
 			return speak
 		}
@@ -63,7 +63,7 @@ func MixedTable(w *World, budgets []float64, seed uint64) []Mixed {
 	} {
 		for _, most := range []bool{false, true} {
 			for _, share := range []float64{.01, .1, .5, 1} {
-				some := w.Some(share, most, how.speak, seed)
+				some := w.some(share, most, how.speak, seed)
 				line := Mixed{Share: share, Most: most, How: how.name, Budgets: budgets, Poll: poll}
 				for i := range some.Pages {
 					if p := &some.Pages[i]; !some.Sites[p.Site].Silent() {

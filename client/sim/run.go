@@ -49,7 +49,7 @@ func (r *Run) check() error {
 	if r.World == nil {
 		return fmt.Errorf("no world")
 	}
-	if err := r.World.Check(); err != nil {
+	if err := r.World.check(); err != nil {
 		return err
 	}
 	if r.Days == 0 {

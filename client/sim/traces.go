@@ -23,18 +23,18 @@ const (
 	lastTime  = 253402300799 // the year 9999, in Unix seconds
 )
 
-// A Trace is what really happened to the pages of one site, as its version
+// A trace is what really happened to the pages of one site, as its version
 // control has kept it. Unlike a crawl it misses no change, and it dates each.
-type Trace struct {
+type trace struct {
 	Name        string
 	First, Last time.Time
-	Lives       []Life // by birth
+	Lives       []life // by birth
 }
 
-// A Life is one page from when it appeared to when it vanished. A page that moves
+// A life is one page from when it appeared to when it vanished. A page that moves
 // lives on; one that comes back after it was deleted has another life. Times are in
 // days since the trace's First.
-type Life struct {
+type life struct {
 	Path    string // the last one
 	Born    float64
 	Died    float64   // +Inf: it has not
@@ -49,16 +49,16 @@ func TraceNames() []string {
 	return []string{"python-peps", "astro-docs", "php-net", "tldr-pages", "endoflife-date"}
 }
 
-// OpenTrace reads the trace X of a folder of them, from X.csv.zst. A name such as
+// openTrace reads the trace X of a folder of them, from X.csv.zst. A name such as
 // "astro-docs:src/content/docs/en/" is the part of it that ended in that folder.
-func OpenTrace(dir, name string) (*Trace, error) {
+func openTrace(dir, name string) (*trace, error) {
 	file, part, _ := strings.Cut(name, ":")
 	f, err := os.Open(filepath.Join(dir, filepath.Base(file)+".csv.zst"))
 	if err != nil {
 		return nil, fmt.Errorf("read trace %s: %w", name, err)
 	}
 	defer f.Close()
-	t, err := ReadTrace(file, f)
+	t, err := readTrace(file, f)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func OpenTrace(dir, name string) (*Trace, error) {
 }
 
 // part is what of a trace is in a folder at last.
-func (t *Trace) part(name, folder string) *Trace {
+func (t *trace) part(name, folder string) *trace {
 	if folder == "" {
 		return t
 	}
@@ -80,17 +80,17 @@ func (t *Trace) part(name, folder string) *Trace {
 	return &some
 }
 
-// ReadTrace reads a trace: CSV, compressed or not, with a header that names at least time
+// readTrace reads a trace: CSV, compressed or not, with a header that names at least time
 // (Unix seconds, in order), commit, op (A, M, D, R), path, old_path, size and
 // blob. An event that leaves a page with the same blob has changed nothing. What
 // it cannot make sense of is an error, and so is a trace of more than 256 MB.
-func ReadTrace(name string, r io.Reader) (*Trace, error) {
+func readTrace(name string, r io.Reader) (*trace, error) {
 	plain, err := coding.NewReader(r)
 	if err != nil {
 		return nil, fmt.Errorf("read trace %s: %w", name, err)
 	}
 	defer plain.Close()
-	t := teller{t: &Trace{Name: name}, at: map[string]int{}}
+	t := teller{t: &trace{Name: name}, at: map[string]int{}}
 	if err := t.read(plain); err != nil {
 		return nil, fmt.Errorf("read trace %s: %w", name, err)
 	}
@@ -109,7 +109,7 @@ type event struct {
 
 // A teller follows the pages of a trace through its events.
 type teller struct {
-	t     *Trace
+	t     *trace
 	at    map[string]int // the life that is at a path
 	blobs []string       // the content of each life
 	push  []event        // read, and not yet applied
@@ -269,7 +269,7 @@ func (t *teller) stand(e event, i int, known bool) {
 	at := t.t.at(e.time)
 	if !known {
 		i = len(t.t.Lives)
-		t.t.Lives = append(t.t.Lives, Life{Born: at, Died: math.Inf(1)})
+		t.t.Lives = append(t.t.Lives, life{Born: at, Died: math.Inf(1)})
 		t.blobs = append(t.blobs, e.blob)
 	}
 	l := &t.t.Lives[i]
@@ -282,16 +282,16 @@ func (t *teller) stand(e event, i int, known bool) {
 }
 
 // Days is how long the trace is.
-func (t *Trace) Days() float64 { return t.at(t.Last.Unix()) }
+func (t *trace) Days() float64 { return t.at(t.Last.Unix()) }
 
 // at is a time in days since First.
-func (t *Trace) at(unix int64) float64 { return float64(unix-t.First.Unix()) / (24 * 3600) }
+func (t *trace) at(unix int64) float64 { return float64(unix-t.First.Unix()) / (24 * 3600) }
 
 // Alive returns the pages that lived throughout some days, from one time to
 // another in days since First: with the times of their changes in between, in
 // days since from, and which push each came with.
-func (t *Trace) Alive(from, to float64) []Life {
-	var alive []Life
+func (t *trace) Alive(from, to float64) []life {
+	var alive []life
 	for _, l := range t.Lives {
 		if !(l.Born <= from) || l.Died <= to {
 			continue

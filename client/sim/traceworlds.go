@@ -12,7 +12,7 @@ import (
 // alive throughout is a page of it.
 type TraceWeb struct {
 	Dir   string   // where the files are
-	Names []string // as OpenTrace takes them
+	Names []string // as openTrace takes them
 
 	Days  float64 // how long; 0 means 900
 	Until float64 // where it ends, in days before the end of each trace
@@ -29,7 +29,7 @@ func (t TraceWeb) World() (*World, error) {
 	}
 	w := &World{Name: "traces"}
 	for _, name := range t.Names {
-		trace, err := OpenTrace(t.Dir, name)
+		trace, err := openTrace(t.Dir, name)
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +50,7 @@ func (t TraceWeb) World() (*World, error) {
 		w.Pages[i].Weight = 1 / float64(rank+1)
 	}
 	w.Normalize()
-	return w, w.Check()
+	return w, w.check()
 }
 
 // Bursts is how little a world is like Poisson's.

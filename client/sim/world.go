@@ -73,10 +73,10 @@ const (
 // The sizes that were measured of manifests, of visits that find nothing new, and
 // of the page that is one unit of cost in bytes.
 const (
-	PlainEntry = 247. // bytes (thesis, 6.5.3)
-	GzipEntry  = 28.
-	HeaderSize = 434.
-	PageSize   = 20_000.
+	plainEntry = 247. // bytes (thesis, 6.5.3)
+	gzipEntry  = 28.
+	headerSize = 434.
+	pageSize   = 20_000.
 )
 
 // A Page is one page.
@@ -85,11 +85,11 @@ type Page struct {
 	Weight float64 // importance
 	Rate   float64 // true changes a day; with a Trace the mean of it
 
-	// Trace has the times of all changes, in order, in days from the start. Nil means that
+	// trace has the times of all changes, in order, in days from the start. Nil means that
 	// they are drawn: a Poisson process at Rate.
 	Trace []float64
 
-	Bytes float64 // length; 0 means PageSize
+	Bytes float64 // length; 0 means pageSize
 }
 
 // Normalize makes the weights of all pages sum to 1; with no weight at all they are equal.
@@ -111,8 +111,8 @@ func (w *World) Normalize() {
 	}
 }
 
-// Check says what is wrong with a world, if anything is.
-func (w *World) Check() error {
+// check says what is wrong with a world, if anything is.
+func (w *World) check() error {
 	if len(w.Pages) == 0 {
 		return fmt.Errorf("world %s: no pages", w.Name)
 	}
@@ -145,8 +145,8 @@ func (w *World) Check() error {
 // fastest bounds what a world may do: a change in a minute and a half, of every page.
 const fastest = 1000
 
-// Changes is how many changes there are a day, of all pages.
-func (w *World) Changes() (rate float64) {
+// changes is how many changes there are a day, of all pages.
+func (w *World) changes() (rate float64) {
 	for i := range w.Pages {
 		rate += w.Pages[i].Rate
 	}
@@ -155,12 +155,12 @@ func (w *World) Changes() (rate float64) {
 
 // All returns the same world with every site speaking in one way. The pages are shared.
 func (w *World) All(s Site) *World {
-	return w.Speaking(func(int) Site { return s })
+	return w.speaking(func(int) Site { return s })
 }
 
-// Speaking returns the same world with every site speaking as say says of its index.
+// speaking returns the same world with every site speaking as say says of its index.
 // The pages are shared.
-func (w *World) Speaking(say func(site int) Site) *World {
+func (w *World) speaking(say func(site int) Site) *World {
 	v := &World{Name: w.Name, Pages: w.Pages, Sites: make([]Site, len(w.Sites))}
 	for i := range v.Sites {
 		v.Sites[i] = say(i)

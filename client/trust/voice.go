@@ -135,7 +135,7 @@ func (r Rules) decide(v *Voice, now int64) Verdict {
 		if !v.Thin {
 			return Take
 		}
-		v.share = min(v.share+v.Share(), 2)
+		v.share = min(v.share+v.taken(), 2)
 		if v.share < 1 {
 			return Ignore
 		}
@@ -222,10 +222,10 @@ func (v *Voice) Muted() (until time.Time, mute bool) {
 	return time.UnixMilli(v.until), true
 }
 
-// Share is the share of its notices that were right lately, as it is taken
+// taken is the share of its notices that were right lately, as it is taken
 // from a voice that is partly honest: at least 1/8, at most 1. Before the
 // first notice it is what is believed of sites in general.
-func (v *Voice) Share() float32 {
+func (v *Voice) taken() float32 {
 	if v.right+v.wrong <= 0 {
 		return 0.8
 	}
@@ -253,7 +253,7 @@ func (v *Voice) String() string {
 	case mute:
 		return said + ": mute until " + until.UTC().Format(time.RFC3339) + ", sampled"
 	case v.Thin:
-		return said + fmt.Sprintf(": %.0f %% of its notices are taken", 100*v.Share())
+		return said + fmt.Sprintf(": %.0f %% of its notices are taken", 100*v.taken())
 	}
 	return said + ": believed"
 }

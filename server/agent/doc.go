@@ -5,7 +5,7 @@
 //
 // # What a program is
 //
-// A program is a WebAssembly module of at most [MaxProgram] bytes: version 1 with
+// A program is a WebAssembly module of at most [maxProgram] bytes: version 1 with
 // mutable globals, sign extension, saturating conversions, multiple values and
 // bulk memory, and nothing else. What follows is frozen: a program that runs
 // today runs tomorrow.
@@ -27,7 +27,7 @@
 //  3. the page as it was before, if the site has kept it.
 //
 // The length 0xFFFFFFFF says that a page is not to be had, and no bytes follow:
-// it was not kept, has changed again meanwhile, has more than [MaxPage] bytes, or there
+// it was not kept, has changed again meanwhile, has more than [maxPage] bytes, or there
 // was none before. The answer is at most 1 + [MaxOutput] bytes: first 1 if the
 // change is to be told, or 0 if not, and then what is to be told with it.
 //
@@ -71,12 +71,12 @@
 package agent
 
 const (
-	// MaxProgram is the size of the largest program, in bytes. Those that Go
+	// maxProgram is the size of the largest program, in bytes. Those that Go
 	// makes begin at 2 MiB.
-	MaxProgram = 8 << 20
+	maxProgram = 8 << 20
 
-	// MaxPage is the size of the largest page that a program is shown, in bytes.
-	MaxPage = 4 << 20
+	// maxPage is the size of the largest page that a program is shown, in bytes.
+	maxPage = 4 << 20
 
 	// MaxOutput is how much may be told with a change, in bytes: protocol.MaxInline.
 	MaxOutput = 256 << 10

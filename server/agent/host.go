@@ -143,8 +143,8 @@ var errClosed = errors.New("agents: closed")
 // fault of the program wraps server.ErrProgram, and server.ErrNoRoom says that there are
 // too many.
 func (h *Host) Keep(ctx context.Context, who string, program []byte) (protocol.Digest, error) {
-	if len(program) > MaxProgram {
-		return protocol.Digest{}, fmt.Errorf("%w: it has %d bytes, more than %d", server.ErrProgram, len(program), MaxProgram)
+	if len(program) > maxProgram {
+		return protocol.Digest{}, fmt.Errorf("%w: it has %d bytes, more than %d", server.ErrProgram, len(program), maxProgram)
 	}
 	d := protocol.Sum(program)
 	if r, err := h.known(who, d); r != nil && (err != nil || h.intact(d)) {

@@ -48,7 +48,7 @@ func serve(in io.Reader, out io.Writer) error {
 	if err := receiveJSON(in, &load); err != nil {
 		return err
 	}
-	_, program, err := receive(in, kindProgram, MaxProgram)
+	_, program, err := receive(in, kindProgram, maxProgram)
 	if err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ const (
 	kindFailure  byte = 'f' // of the program, as text
 
 	maxReason   = 700
-	maxQuestion = 2*MaxPage + 1<<20 // the change takes less than 1 MiB
+	maxQuestion = 2*maxPage + 1<<20 // the change takes less than 1 MiB
 )
 
 // loading is how a program is to be run.

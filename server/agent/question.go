@@ -19,7 +19,7 @@ func question(c *protocol.Change, page, before []byte) []byte {
 	text := m.Encode()
 	q := make([]byte, 0, 12+len(text)+len(page)+len(before))
 	for _, part := range [][]byte{text, page, before} {
-		if part == nil || len(part) > MaxPage {
+		if part == nil || len(part) > maxPage {
 			q = binary.LittleEndian.AppendUint32(q, absent)
 			continue
 		}

@@ -72,7 +72,7 @@ type Catalog struct {
 	exclude public.Patterns
 	rules   robots.Keeper
 	fetcher *fetcher // nil without Fetch
-	most    int      // URLs of all sources; zero means MaxURLs
+	most    int      // URLs of all sources; zero means maxURLs
 
 	turn chan struct{} // one token: whoever puts it there reads the sources
 
@@ -349,7 +349,7 @@ func (c *Catalog) refresh(ctx context.Context) (changed bool, err error) {
 	if _, err := c.rules.Refresh(ctx); err != nil {
 		return false, err
 	}
-	most := cmp.Or(c.most, MaxURLs)
+	most := cmp.Or(c.most, maxURLs)
 	room := most
 	for i, s := range c.Sources {
 		c.mu.Lock()
@@ -381,7 +381,7 @@ func (c *Catalog) read(ctx context.Context, s Source, old *reading, room, most i
 	b := builder{base: c.Base, room: room, most: most}
 	version, err := s.Read(ctx, last, b.add)
 	switch {
-	case errors.Is(err, ErrUnchanged) && last != "":
+	case errors.Is(err, errUnchanged) && last != "":
 		return old, nil
 	case err != nil:
 		return nil, err

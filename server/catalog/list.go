@@ -20,7 +20,7 @@ const (
 	maxLine = 64 << 10
 
 	maxList  = 1 << 30     // bytes of a list, uncompressed
-	maxLines = 5 * MaxURLs // of a list
+	maxLines = 5 * maxURLs // of a list
 
 	maxColumns = 100
 	maxBreaks  = 100 // line breaks within a record of CSV

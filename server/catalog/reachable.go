@@ -72,8 +72,8 @@ type Reachable struct {
 }
 
 const (
-	// MaxReachable is how many pages may be offered to a Reachable.
-	MaxReachable = 1_000_000
+	// maxReachable is how many pages may be offered to a Reachable.
+	maxReachable = 1_000_000
 
 	maxLinks    = 10_000  // of a page
 	maxLinkPage = 4 << 20 // bytes of a page
@@ -307,8 +307,8 @@ func (r *Reachable) offers(ctx context.Context) (nodes []node, byName map[uint64
 			return nil, nil, err
 		case o.URL == "" || o.LeftOut != "" && o.LeftOut != leftNoIndex:
 			continue
-		case len(nodes) >= MaxReachable:
-			return nil, nil, fmt.Errorf("more than %d pages", MaxReachable)
+		case len(nodes) >= maxReachable:
+			return nil, nil, fmt.Errorf("more than %d pages", maxReachable)
 		}
 		name := r.name(o.URL)
 		n := node{url: o.URL, place: o.Place, stamp: r.hash(string(o.Stamp)), next: -1,

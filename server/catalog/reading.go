@@ -9,10 +9,10 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// MaxURLs is how many URLs all sources of a Catalog may name, those of other
+// maxURLs is how many URLs all sources of a Catalog may name, those of other
 // sites apart. They are kept in memory, with all that is said of them: about
 // 35 bytes more than the URL each, and twice that while a source is read again.
-const MaxURLs = 2_000_000
+const maxURLs = 2_000_000
 
 // maxArena bounds the bytes of one source's URLs and records; a key has four bytes for it.
 const maxArena = 1 << 31

@@ -44,7 +44,7 @@ func (s Sitemap) Read(ctx context.Context, last string, each func(Entry) error) 
 			return "", err
 		}
 		if !changed {
-			return "", ErrUnchanged
+			return "", errUnchanged
 		}
 	}
 	r := sitemapReader{each: each}
@@ -64,7 +64,7 @@ func sitemapsChanged(ctx context.Context, last string) (bool, error) {
 			return true, nil
 		}
 		d, err := openDocument(ctx, name, version)
-		if errors.Is(err, ErrUnchanged) {
+		if errors.Is(err, errUnchanged) {
 			continue
 		}
 		if err != nil {

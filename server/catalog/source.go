@@ -19,7 +19,7 @@ type Source interface {
 	// Read calls each with everything that the source names, in any order, and
 	// returns the version that it stood at. If the source still stands at the
 	// version of an earlier reading, last, it need not be read again: then the
-	// error is ErrUnchanged. An empty version is one that cannot be told apart
+	// error is errUnchanged. An empty version is one that cannot be told apart
 	// from others. After any other error nothing may be concluded from what
 	// was not named. An error of each ends the reading, and is returned.
 	Read(ctx context.Context, last string, each func(Entry) error) (version string, err error)
@@ -33,8 +33,8 @@ type Source interface {
 	String() string
 }
 
-// ErrUnchanged is what Source.Read returns when the source stands where it stood.
-var ErrUnchanged = errors.New("unchanged")
+// errUnchanged is what Source.Read returns when the source stands where it stood.
+var errUnchanged = errors.New("unchanged")
 
 // A List is a Source: a list of URLs in a file, or at an http(s) URL. It is a
 // text with a URL a line, a CSV with a header, or JSON lines, compressed or
@@ -101,7 +101,7 @@ func redacted(name string) string {
 	return name
 }
 
-// openDocument opens a file or an http(s) URL. The error is ErrUnchanged if it
+// openDocument opens a file or an http(s) URL. The error is errUnchanged if it
 // stands at the version last.
 func openDocument(ctx context.Context, name, last string) (*document, error) {
 	if isWeb(name) {
@@ -117,7 +117,7 @@ func openDocument(ctx context.Context, name, last string) (*document, error) {
 	}
 	d := &document{name: name, size: st.Size(), modified: st.ModTime()}
 	if last != "" && d.fileVersion() == last {
-		return nil, ErrUnchanged
+		return nil, errUnchanged
 	}
 	if d.file, err = os.Open(name); err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func getDocument(ctx context.Context, name, last string) (*document, error) {
 	case a.OK():
 		return d, nil
 	case a.Status == http.StatusNotModified && last != "":
-		err = ErrUnchanged
+		err = errUnchanged
 	default:
 		err = fmt.Errorf("GET %s: %s", redacted(name), a.Says())
 	}

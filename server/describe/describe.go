@@ -60,13 +60,6 @@ func (s Site) AsyncAPI() ([]byte, error) {
 	return b, nil
 }
 
-// Schemas returns the schemas of both, by name, as one schema of JSON Schema
-// 2020-12: "#/$defs/hello" is that of the message hello.
-func Schemas() []byte {
-	defs := bytes.ReplaceAll(schemas, []byte("#/components/schemas/"), []byte("#/$defs/"))
-	return slices.Concat([]byte(`{"$schema":"https://json-schema.org/draft/2020-12/schema","$defs":`), defs, []byte("}"))
-}
-
 // fill returns a description with the site's own URLs, cut to what the site
 // has, and with the schemas that what is left refers to.
 func (s Site) fill(source []byte, cut func(object)) ([]byte, error) {

@@ -41,32 +41,32 @@ func (k *Keeper) settle(j job, a answer, tell bool) {
 	case nothing: // what was shown goes on to count for its time
 	case away:
 		// What hides behind 404 now is given to nobody either.
-		if was.State == Unknown || was.State == Public {
+		if was.State == stateUnknown || was.State == statePublic {
 			is = record{Asked: now}
 		}
 	case shown:
 		k.wasShown(j, a, &is, now)
 	case elsewhere:
-		is.State = Altered
+		is.State = stateAltered
 	case refused:
 		switch {
-		case was.State == Refused || was.State == Suspect:
-		case told && was.State == Public && !k.isMeant():
-			is.State = Suspect
+		case was.State == stateRefused || was.State == stateSuspect:
+		case told && was.State == statePublic && !k.isMeant():
+			is.State = stateSuspect
 		default:
-			is.State = Refused
+			is.State = stateRefused
 		}
 	}
 	look := k.put(j.page, was, is)
 	k.settling.Unlock()
-	if is.State != was.State && (is.State == Refused || is.State == Suspect || is.State == Altered) {
-		if is.State == Altered && a.says == shown {
+	if is.State != was.State && (is.State == stateRefused || is.State == stateSuspect || is.State == stateAltered) {
+		if is.State == stateAltered && a.says == shown {
 			a.detail += ", with other bytes than the file's"
 		}
 		k.sayKept(j.page, a.detail)
 	}
-	if was.State == Public && (is.State == Suspect || is.State == Altered && was.has(j.want, time.Time{})) {
-		if is.State == Altered {
+	if was.State == statePublic && (is.State == stateSuspect || is.State == stateAltered && was.has(j.want, time.Time{})) {
+		if is.State == stateAltered {
 			k.mu.Lock()
 			k.countLately(now)
 			k.mu.Unlock()
@@ -76,9 +76,9 @@ func (k *Keeper) settle(j job, a answer, tell bool) {
 	if !look || !tell {
 		return
 	}
-	if is.State == Refused {
+	if is.State == stateRefused {
 		k.mu.Lock()
-		if was.State == Public {
+		if was.State == statePublic {
 			k.countLately(now)
 		}
 		k.mu.Unlock()
@@ -133,20 +133,20 @@ func (k *Keeper) wasShown(j job, a answer, is *record, now time.Time) {
 	}
 	switch {
 	case a.digest == j.want && !a.digest.IsZero():
-		is.State = Public
+		is.State = statePublic
 	case j.want.IsZero():
-		is.State = Public // whatever it has, anybody is given it; nobody says what it is
+		is.State = statePublic // whatever it has, anybody is given it; nobody says what it is
 	case j.tries < restTries:
 		j.tries++
 		k.todo.postpone(j, time.Now().Add(k.hurry(restFirst<<(j.tries-1))))
-		if is.State != Altered {
-			is.State = Unknown
+		if is.State != stateAltered {
+			is.State = stateUnknown
 			if is.wasPublic() {
-				is.State = Public // of the bytes that were shown; the new ones are not among them
+				is.State = statePublic // of the bytes that were shown; the new ones are not among them
 			}
 		}
 	default:
-		is.State = Altered
+		is.State = stateAltered
 	}
 	if !a.digest.IsZero() {
 		is.show(a.digest, now)

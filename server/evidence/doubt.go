@@ -98,7 +98,7 @@ func (k *Keeper) isStillMass(ctx context.Context, was bool) (mass, known bool) {
 		}
 		asked++
 		r := k.record(page)
-		if r.State != Public && r.State != Unknown {
+		if r.State != statePublic && r.State != stateUnknown {
 			bad++
 		}
 		if !was {

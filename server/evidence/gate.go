@@ -31,7 +31,7 @@ const askedWait = time.Second
 // opens returns an error that wraps server.ErrNoVersion if the bytes of a page
 // are not to leave. Where the page was edited only now, and is being asked for, it waits for that.
 func (g gate) opens(ctx context.Context, page string, d protocol.Digest) error {
-	if g.k.Shown(page, d) {
+	if g.k.shown(page, d) {
 		return nil
 	}
 	if asked := g.k.todo.wait(page); asked != nil {
@@ -43,7 +43,7 @@ func (g gate) opens(ctx context.Context, page string, d protocol.Digest) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if g.k.Shown(page, d) {
+		if g.k.shown(page, d) {
 			return nil
 		}
 	} else if g.k.Rate > 0 {
@@ -71,7 +71,7 @@ func (g gate) Delta(ctx context.Context, item *protocol.Item, base protocol.Dige
 // Present is of [server.Presence].
 func (g gate) Present(item *protocol.Item) bool {
 	p, ok := g.pages.(server.Presence)
-	return ok && g.k.Shown(item.URL, item.Digest) && p.Present(item)
+	return ok && g.k.shown(item.URL, item.Digest) && p.Present(item)
 }
 
 // Version is of [server.Past]. What was never shown is not shown to a program either.

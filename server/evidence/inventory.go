@@ -33,14 +33,14 @@ type watching struct {
 	k *Keeper
 }
 
-// Public is of [inventory.Inventory].
-func (w watching) Public(page string) bool { return w.Inventory.Public(page) && !w.k.Withdrawn(page) }
+// statePublic is of [inventory.Inventory].
+func (w watching) Public(page string) bool { return w.Inventory.Public(page) && !w.k.withdrawn(page) }
 
 // Read is of [inventory.Inventory].
 func (w watching) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	o, err := w.Inventory.Read(ctx, o)
 	if k := w.k; err == nil && o.LeftOut == "" && !o.Unsettled && k.Rate > 0 && k.Journal.Whole() {
-		if r := k.record(o.URL); k.Meta && r.State == Public {
+		if r := k.record(o.URL); k.Meta && r.State == statePublic {
 			// It was edited, and is given to anybody.
 		} else if o.Digest.IsZero() || !r.has(o.Digest, k.now().Add(-k.good())) {
 			k.todo.urge(job{page: o.URL, want: o.Digest, length: o.Length})
@@ -93,7 +93,7 @@ func (w watching) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[
 				p.hold(o)
 				continue
 			}
-			if err == nil && o.LeftOut == "" && w.k.Withdrawn(o.URL) {
+			if err == nil && o.LeftOut == "" && w.k.withdrawn(o.URL) {
 				p.leaveOut(&o)
 			}
 			if !yield(o, err) {
@@ -173,7 +173,7 @@ func (p *probe) judge() {
 		o := &p.offers[i]
 		switch {
 		case o.LeftOut != "":
-		case p.k.Withdrawn(o.URL):
+		case p.k.withdrawn(o.URL):
 			p.leaveOut(o)
 		default:
 			pages = append(pages, o)
@@ -221,7 +221,7 @@ func (p *probe) ask(o *inventory.Offer) says {
 		return nothing
 	}
 	p.k.settle(job{page: o.URL, want: o.Digest, length: o.Length, tries: restTries}, a, false)
-	if p.k.Withdrawn(o.URL) {
+	if p.k.withdrawn(o.URL) {
 		p.leaveOut(o)
 	}
 	return a.says

@@ -150,7 +150,7 @@ func (k *Keeper) Open() error {
 		}
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if _, is := present[maphash.String(seed, page)]; !is && r.State != Refused {
+		if _, is := present[maphash.String(seed, page)]; !is && r.State != stateRefused {
 			if len(k.unsaved) < mostForgotten {
 				k.unsaved[page] = record{} // there is no such page any more
 			}
@@ -213,22 +213,22 @@ func (k *Keeper) forget(there map[string]struct{}) {
 func (k *Keeper) sort(page string, was, is record) {
 	for _, c := range []struct {
 		of    map[string]struct{}
-		state State
-	}{{k.refused, Refused}, {k.suspect, Suspect}} {
+		state state
+	}{{k.refused, stateRefused}, {k.suspect, stateSuspect}} {
 		if is.State == c.state {
 			c.of[page] = struct{}{}
 		} else if was.State == c.state {
 			delete(c.of, page)
 		}
 	}
-	if was.State == Public {
+	if was.State == statePublic {
 		k.public--
 	}
-	if is.State != Public {
+	if is.State != statePublic {
 		return
 	}
 	k.public++
-	if was.State == Public {
+	if was.State == statePublic {
 		return
 	}
 	// Of all that come each is as likely to be remembered.
@@ -269,7 +269,7 @@ func (k *Keeper) save() error {
 		n := min(len(list), mostUnsaved)
 		notes := make(map[string][]byte, n)
 		for _, page := range list[:n] {
-			if r := some[page]; r.State == Unknown && r.Asked.IsZero() {
+			if r := some[page]; r.State == stateUnknown && r.Asked.IsZero() {
 				notes[noted+page] = nil
 			} else {
 				notes[noted+page] = r.encode()
@@ -297,20 +297,20 @@ func (k *Keeper) put(page string, was, is record) (look bool) {
 	defer k.mu.Unlock()
 	k.unsaved[page] = is
 	k.sort(page, was, is)
-	return (was.State == Refused) != (is.State == Refused)
+	return (was.State == stateRefused) != (is.State == stateRefused)
 }
 
-// Withdrawn reports whether the web server refuses a page, so that it is not to be told of.
-func (k *Keeper) Withdrawn(page string) bool {
+// withdrawn reports whether the web server refuses a page, so that it is not to be told of.
+func (k *Keeper) withdrawn(page string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, is := k.refused[page]
 	return is
 }
 
-// Shown reports whether bytes of a page may be given to anybody: those of
+// shown reports whether bytes of a page may be given to anybody: those of
 // digest d, be they its present ones or not.
-func (k *Keeper) Shown(page string, d protocol.Digest) bool {
+func (k *Keeper) shown(page string, d protocol.Digest) bool {
 	k.mu.Lock()
 	mass := k.mass
 	k.mu.Unlock()
@@ -319,10 +319,10 @@ func (k *Keeper) Shown(page string, d protocol.Digest) bool {
 	}
 	r := k.record(page)
 	switch r.State {
-	case Refused, Suspect, Altered:
+	case stateRefused, stateSuspect, stateAltered:
 		return false
 	}
-	return k.Trusted || r.State == Public && r.has(d, k.now().Add(-k.good()))
+	return k.Trusted || r.State == statePublic && r.has(d, k.now().Add(-k.good()))
 }
 
 // Given reports whether bytes of a page that were shown once may still be given
@@ -336,10 +336,10 @@ func (k *Keeper) Given(page string) bool {
 	}
 	r := k.record(page)
 	switch r.State {
-	case Refused, Suspect, Altered:
+	case stateRefused, stateSuspect, stateAltered:
 		return false
 	}
-	return k.Trusted || r.State == Public && r.ShownAt.After(k.now().Add(-k.good()))
+	return k.Trusted || r.State == statePublic && r.ShownAt.After(k.now().Add(-k.good()))
 }
 
 // Settle blocks until a first round is over and no person is asked, so that
@@ -432,14 +432,14 @@ func (k *Keeper) Standing() Standing {
 		Inside: k.inside, Trusted: k.Trusted, Asks: k.Rate > 0, Round: k.last}
 }
 
-// ErrIdle is returned by Recheck where nothing is asked for.
-var ErrIdle = errors.New("nothing is asked for: --ask-rate is 0")
+// errIdle is returned by Recheck where nothing is asked for.
+var errIdle = errors.New("nothing is asked for: --ask-rate is 0")
 
 // Recheck has all pages asked for anew, and what was refused first. What was
 // shown goes on to count meanwhile.
 func (k *Keeper) Recheck() error {
 	if k.Rate <= 0 {
-		return ErrIdle
+		return errIdle
 	}
 	k.mu.Lock()
 	k.since = k.now()
@@ -467,9 +467,9 @@ func (k *Keeper) release() error {
 	k.mu.Unlock()
 	for _, page := range list {
 		k.settling.Lock()
-		if was := k.record(page); was.State == Suspect {
+		if was := k.record(page); was.State == stateSuspect {
 			is := was
-			is.State = Refused
+			is.State = stateRefused
 			k.put(page, was, is)
 		}
 		k.settling.Unlock()

@@ -8,22 +8,22 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A State is what an anonymous GET has shown of a page.
-type State byte
+// A state is what an anonymous GET has shown of a page.
+type state byte
 
 // The states of a page. What may be told of it is all but Refused; its bytes
 // may leave only when it is Public, and they are those that were shown.
 const (
-	Unknown State = iota // nobody has asked, or there was no answer that says anything
-	Public               // 200, and the bytes that Shown is the digest of
-	Refused              // 401, 403 or 451: it is told as gone
-	Altered              // a redirect, or other bytes than the file's, and not for a moment: its own bytes do not leave
-	Suspect              // it was public, and is refused, as many are at once: a person is asked, and nothing is told
+	stateUnknown state = iota // nobody has asked, or there was no answer that says anything
+	statePublic               // 200, and the bytes that Shown is the digest of
+	stateRefused              // 401, 403 or 451: it is told as gone
+	stateAltered              // a redirect, or other bytes than the file's, and not for a moment: its own bytes do not leave
+	stateSuspect              // it was public, and is refused, as many are at once: a person is asked, and nothing is told
 )
 
 // A record is what is kept of a page.
 type record struct {
-	State State
+	State state
 	Asked time.Time // when it was asked for last, whatever came of it
 
 	// What was shown, and what before: with 200 to anybody.
@@ -79,10 +79,10 @@ var errRecord = errors.New("not a record of what was shown of a page")
 
 // parseRecord reads what encode writes.
 func parseRecord(b []byte) (r record, err error) {
-	if len(b) < 3 || b[0] != recordVersion || State(b[1]) > Suspect || b[2] > flagNoArchive {
+	if len(b) < 3 || b[0] != recordVersion || state(b[1]) > stateSuspect || b[2] > flagNoArchive {
 		return r, errRecord
 	}
-	r.State, r.NoArchive = State(b[1]), b[2]&flagNoArchive != 0
+	r.State, r.NoArchive = state(b[1]), b[2]&flagNoArchive != 0
 	b = b[3:]
 	for _, t := range []*time.Time{&r.Asked, &r.ShownAt, &r.BeforeAt} {
 		ms, n := binary.Uvarint(b)

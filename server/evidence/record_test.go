@@ -10,8 +10,8 @@ import (
 
 func FuzzRecord(f *testing.F) {
 	now := time.UnixMilli(1_790_000_000_000)
-	for _, r := range []record{{}, {State: Refused, Asked: now}, {State: Public, Asked: now, Shown: protocol.Sum([]byte("x")), ShownAt: now, NoArchive: true},
-		{State: Suspect, Shown: protocol.Sum(nil), ShownAt: now, Before: protocol.Sum([]byte("y")), BeforeAt: now.Add(-time.Hour)}} {
+	for _, r := range []record{{}, {State: stateRefused, Asked: now}, {State: statePublic, Asked: now, Shown: protocol.Sum([]byte("x")), ShownAt: now, NoArchive: true},
+		{State: stateSuspect, Shown: protocol.Sum(nil), ShownAt: now, Before: protocol.Sum([]byte("y")), BeforeAt: now.Add(-time.Hour)}} {
 		b := r.encode()
 		if got, err := parseRecord(b); err != nil || got != r {
 			f.Fatalf("%+v became %+v, %v", r, got, err)
@@ -44,7 +44,7 @@ func TestRecordShows(t *testing.T) {
 	if r.has(a, at.Add(time.Minute)) || !r.has(b, at.Add(time.Minute)) {
 		t.Error("what was shown long ago counts")
 	}
-	if !bytes.Equal(r.encode()[:2], []byte{recordVersion, byte(Unknown)}) {
+	if !bytes.Equal(r.encode()[:2], []byte{recordVersion, byte(stateUnknown)}) {
 		t.Error("a record begins otherwise")
 	}
 }

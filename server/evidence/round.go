@@ -202,12 +202,12 @@ func (k *Keeper) isDue(r *record, d protocol.Digest) bool {
 	}
 	age, good := k.now().Sub(r.Asked), k.good()
 	switch r.State {
-	case Public:
+	case statePublic:
 		if d.IsZero() || k.Meta || r.has(d, k.now().Add(-good/renewPart)) {
 			return age > good/renewPart
 		}
 		return age > k.hurry(good/unknownPart)
-	case Unknown:
+	case stateUnknown:
 		return age > k.hurry(good/unknownPart)
 	}
 	return age > k.hurry(good/againPart) || age < 0

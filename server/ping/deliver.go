@@ -298,18 +298,18 @@ func (h *Hub) read(ctx context.Context, topic string, at protocol.Cursor) (conte
 	switch {
 	case err != nil:
 		return content{}, fmt.Errorf("read it: %w", err)
-	case len(b) > MaxContent:
+	case len(b) > maxContent:
 		return content{}, tooLong(int64(len(b)))
 	}
 	return content{at: at, contentType: t, body: b, digest: protocol.Sum(b)}, nil
 }
 
 func tooLong(n int64) error {
-	return fmt.Errorf("it has %d bytes, more than %d: offer a topic that is shorter, such as a feed", n, MaxContent)
+	return fmt.Errorf("it has %d bytes, more than %d: offer a topic that is shorter, such as a feed", n, maxContent)
 }
 
 // ReadTopic reads a regular file as a [Hub]'s Topic has to: one that is longer
-// than MaxContent is not read.
+// than maxContent is not read.
 func ReadTopic(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -322,7 +322,7 @@ func ReadTopic(path string) ([]byte, error) {
 		return nil, err
 	case !st.Mode().IsRegular():
 		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
-	case st.Size() > MaxContent:
+	case st.Size() > maxContent:
 		return nil, tooLong(st.Size())
 	}
 	b := make([]byte, st.Size())

@@ -16,3 +16,9 @@ func RereadOwed(b []byte, now time.Time) (again []byte, due bool) {
 	o := parseOwed(b, now)
 	return o.note(), !o.due.IsZero()
 }
+
+var EngineNames = engineNames
+
+func (x *IndexNow) NewKey() (string, error) { return x.newKey() }
+
+const MaxContent = maxContent

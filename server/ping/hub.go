@@ -55,7 +55,7 @@ type Hub struct {
 	// Topics are the URLs that can be subscribed to.
 	Topics []string
 
-	// Topic returns the present content of a topic, of at most MaxContent
+	// Topic returns the present content of a topic, of at most maxContent
 	// bytes: it must refuse what is longer before it reads it, as ReadTopic
 	// does for a file. It is called for two topics at most at the same time.
 	// The Hub holds three contents at most, however many subscribe.
@@ -110,8 +110,8 @@ type Hub struct {
 	standing map[string]content
 }
 
-// MaxContent bounds the content of a topic, in bytes.
-const MaxContent = 16 << 20
+// maxContent bounds the content of a topic, in bytes.
+const maxContent = 16 << 20
 
 const (
 	hubNotes = "hub/"

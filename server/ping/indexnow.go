@@ -40,8 +40,8 @@ func endpointOf(name string) string {
 	return ""
 }
 
-// EngineNames are the short names that IndexNow.Engines may have.
-func EngineNames() []string { return []string{"bing", "indexnow", "naver", "seznam", "yandex", "yep"} }
+// engineNames are the short names that IndexNow.Engines may have.
+func engineNames() []string { return []string{"bing", "indexnow", "naver", "seznam", "yandex", "yep"} }
 
 // An IndexNow sends the URLs that changed to search engines
 // (https://www.indexnow.org/documentation). The zero values of its optional
@@ -76,7 +76,7 @@ type IndexNow struct {
 	// Base is the site's base URL, ending in "/".
 	Base string
 
-	// Engines are short names, see EngineNames, or URLs of endpoints.
+	// Engines are short names, see engineNames, or URLs of endpoints.
 	Engines []string
 
 	// Public says which URLs may be told to anybody now; nil means all.
@@ -179,7 +179,7 @@ func (s *IndexNow) init() error {
 		case s.Key != "" && !validKey(s.Key):
 			s.initErr = errors.New("indexnow: key: want 8 to 128 letters, digits and dashes")
 		case len(s.Engines) == 0:
-			s.initErr = errors.New("indexnow: no engine: name one of " + strings.Join(EngineNames(), ", ") + ", or a URL")
+			s.initErr = errors.New("indexnow: no engine: name one of " + strings.Join(engineNames(), ", ") + ", or a URL")
 		}
 		if s.initErr != nil {
 			return
@@ -205,10 +205,10 @@ func (s *IndexNow) newEngine(name string) (*engine, error) {
 	endpoint := endpointOf(name)
 	if endpoint == "" {
 		if _, err := webURL(name); err != nil {
-			return nil, fmt.Errorf("indexnow: engine %.200q: want one of %s, or a URL: %w", name, strings.Join(EngineNames(), ", "), err)
+			return nil, fmt.Errorf("indexnow: engine %.200q: want one of %s, or a URL: %w", name, strings.Join(engineNames(), ", "), err)
 		}
 		endpoint = name
-		for _, known := range EngineNames() {
+		for _, known := range engineNames() {
 			if endpointOf(known) == endpoint {
 				name = known
 			}

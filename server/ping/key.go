@@ -129,11 +129,11 @@ func (s *IndexNow) noteKey(k key) error {
 	return nil
 }
 
-// NewKey makes another key, writes its file, and lets engines that refused the
+// newKey makes another key, writes its file, and lets engines that refused the
 // old one be tried again at once. It is the cure for a burned key: one that an
 // engine will not take again although the site serves it. The old key's file
 // stays for a day. Where Key is given it returns an error: give another one.
-func (s *IndexNow) NewKey() (string, error) {
+func (s *IndexNow) newKey() (string, error) {
 	if err := s.init(); err != nil {
 		return "", err
 	}

@@ -291,7 +291,7 @@ func (e *engine) keyRefused(ctx context.Context, did Outcome, k key, a answer) e
 	if now, err := e.s.theKey(); err != nil || now.Key != k.Key {
 		return err // it has been replaced already
 	}
-	if _, err := e.s.NewKey(); err != nil {
+	if _, err := e.s.newKey(); err != nil {
 		return err
 	}
 	e.s.log().Warn("indexnow: the burned key has been replaced", "engine", e.name)

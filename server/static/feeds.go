@@ -96,15 +96,6 @@ func (f *Feeds) paths() (paths []string) {
 // Own returns the files that it writes.
 func (f *Feeds) Own() []string { return withSiblings(f.paths()...) }
 
-// URL returns where the feed is found that says most, and nothing if no feed
-// is wanted. Search engines take RSS and Atom in a Sitemap line of robots.txt.
-func (f *Feeds) URL() string {
-	if all := f.forms(); len(all) > 0 {
-		return f.urlOf(all[0].path)
-	}
-	return ""
-}
-
 func (f *Feeds) base() string { return strings.TrimSuffix(f.Base, "/") + "/" }
 
 func (f *Feeds) urlOf(path string) string { return f.base() + url.PathEscape(filepath.Base(path)) }

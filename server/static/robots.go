@@ -79,7 +79,7 @@ func (r *Robots) Write(ctx context.Context, _ *server.Journal) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("merge into %s: %w", r.Path, err)
 	}
-	text, err := r.Merge(old)
+	text, err := r.merge(old)
 	if err != nil {
 		return false, fmt.Errorf("merge into %s: %w", r.Path, err)
 	}
@@ -118,11 +118,6 @@ func (r *Robots) old(u *update) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(u.old, 0, robots.MaxBytes+1))
 }
 
-// Propose returns the lines that a robots.txt with this text lacks, as they are to be added.
-func (r *Robots) Propose(text []byte) string {
-	return strings.Join(r.missing(text), "\n")
-}
-
 // missing returns the lines that text lacks.
 func (r *Robots) missing(text []byte) (lines []string) {
 	file := robots.Parse(text)
@@ -138,7 +133,7 @@ func (r *Robots) missing(text []byte) (lines []string) {
 	return lines
 }
 
-// Merge returns the text of a robots.txt with the lines that it lacks, in a
+// merge returns the text of a robots.txt with the lines that it lacks, in a
 // block at its end:
 //
 //	# Parley: begin
@@ -152,7 +147,7 @@ func (r *Robots) missing(text []byte) (lines []string) {
 // longer than crawlers read, or has half a block is an error, and so is a block
 // with anything in it but Sitemap and Manifest lines and comments: a rule that
 // somebody wrote there would be lost, and what it forbids be published.
-func (r *Robots) Merge(text []byte) ([]byte, error) {
+func (r *Robots) merge(text []byte) ([]byte, error) {
 	for _, u := range append(slices.Clone(r.Sitemaps), r.Manifest) {
 		if s, err := protocol.CanonicalURL("", u); u != "" && (err != nil || s != u) {
 			return nil, fmt.Errorf("%.200q is no absolute URL, or not written as one", u)

@@ -236,9 +236,9 @@ func (s *Store) keep(ctx context.Context, it *protocol.Item) {
 	s.credit.spend(time.Since(begun))
 }
 
-// KeepPage keeps a whole page whose bytes are at hand, for inventories that
+// keepPage keeps a whole page whose bytes are at hand, for inventories that
 // are no files: see Fetch.Features of package catalog.
-func (s *Store) KeepPage(url string, page []byte) {
+func (s *Store) keepPage(url string, page []byte) {
 	s.ready()
 	id, d := idOf(url), protocol.Sum(page)
 	if s.public(url) && !s.has(id, d, false) {
@@ -257,7 +257,7 @@ func (s *Store) Seeing(features func(url string, page []byte, whole bool) (inven
 			f, err = features(url, page, whole)
 		}
 		if whole && !f.NoIndex {
-			s.KeepPage(url, page)
+			s.keepPage(url, page)
 		}
 		return f, err
 	}

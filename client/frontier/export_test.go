@@ -1,0 +1,43 @@
+package frontier
+
+// What tests name beside what everybody does.
+
+// Cash returns what all pages have together, and what the bank has.
+func (f *Frontier) Cash() (pages, bank float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cash == nil {
+		return 0, 0
+	}
+	return f.cash.total, f.cash.bank
+}
+
+// Sites returns how many sites have pages that may be asked for now.
+func (f *Frontier) Sites() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, s := range f.sites.list {
+		if s.left() > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Out returns how many pages are given out.
+func (f *Frontier) Out() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.out)
+}
+
+// Held returns how many ready entries are in memory; see Options.Memory.
+func (f *Frontier) Held() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.held
+}
+
+// Remove takes the entry of a page away.
+func (m *MemoryStore) Remove(p PageID) { m.remove(p) }

@@ -1,0 +1,35 @@
+package poll
+
+import (
+	"time"
+)
+
+// What tests name beside what everybody does.
+
+const MaxRecord = maxRecord
+
+var Policies = policies
+
+func (x *Rates) Delay(last time.Time, now time.Time) float64 { return x.delay(last, now) }
+func (x *Record) Covered() float64                           { return x.covered() }
+func (x Training) Checked(found bool) Training               { return x.checked(found) }
+
+// At is the rate at a time.
+func (r *Rates) At(t time.Time) float64 { return r.hour[hourOf(phase(t))] }
+
+// Daily is what is expected in each hour of the day, in items a day (A06).
+func (r *Record) Daily() (perDay [24]float64) {
+	p := r.pattern()
+	for h, x := range p.hour {
+		perDay[h] = p.mean * x
+	}
+	return perDay
+}
+
+// Items is how many have come in that time.
+func (r *Record) Items() (n float64) {
+	for _, c := range r.count {
+		n += float64(c)
+	}
+	return n
+}

@@ -1,0 +1,14 @@
+package sim
+
+// What tests name beside what everybody does.
+
+var Characters = characters
+var OpenTrace = openTrace
+var ReadTrace = readTrace
+
+func (x *World) Check() error { return x.check() }
+func (x *World) Some(share float64, most bool, speak Site, seed uint64) *World {
+	return x.some(share, most, speak, seed)
+}
+
+func (x *World) Changes() float64 { return x.changes() }

@@ -1,0 +1,5 @@
+package agent
+
+// What tests name beside what everybody does.
+
+const MaxPage = maxPage
