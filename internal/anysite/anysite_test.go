@@ -115,19 +115,27 @@ func report(t *testing.T, r *anysite.Runner, x anysite.Result) {
 	if unmet := new(anysite.Unmet); errors.As(x.Err, &unmet) && os.Getenv("PARLEY_REQUIRE") != "all" {
 		t.Logf("seed %d is passed over: %v", x.Plan.Seed, x.Err)
 		return
-	} else if x.Err != nil {
-		t.Errorf("seed %d: %.2000v", x.Plan.Seed, x.Err)
+	}
+	mode := os.Getenv("PARLEY_ANYSITE_SHRINK")
+	kind, rate := "", 10
+	if mode != "0" {
+		kind, rate = r.Rate(context.WithoutCancel(t.Context()), x)
+	}
+	say := t.Errorf
+	if mode == "rate" && rate < 5 { // what a busy machine shows once says nothing of the change that is tested: it is for a person to look at
+		say = t.Logf
+	}
+	if x.Err != nil {
+		say("seed %d: %.2000v", x.Plan.Seed, x.Err)
 	}
 	for _, f := range x.Verdict.Findings {
-		t.Errorf("seed %d: %s", x.Plan.Seed, f)
+		say("seed %d: %s", x.Plan.Seed, f)
 	}
 	t.Logf("%s\nfeatures: %s", x.Commands(), strings.Join(x.Plan.Features(), " "))
-	if os.Getenv("PARLEY_ANYSITE_SHRINK") == "0" {
-		return
+	if mode != "0" {
+		t.Logf("seed %d: in %d of 10 runs: %s", x.Plan.Seed, rate, kind)
 	}
-	kind, rate := r.Rate(context.WithoutCancel(t.Context()), x)
-	t.Logf("seed %d: in %d of 10 runs: %s", x.Plan.Seed, rate, kind)
-	if rate >= 5 && os.Getenv("PARLEY_ANYSITE_SHRINK") != "rate" {
+	if rate >= 5 && mode == "" {
 		small := r.Shrink(t.Context(), x.Plan, kind)
 		t.Logf("seed %d, made smaller:\n%s", x.Plan.Seed, anysite.Result{Plan: small}.Commands())
 	}

@@ -8,7 +8,7 @@
 //	PARLEY_ANYSITE_WITHOUT=step2,nonce go test ...     without some of it
 //	PARLEY_ANYSITE_PROGRAMS=DIR go test ...            the programs of DIR
 //	PARLEY_ANYSITE_FROM=7, _KEEP=DIR                   begin there, keep recordings
-//	PARLEY_ANYSITE_SHRINK=0 or rate                    say no more than once, or how often
+//	PARLEY_ANYSITE_SHRINK=0 or rate                    say no more than once, or how often, and fail at half of ten runs
 //	PARLEY_ANYSITE_JUDGE=DIR go test -run JudgeAgain   what was kept, judged again
 //
 // A [Plan] is what a seed draws. [Run] carries it out in a directory: it starts
