@@ -79,8 +79,6 @@ var ErrNotReady = errors.New("the first look at the site is not over")
 // docroot begin with a device number.
 const announceMark = "\x00announced\x00"
 
-func isAnnounced(e journal.Entry) bool { return bytes.HasPrefix(e.Stamp, []byte(announceMark)) }
-
 // saidModified is when a page changed, as it was said: by a clock that is
 // ahead of ours, perhaps, whose dates are taken in as ours. Zero is unknown.
 func saidModified(e journal.Entry) time.Time {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
-	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/server/internal/stat"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -27,10 +26,6 @@ import (
 //
 // What no look has seen cannot be known: two edits within a second of which
 // only the second was looked at leave nothing to tell them apart by.
-
-// healPatience is how far in the future the time may lie that a page is to
-// get, for a Turn to wait for it.
-const healPatience = 2 * time.Second
 
 // servedAhead is how far ahead of ours the clock of a file system may be. A
 // time beyond is one that somebody made up: it is not counted among those that
@@ -124,23 +119,6 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 	return true, nil
 }
 
-// debts says in which directories there are pages whose time could not be set
-// yet, and when that can be.
-type debts map[inventory.Scope]time.Time
-
-// add notes a page. All that can soon be done in a directory is done at one
-// time; what must wait for long is found again by then.
-func (d *debts) add(s inventory.Scope, at, now time.Time) {
-	if *d == nil {
-		*d = make(debts)
-	}
-	was, ok := (*d)[s]
-	soon := func(t time.Time) bool { return t.Sub(now) <= healPatience }
-	if !ok || soon(at) && (at.After(was) || !soon(was)) {
-		(*d)[s] = at
-	}
-}
-
 // maxRefused is how many pages may turn out in vain to be read again so that
 // they are healed, before no more are.
 const maxRefused = 64
@@ -150,65 +128,4 @@ const maxRefused = 64
 func (c *comparison) owesTime(e journal.Entry, o inventory.Offer) bool {
 	return c.healer != nil && !e.Other.IsZero() && !o.Modified.IsZero() && !second(o.Modified).After(e.Other) &&
 		len(c.refused) < maxRefused && !c.refused[e.Item.URL]
-}
-
-// healRounds is how often a Turn looks again at pages whose time was still to
-// come: they may have been written again meanwhile.
-const healRounds = 2
-
-// owe takes in what a comparison could not heal yet, and warns of what it
-// never will.
-func (p *Publisher) owe(c *comparison) {
-	if c.unhealed > 0 {
-		p.log().Warn("some files keep the time that they have: a web server may tell visitors that they changed, or that they did not",
-			"files", c.unhealed, "err", c.unhealing)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for s, at := range c.owed {
-		p.owed.add(s, at, c.now)
-	}
-}
-
-// pay takes off the list what is looked at now.
-func (p *Publisher) pay(scopes []inventory.Scope) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(scopes) == 0 {
-		p.owed = nil
-	}
-	for _, s := range scopes {
-		delete(p.owed, s)
-	}
-}
-
-// healOwed waits until the times that could not be set have come, and looks at
-// those pages again.
-func (p *Publisher) healOwed(ctx context.Context, rep *Report) error {
-	for range healRounds {
-		var scopes []inventory.Scope
-		var at time.Time
-		p.mu.Lock()
-		now := p.now()
-		for s, t := range p.owed {
-			if t.Sub(now) <= healPatience {
-				scopes, at = append(scopes, s), latest(at, t)
-			}
-		}
-		p.mu.Unlock()
-		if len(scopes) == 0 || p.running.Load() {
-			return nil
-		}
-		if !pause.For(ctx, at.Sub(now)) {
-			return ctx.Err()
-		}
-		next, _, err := p.look(ctx, scopes, false)
-		next.Unchanged, next.LeftOut, next.Unread, next.Unsettled = rep.Unchanged, rep.LeftOut, rep.Unread, rep.Unsettled
-		rep.add(next) // of a few pages only
-		rep.Head = next.Head
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
