@@ -44,6 +44,8 @@ const (
 	perPage    = 0.1
 	burstDays  = 1  // of the budget that are saved up: with less, the price swings
 	leastBurst = 20 // visits that the bucket holds, however small the budget
+
+	middling = 20_000 // bytes of a page, where bytes are what a visit costs and a bucket holds visits
 )
 
 // A revisiting is the plan that a run goes by, and its budget. The run's lock guards it.
@@ -283,8 +285,9 @@ func (r *run) replan(ctx context.Context) error {
 	if v.filled.IsZero() {
 		v.filled = began
 	}
-	v.fill(budget, r.Revisit.Policy.Costs.Visit(0))
-	v.fillBeside(r.besides()*budget, r.Revisit.Policy.Costs.Visit(0))
+	visit := r.Revisit.Policy.Costs.Visit(middling)
+	v.fill(budget, visit)
+	v.fillBeside(r.besides()*budget, visit)
 	v.plan, v.at, v.fresh, v.unknown = plan, began, 1, unknown
 	switch {
 	case sum > 0:

@@ -243,12 +243,12 @@ func (w *world) thrift(p record.Program, runs []record.Program, u string) bool {
 	if !slices.ContainsFunc(w.publishers(u), streams) || isSet(p, "no-streams") {
 		return !plenty(p, len(w.urls))
 	}
-	pages, changes := 0, 0
+	pages, changes := 0, 0.
 	for _, v := range w.urls {
 		if l, ok := w.last(v, never); ok && l.Status == 200 {
 			pages++
 			if l.from.After(runs[0].Started) {
-				changes++
+				changes += max(1, cost(p, l.Size))
 			}
 		}
 	}
@@ -260,5 +260,13 @@ func (w *world) thrift(p record.Program, runs []record.Program, u string) bool {
 	if perPage {
 		budget *= float64(pages)
 	}
-	return float64(changes) > budget*number(p, "told-budget", 1)
+	return changes > budget*number(p, "told-budget", 1)
+}
+
+// cost is what a visit takes out of a budget.
+func cost(p record.Program, size int64) float64 {
+	if option(p, "costs", "requests") == "bytes" {
+		return float64(size) / 20_000
+	}
+	return 1
 }
