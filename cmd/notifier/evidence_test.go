@@ -456,7 +456,7 @@ func TestStatusOfLostRobots(t *testing.T) {
 		return !strings.Contains(g.door("robots.rdf"), "open/n1.html") && code == 0 && !strings.Contains(said, "robots.txt")
 	})
 	must(t, os.Remove(filepath.Join(g.root, "robots.txt")))
-	until(t, func() bool { code, said := status(); return code == 1 && strings.Contains(said, "put it back") })
+	until(t, func() bool { code, said := status(); return code == 1 && strings.Contains(said, "restore it") })
 	g.write("robots.txt", rules)
 	until(t, func() bool { code, _ := status(); return code == 0 })
 }

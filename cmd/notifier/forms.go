@@ -82,7 +82,7 @@ func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal,
 			f.archive.Givable = func() int { return f.shown.Standing().Public }
 		}
 		if err := f.archive.Open(); err != nil {
-			log.Warn("no archive of the site is offered: there is no place for one", "err", err)
+			log.Warn("no archive of the site is offered: its directory cannot be used", "err", err)
 			f.archive, f.on.Archive = nil, false
 		}
 	}
@@ -92,7 +92,7 @@ func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal,
 			f.agents, err = agent.Open(site.Beside("agents"), agent.Options{Command: []string{self, agent.ProcessName}, Logger: log})
 		}
 		if err != nil {
-			log.Warn("no program of a crawler is taken or run: there is no place for them", "err", err)
+			log.Warn("no programs of crawlers are accepted or run: their directory cannot be used", "err", err)
 			f.agents = nil
 		}
 	}
@@ -103,7 +103,7 @@ func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal,
 // gives stood before. With accept it is meant that it refuses many.
 func (f *forms) recheck(accept bool) (evidence.Standing, error) {
 	if f.shown == nil {
-		return evidence.Standing{}, errors.New("the web server is asked for the pages of a docroot only")
+		return evidence.Standing{}, errors.New("recheck needs a docroot: pages of URL lists are not checked")
 	}
 	again := f.shown.Recheck
 	if accept {
@@ -126,7 +126,7 @@ func (f *forms) purge(n *server.Notifier, page string) (p purged, err error) {
 		return p, err
 	}
 	if !strings.HasPrefix(page, n.Base) {
-		return p, fmt.Errorf("%s is no page of %s", page, n.Base)
+		return p, fmt.Errorf("%s is not a page of %s", page, n.Base)
 	}
 	p.URL = page
 	if f.store != nil {

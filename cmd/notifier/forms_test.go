@@ -272,7 +272,7 @@ func TestPresetHigh(t *testing.T) {
 		}
 	}
 	start := d.Head
-	until(t, func() bool { return strings.Contains(s.status(), "20 kept") })
+	until(t, func() bool { return strings.Contains(s.status(), "20 stored") })
 	s.write("news/3.html", text("three, and more"))
 	var m protocol.Message
 	until(t, func() bool { m = s.changes(start, "&as=delta"); return len(m.Changes) > 0 })
@@ -337,7 +337,7 @@ func TestPresetHigh(t *testing.T) {
 		}
 	}
 	status := s.status()
-	for _, want := range []string{"tells      manifest and changes, stream, pages, differences, archive, query, expressions, pages served\n",
+	for _, want := range []string{"delivers   manifest and changes, stream, pages, differences, archive, query, expressions, pages served\n",
 		"as delta ", "as page ", "as batch ", "as site ", "1 differences made", "20 pages, ", "1 made, 0 failed", "agents     0 programs"} {
 		if !strings.Contains(status, want) {
 			t.Errorf("status lacks %q:\n%s", want, status)

@@ -31,42 +31,43 @@ func main() {
 }
 
 const help = `
-Watch a docroot, keep its robots.rdf true, and tell changes at /parley/:
+Watch a docroot, keep its robots.rdf up to date, and serve changes at /parley/:
     notifier --docroot /var/www/html --base https://www.example.org/ --out /var/www/html/robots.rdf
 
-It listens on 127.0.0.1:8639 for the web server to hand these on:
+It listens on 127.0.0.1:8639; the web server forwards these locations to it:
     /robots.rdf            the manifest (or let the web server serve --out)
     /parley/changes        changes after a cursor, also as a long poll
     /parley/stream         changes as they happen, over WebSocket
-    /.well-known/parley    where all of these are, and of what else there is
+    /.well-known/parley    the addresses of these and of all other doors
 
-Tell more than what changed, as far as the site can afford it:
+Deliver more than notices of changes, as far as the site can afford it:
     notifier ... --preset high                    pages, differences, batches, archives and queries
-    notifier ... --preset high --archive=false    all of that but archives
-    notifier ... --versions 200MB                 what differs from the last versions, and no more than that
-    notifier ... --preset low                     nothing but what is asked for
+    notifier ... --preset high --archive=false    all of these except archives
+    notifier ... --versions 200MB                 only differences from old versions
+    notifier ... --preset low                     polling only
 
-Know crawlers by name, for rules of their own in robots.txt; and run their programs:
+Identify crawlers by a token, so that their own group in robots.txt applies, and run their programs:
     echo "NiceBot $(openssl rand -hex 16) agents" >>/etc/parley.callers
     notifier ... --preset high --callers /etc/parley.callers
-    sed -i /^NiceBot/d /etc/parley.callers        and it is unknown, without a restart
+    sed -i /^NiceBot/d /etc/parley.callers        revokes the token; no restart is needed
 
-The web server is asked for the pages as anybody would: what it refuses is not
-told, and no bytes leave but those that it gives. After a change of passwords or
-rights, and for words that should never have been there:
+The notifier fetches the pages from the web server anonymously. It does not
+announce pages that the web server refuses, and delivers only content that it
+serves. After a change of passwords or permissions, and to withdraw text that
+should never have been public:
     notifier recheck --base https://www.example.org/
     notifier purge --base https://www.example.org/ https://www.example.org/staff/rota.html
 
-Metrics and health, on an address of their own:
+Serve metrics and health on a separate address:
     notifier ... --admin 127.0.0.1:8640       then GET /metrics, /healthz
 
-See how it stands:
+Show the state of each site:
     notifier status --base https://www.example.org/
 
-rdfgen with the same docroot and base asks a running notifier to look at once,
-and rdfgen --accept-deletions tells it that a mass disappearance was meant.
+rdfgen with the same docroot and base asks a running notifier to scan at once;
+rdfgen --accept-deletions confirms that many missing pages are really deleted.
 
-Exit codes: 0 told to end; 1 something failed; 2 wrong usage.`
+Exit codes: 0 stopped by a signal; 1 something failed; 2 wrong usage.`
 
 type daemon struct {
 	site                         siteflags.Flags
@@ -83,7 +84,7 @@ func notifier() *command.Command {
 		writeEvery: command.Duration(10 * time.Second), heartbeat: command.Duration(25 * time.Second)}
 	return &command.Command{
 		Name:      "notifier",
-		Summary:   "watch a site and tell its changes",
+		Summary:   "watch a site and publish its changes",
 		Usage:     "--docroot DIR --base URL [options]",
 		Sites:     command.Together,
 		Elsewhere: siteflags.RdfgenOnly(),
@@ -94,27 +95,27 @@ func notifier() *command.Command {
 		LogLevel:  slog.LevelInfo,
 		Groups: []command.Group{
 			{Title: "The site", Options: []string{"docroot", "base", "exclude", "robots"}},
-			{Title: "What is written", Options: []string{"out", "sitemap", "state"}},
-			{Title: "What is told", Options: []string{"listen", "preset", "callers", "ask-via"}},
-			{Title: "Beside it", Options: []string{"admin", "config", "log-level"}},
+			{Title: "Output", Options: []string{"out", "sitemap", "state"}},
+			{Title: "Delivery", Options: []string{"listen", "preset", "callers", "ask-via"}},
+			{Title: "Operation", Options: []string{"admin", "config", "log-level"}},
 		},
 		Flags: func(fs *flag.FlagSet) {
 			d.site.Asks.Rate = 50
 			d.site.Define(fs)
-			fs.StringVar(&d.listen, "listen", "127.0.0.1:8639", "listen on `ADDRESS` for the web server")
+			fs.StringVar(&d.listen, "listen", "127.0.0.1:8639", "listen on `ADDRESS` for requests from the web server")
 			fs.StringVar(&d.admin, "admin", "", "serve metrics and health on `ADDRESS`")
-			fs.Var(&d.grace, "grace", "announce a page that vanished as deleted after `TIME`")
-			fs.Var(&d.lookEvery, "look-every", "look at everything every `TIME`, whatever the file system tells")
-			fs.Var(&d.writeEvery, "write-every", "write the manifest at most every `TIME` while changes keep coming")
+			fs.Var(&d.grace, "grace", "announce a missing page as deleted after `TIME`")
+			fs.Var(&d.lookEvery, "look-every", "scan the whole site every `TIME`, whatever events the file system reports")
+			fs.Var(&d.writeEvery, "write-every", "while changes keep coming, write the manifest at most every `TIME`")
 			fs.Var(&d.heartbeat, "heartbeat", "send a heartbeat after `TIME` of silence")
 			fs.IntVar(&d.subscribers, "max-subscribers", 1000, "serve at most `N` subscribers")
-			fs.IntVar(&d.perAddress, "per-address", 16, "of them at most `N` from one address")
-			fs.Float64Var(&d.welcome.Rate, "welcome-rate", 0, "tell crawlers that each may send `N` requests a second (0: say nothing, and they ask as is polite)")
-			fs.IntVar(&d.welcome.Connections, "welcome-connections", 0, "and that by `N` connections (0: say nothing)")
-			fs.IntVar(&d.welcome.Batch, "welcome-batch", 0, "and for batches of at most `N` pages (0: say nothing)")
+			fs.IntVar(&d.perAddress, "per-address", 16, "serve at most `N` subscribers from one address")
+			fs.Float64Var(&d.welcome.Rate, "welcome-rate", 0, "allow each crawler `N` requests a second (0: not stated; crawlers use their own polite rate)")
+			fs.IntVar(&d.welcome.Connections, "welcome-connections", 0, "allow each crawler `N` connections (0: not stated)")
+			fs.IntVar(&d.welcome.Batch, "welcome-batch", 0, "allow batches of at most `N` pages (0: not stated)")
 			d.site.DefineHub(fs)
 			d.site.DefineForms(fs)
-			fs.BoolVar(&d.noSelfCheck, "no-self-check", false, "do not fetch a few published pages at the start to see that the web server gives them")
+			fs.BoolVar(&d.noSelfCheck, "no-self-check", false, "skip the check at the start that fetches a few published pages from the web server")
 		},
 		Run: d.run,
 	}
@@ -125,7 +126,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	if d.heartbeat <= 0 || time.Duration(d.heartbeat) > protocol.MaxHeartbeat {
-		return command.Misusef("--heartbeat %s: want more than 0, and at most %s: crawlers take a longer silence for the end", time.Duration(d.heartbeat), protocol.MaxHeartbeat)
+		return command.Misusef("--heartbeat %s: want more than 0, and at most %s: after a longer silence crawlers assume that the stream has ended", time.Duration(d.heartbeat), protocol.MaxHeartbeat)
 	}
 	if err := d.site.CheckDocroot(); err != nil {
 		return err
@@ -289,7 +290,7 @@ func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher
 	checked, err := server.SelfCheck(ctx, journal, via, 0)
 	if err != nil {
 		if ctx.Err() == nil {
-			log.Warn("self-check could not be made", "err", err)
+			log.Warn("self-check failed to run", "err", err)
 		}
 		return
 	}

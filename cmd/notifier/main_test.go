@@ -54,7 +54,7 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("metrics lack %q", want)
 		}
 	}
-	if got := statusOf(0); !strings.Contains(got, "notifier   running\n") || !strings.Contains(got, "2, of them 0 vanished") {
+	if got := statusOf(0); !strings.Contains(got, "notifier   running\n") || !strings.Contains(got, "2, of which 0 are missing") {
 		t.Errorf("status while it runs: %s", got)
 	}
 
@@ -74,7 +74,7 @@ func TestAdmin(t *testing.T) {
 	if code := <-ended; code != 0 {
 		t.Errorf("told to end, it ended with %d", code)
 	}
-	if got := statusOf(0); !strings.Contains(got, "not running") || !strings.Contains(got, "2, of them 0 vanished") {
+	if got := statusOf(0); !strings.Contains(got, "not running") || !strings.Contains(got, "2, of which 0 are missing") {
 		t.Errorf("status after it ended: %s", got)
 	}
 }

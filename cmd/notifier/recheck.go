@@ -27,7 +27,7 @@ func order(ctx context.Context, site *siteflags.Flags, path string, out any) err
 	}
 	err := server.Ask(ctx, site.State, "POST", path, out)
 	if errors.Is(err, server.ErrNotHeld) {
-		return fmt.Errorf("no notifier of %s is running: start it, and what it finds then counts", site.Base)
+		return fmt.Errorf("no notifier of %s is running: start it and try again", site.Base)
 	}
 	return err
 }
@@ -37,29 +37,29 @@ func recheck() *command.Command {
 	accept := false
 	return &command.Command{
 		Name:    "recheck",
-		Summary: "ask the web server anew what it gives to anybody",
+		Summary: "check again which pages the web server serves to anybody",
 		Usage:   "--base URL [options]",
 		Help: `
-The running notifier asks for all pages, first for those that were refused, at
-its --ask-rate. SIGHUP does the same. To be said after a change of passwords,
-addresses or rights, which else counts within the time of --ask-again:
+The running notifier fetches all pages anonymously at its --ask-rate, refused
+ones first. SIGHUP does the same. Run it after a change of passwords, addresses
+or permissions; without it the notifier notices within --ask-again:
 
     notifier recheck --base https://www.example.org/
 
-Where many pages are refused at once that were given to anybody before, no
-bytes leave and nothing is told as gone, until the pages are given again, or
-you say that it is meant:
+If the web server suddenly refuses many pages that used to be public, no content
+is delivered and no deletion is announced until it serves them again, or you
+confirm that this is intended:
 
     notifier recheck --base https://www.example.org/ --accept-refusals
 
-Exit codes: 0 it asks; 1 something failed; 2 wrong usage.`,
+Exit codes: 0 started; 1 something failed; 2 wrong usage.`,
 		Required:  []string{"base"},
 		Sites:     command.InTurn,
 		Elsewhere: []string{"*"},
 		LogLevel:  slog.LevelError,
 		Flags: func(fs *flag.FlagSet) {
 			stateFlags(fs, &site)
-			fs.BoolVar(&accept, "accept-refusals", false, "it is meant that many pages are refused: tell that they are gone")
+			fs.BoolVar(&accept, "accept-refusals", false, "confirm that many pages are refused, and announce them as deleted")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			path := "/recheck"
@@ -70,7 +70,7 @@ Exit codes: 0 it asks; 1 something failed; 2 wrong usage.`,
 			if err := order(ctx, &site, path, &s); err != nil {
 				return err
 			}
-			fmt.Fprintf(env.Stdout, "%d pages are asked for anew; %d were public until now, and %d refused\n", s.Pages+s.Refused, s.Public, s.Refused)
+			fmt.Fprintf(env.Stdout, "checking %d pages again; so far %d were public, and %d refused\n", s.Pages+s.Refused, s.Public, s.Refused)
 			return nil
 		},
 	}
@@ -80,22 +80,22 @@ func purge() *command.Command {
 	var site siteflags.Flags
 	return &command.Command{
 		Name:    "purge",
-		Summary: "give out nothing more of what a page held before",
+		Summary: "discard everything stored of earlier content of a page",
 		Usage:   "--base URL PAGE [options]",
 		Args:    []string{"PAGE"},
 		Help: `
-For words that should never have been there, once they are edited out of a page,
-or the page is deleted. The running notifier throws away, at once, every archive
-of the site that holds the page, the old versions of it, and the differences and
-bundles that are kept for those who ask next:
+For text that should never have been public, once it is edited out of a page
+or the page is deleted. The running notifier discards at once every archive of
+the site that contains the page, its old versions, and the cached differences
+and bundles:
 
     notifier purge --base https://www.example.org/ https://www.example.org/staff/rota.html
 
-Without that old versions stay as long as there is room for them, for
-differences, and an archive for an hour. What has left cannot be recalled:
-whoever has read the page, or an archive, has it, as with any page of the web.
+Otherwise old versions stay, for differences, as long as there is room, and an
+archive for an hour. What has been delivered cannot be recalled, as with any
+page of the Web.
 
-Exit codes: 0 it is done; 1 something failed; 2 wrong usage.`,
+Exit codes: 0 done; 1 something failed; 2 wrong usage.`,
 		Required:  []string{"base"},
 		Sites:     command.InTurn,
 		Elsewhere: []string{"*"},
@@ -110,7 +110,7 @@ Exit codes: 0 it is done; 1 something failed; 2 wrong usage.`,
 			if p.Versions {
 				versions = "its old versions"
 			}
-			fmt.Fprintf(env.Stdout, "%s: %d archives and %s thrown away\n", p.URL, p.Archives, versions)
+			fmt.Fprintf(env.Stdout, "%s: discarded %d archives and %s\n", p.URL, p.Archives, versions)
 			return nil
 		},
 	}

@@ -22,10 +22,10 @@ func status() *command.Command {
 	var asJSON bool
 	return &command.Command{
 		Name:    "status",
-		Summary: "tell how a site stands",
+		Summary: "show the state of a site",
 		Usage:   "--base URL [options]",
 		Help: `
-Whoever holds the site's state is asked; if nobody does, the state tells.
+The process that uses the site's state is asked; if none runs, the state is read.
 
     notifier status --base https://www.example.org/
 
@@ -36,7 +36,7 @@ Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong us
 		LogLevel:  slog.LevelError,
 		Flags: func(fs *flag.FlagSet) {
 			stateFlags(fs, &site)
-			fs.BoolVar(&asJSON, "json", false, "print it as JSON")
+			fs.BoolVar(&asJSON, "json", false, "print the status as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			if err := site.StatePath(); err != nil {
@@ -51,7 +51,7 @@ Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong us
 			var robots robotsStatus
 			if running {
 				if err := server.Ask(ctx, site.State, "GET", "/robots", &robots); err != nil {
-					env.Log.Debug("whoever holds the state does not say how robots.txt is", "err", err)
+					env.Log.Debug("the process that uses the state does not report on robots.txt", "err", err)
 				}
 				if err := server.Ask(ctx, site.State, "GET", "/tellers", &told); err != nil {
 					return err
@@ -81,11 +81,11 @@ Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong us
 			case err != nil:
 				return err
 			case s.MassHeld:
-				return fmt.Errorf("%d pages have vanished: if they are meant to be gone, run rdfgen with --accept-deletions", s.Held)
+				return fmt.Errorf("%d pages are missing: if they were deleted on purpose, run rdfgen --accept-deletions", s.Held)
 			case forms != nil && forms.Evidence != nil && forms.Evidence.Mass:
-				return fmt.Errorf("the web server refuses %d pages or more that it gave to anybody: no bytes leave, and nothing is told as gone, until it gives them again, or until you run notifier recheck with --accept-refusals", forms.Evidence.Suspect)
+				return fmt.Errorf("the web server refuses %d or more pages that used to be public: no content is delivered and no deletion is announced until it serves them again, or until you run notifier recheck --accept-refusals", forms.Evidence.Suspect)
 			case robots.Lost:
-				return errors.New("robots.txt is missing or has no rule in it: put it back; if nothing is to be forbidden any more, let it have the two lines \"User-agent: *\" and \"Disallow:\"")
+				return errors.New("robots.txt is missing or has no rule: restore it, or, to allow everything, give it the two lines \"User-agent: *\" and \"Disallow:\"")
 			case s.Error != "":
 				return errors.New(s.Error)
 			}
@@ -101,7 +101,7 @@ func statusOf(ctx context.Context, site *siteflags.Flags, log *slog.Logger) (s s
 		return s, true, err
 	}
 	if _, err := os.Stat(site.State); errors.Is(err, fs.ErrNotExist) {
-		return s, false, fmt.Errorf("there is no state of %s at %s: notifier or rdfgen --out make one", site.Base, site.State)
+		return s, false, fmt.Errorf("there is no state of %s at %s: run notifier, or rdfgen --out, to create it", site.Base, site.State)
 	}
 	journal, err := server.OpenJournal(ctx, site.State, server.JournalOptions{Base: site.Base, Log: log})
 	if err != nil {
@@ -149,21 +149,21 @@ func printForms(env *command.Env, s *formsStatus) {
 	if s == nil {
 		return
 	}
-	printLine(env, "tells", "%s", s.On)
+	printLine(env, "delivers", "%s", s.On)
 	if e := s.Evidence; e != nil {
 		printLine(env, "evidence", "%s", e)
 	}
 	for _, form := range protocol.Forms() {
 		if f, ok := s.Forms[form]; ok {
-			printLine(env, "as "+string(form), "%d listen; %d messages and %d answers, %s", f.Streams, f.Frames, f.Answers, size(f.Bytes))
+			printLine(env, "as "+string(form), "%d subscribers; %d messages and %d answers, %s", f.Streams, f.Frames, f.Answers, size(f.Bytes))
 		}
 	}
 	if v := s.Versions; v != nil {
 		trouble := ""
 		if v.Trouble {
-			trouble = "; nothing can be written at present"
+			trouble = "; nothing can be written now"
 		}
-		printLine(env, "versions", "%d kept, %s; %d differences made, told %d times, %d refused%s", v.Versions, size(v.Bytes), v.Deltas, v.Given, v.Refused, trouble)
+		printLine(env, "versions", "%d stored, %s; %d differences made, delivered %d times, %d refused%s", v.Versions, size(v.Bytes), v.Deltas, v.Given, v.Refused, trouble)
 	}
 	if a := s.Archive; a != nil {
 		state := "none yet"
@@ -173,7 +173,7 @@ func printForms(env *command.Env, s *formsStatus) {
 		printLine(env, "archive", "%s; %d made, %d failed", state, a.Made, a.Failed)
 	}
 	if a := s.Agents; a != nil {
-		printLine(env, "agents", "%d programs, asked %d times, failed %d", a.Programs, a.Runs, a.Failed)
+		printLine(env, "agents", "%d programs, %d runs, %d failed", a.Programs, a.Runs, a.Failed)
 	}
 }
 
@@ -194,7 +194,7 @@ func lastAnswer(e ping.EngineStatus) string {
 	if e.Last == nil {
 		return ""
 	}
-	return fmt.Sprintf("; the last answer, %s ago: %d %s", time.Since(e.Last.At).Round(time.Second), e.Last.Status, e.Last.Note)
+	return fmt.Sprintf("; last answer %s ago: %d %s", time.Since(e.Last.At).Round(time.Second), e.Last.Status, e.Last.Note)
 }
 
 func trouble(what string, retry time.Time) string {
@@ -204,7 +204,7 @@ func trouble(what string, retry time.Time) string {
 	case retry.IsZero():
 		return "; " + what
 	}
-	return fmt.Sprintf("; %s; tried again in %s", what, time.Until(retry).Round(time.Second))
+	return fmt.Sprintf("; %s; next try in %s", what, time.Until(retry).Round(time.Second))
 }
 
 func printStatus(env *command.Env, s server.Status, running bool) {
@@ -212,19 +212,19 @@ func printStatus(env *command.Env, s server.Status, running bool) {
 	if running {
 		print("notifier", "running")
 	} else {
-		print("notifier", "not running; this is what the state says")
+		print("notifier", "not running; read from the state")
 	}
-	print("pages", "%d, of them %d vanished and not announced yet", s.Items, s.Held)
+	print("pages", "%d, of which %d are missing and not yet announced as deleted", s.Items, s.Held)
 	print("journal", "at %s", s.Head)
 	if !running {
 		return
 	}
 	if s.Looks == 0 {
-		print("looks", "the first is under way")
+		print("scans", "the first is in progress")
 		return
 	}
 	print("manifest", "at %s, written %d times", s.Manifest, s.Writes)
-	print("looks", "%d, failed %d; the last %s ago took %s: %s", s.Looks, s.Failed,
+	print("scans", "%d, %d failed; the last, %s ago, took %s: %s", s.Looks, s.Failed,
 		time.Since(s.Last.At).Round(time.Second), s.Last.Duration.Round(time.Millisecond), s.Last)
 	for _, o := range s.Outputs {
 		if o.Error != "" {
@@ -232,6 +232,6 @@ func printStatus(env *command.Env, s server.Status, running bool) {
 		}
 	}
 	if s.Missed > 0 {
-		print("missed", "%d changes that no event had told of", s.Missed)
+		print("missed", "%d changes that no file system event had reported", s.Missed)
 	}
 }

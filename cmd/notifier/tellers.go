@@ -104,13 +104,13 @@ func readTokens(path string) ([]string, error) {
 		switch {
 		case token == "" || token[0] == '#':
 		case len(token) < shortestToken || strings.ContainsAny(token, " \t"):
-			return nil, fmt.Errorf("--announce-tokens %s: a token has fewer than %d characters, or a space: \"openssl rand -hex 16\" makes a good one", path, shortestToken)
+			return nil, fmt.Errorf("--announce-tokens %s: a token has fewer than %d characters, or contains a space: \"openssl rand -hex 16\" makes a good one", path, shortestToken)
 		default:
 			tokens = append(tokens, token)
 		}
 	}
 	if len(tokens) == 0 {
-		return nil, fmt.Errorf("--announce-tokens %s: there is none in it", path)
+		return nil, fmt.Errorf("--announce-tokens %s: the file has no token", path)
 	}
 	return tokens, nil
 }

@@ -16,31 +16,31 @@ import (
 )
 
 const checkHelp = `
-What anybody's robots.txt, sitemap, feed or robots.rdf says that is wrong, what
-that costs, and what to do. What a file is, is found out by reading it.
+Report what is wrong with any site's robots.txt, sitemap, feed or robots.rdf,
+what that costs, and what to do. The kind of file is detected from its content.
 
-A list of pages on the Web, and 20 of the pages that it lists:
+Check a list on the Web, and 20 of the pages that it lists:
     rdfgen check https://www.example.org/sitemap.xml
     rdfgen check https://www.example.org/robots.txt
 
-A file, before it is published; nothing is asked for:
+Check a file before it is published, without any request:
     rdfgen check public/sitemap.xml.gz
 
-The same, and 100 of its pages where they are served, five requests a second,
-which is for your own site only:
+The same, and fetch 100 of its pages at five requests a second, a rate for your
+own site only:
     rdfgen check public/sitemap.xml --fetch --sample 100 --rate 5
 
-In a build, which is to fail if something is wrong:
+In a build that should fail if something is wrong:
     rdfgen check --strict public/robots.rdf
 
-What each finding costs, for a program:
+The cost of each finding, for a program:
     rdfgen check https://www.example.org/feed.xml --json | jq '.findings[] | {rule, count, cost}'
 
-Of the pages a sample is read, spread over the list, and the same each time: each
-once as it is, and once more with its validators, to see whether that is
-answered with 304. robots.txt is obeyed. Redirects to other hosts are not followed.
+The sample is spread over the list, and the same each time. Each page is fetched
+once, and once more with its validators to see whether the server answers 304.
+robots.txt is obeyed. Redirects to other hosts are not followed.
 
-Exit codes: 0 no errors were found; 1 there were, or with --strict warnings, or
+Exit codes: 0 no errors found; 1 errors found (with --strict also warnings), or
 something failed; 2 wrong usage.`
 
 type checking struct {
@@ -54,16 +54,16 @@ func checkCommand() *command.Command {
 	var c checking
 	return &command.Command{
 		Name:     "check",
-		Summary:  "say what is wrong with a robots.txt, sitemap, feed or robots.rdf, and what it costs",
+		Summary:  "report mistakes in a robots.txt, sitemap, feed or robots.rdf, and what they cost",
 		Usage:    "URL|FILE [options]",
 		Help:     checkHelp,
 		Args:     []string{"URL|FILE"},
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&c.json, "json", false, "print what was found as JSON")
+			fs.BoolVar(&c.json, "json", false, "print the findings as JSON")
 			fs.BoolVar(&c.strict, "strict", false, "exit with 1 for warnings too")
-			fs.BoolVar(&c.fetch, "fetch", false, "of a FILE, look at robots.txt and at pages where they are served, as of a URL")
-			fs.IntVar(&c.sample, "sample", 20, "look at `N` of the listed pages; 0 for none")
+			fs.BoolVar(&c.fetch, "fetch", false, "fetch robots.txt and pages from the site also when the list is a FILE")
+			fs.IntVar(&c.sample, "sample", 20, "fetch `N` of the listed pages; 0 for none")
 			fs.Float64Var(&c.rate, "rate", 1, "send at most `N` requests a second, such as 0.2 or 5")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
@@ -111,7 +111,7 @@ func (c *checking) run(ctx context.Context, target string) error {
 	found, err := look()
 	bar.Done()
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w; what is on the Web begins with https://", err)
+		return fmt.Errorf("%w; a URL on the Web begins with https://", err)
 	} else if err != nil {
 		return err
 	}

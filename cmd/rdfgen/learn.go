@@ -21,25 +21,25 @@ import (
 
 const learnHelp = `
 A site generator writes its version, the date, or the number of a build into
-every page. Build the site twice, and see what differs that no person wrote:
+every page. Build the site twice, and list the differences that no person wrote:
     rdfgen learn build-monday/ build-tuesday/
 
-Keep what you agree with in the configuration file that rdfgen and notifier
-read, where it stands as it is printed:
+Append the masks to the configuration file of rdfgen and notifier, and delete
+those that you do not want:
     rdfgen learn build-monday/ build-tuesday/ >> parley.conf
 
-See what is still left with the masks that you have:
+See what still differs with the masks that you have:
     rdfgen learn build-monday/ build-tuesday/ --config parley.conf
 
 A mask is a pattern (RE2) for the main text of a page, whose lines are its
-paragraphs, headings, and rows of tables. What it matches counts for nothing
-when it is told how much of a page has changed, so that nobody is called for a
-build stamp. Digests and dates of pages follow their bytes all the same.
+paragraphs, headings, and rows of tables. Matching text is ignored
+when the changed share of a page is measured, so that nobody is notified of a
+build stamp. Digests and dates of pages still follow their bytes.
 
-Look at every line before you keep it: a number that differs on many pages can
-be what people come for, such as a price.
+Read every line before you keep it: a number that differs on many pages can
+be what visitors come for, such as a price.
 
-Exit codes: 0 masks were proposed, or nothing needs one; 1 something failed; 2 wrong usage.`
+Exit codes: 0 masks were proposed, or none is needed; 1 something failed; 2 wrong usage.`
 
 const learnSize = 2 << 20 // the largest page whose changes are weighed, in bytes
 
@@ -65,9 +65,9 @@ func learnCommand() *command.Command {
 		// The masks of a site stand in its configuration file.
 		Elsewhere: []string{"*"},
 		Flags: func(fs *flag.FlagSet) {
-			fs.Var(&l.masks, "mask", "leave out what `PATTERN` matches, as it is masked already; may be repeated")
-			fs.Float64Var(&l.share, "min-share", l.share, "propose what is on at least this `SHARE` of the pages that changed, up to 1")
-			fs.BoolVar(&l.json, "json", false, "print what was found as JSON")
+			fs.Var(&l.masks, "mask", "ignore text that matches `PATTERN`, which is masked already (repeatable)")
+			fs.Float64Var(&l.share, "min-share", l.share, "propose only masks for at least this `SHARE` of the changed pages, up to 1")
+			fs.BoolVar(&l.json, "json", false, "print the proposals as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			l.old, l.new, l.env = env.Args[0], env.Args[1], env
@@ -104,16 +104,16 @@ func (l *learning) run(ctx context.Context) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(l.env.Stderr, "%d pages are in both builds. The bytes of %d differ, and the main text of %d", l.pages, l.changed, lesson.Changed)
+	fmt.Fprintf(l.env.Stderr, "%d pages are in both builds. %d differ in bytes, and %d in main text", l.pages, l.changed, lesson.Changed)
 	if n := len(lesson.Proposals); n > 0 {
-		fmt.Fprintf(l.env.Stderr, "; with the %d proposed, that of %d", n, lesson.Left)
+		fmt.Fprintf(l.env.Stderr, "; with the %d proposed masks, %d", n, lesson.Left)
 	}
 	fmt.Fprintln(l.env.Stderr, ".")
 	switch {
 	case len(lesson.Proposals) > 0:
-		fmt.Fprintln(l.env.Stderr, "Next: put the masks that you agree with into the file that --config names.")
+		fmt.Fprintln(l.env.Stderr, "Next: copy the masks that you agree with into your --config file.")
 	case lesson.Changed > 0:
-		fmt.Fprintln(l.env.Stderr, "Nothing that a build could have written differs on enough of them: no mask is proposed.")
+		fmt.Fprintln(l.env.Stderr, "No mask is proposed: nothing that a build could have written differs on enough pages.")
 	}
 	return nil
 }

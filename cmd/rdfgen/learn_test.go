@@ -71,7 +71,7 @@ mask ^Last updated \d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?(Z|UTC|GMT|[
 	if out != want {
 		t.Errorf("it printed\n%s\nwant\n%s", out, want)
 	}
-	if want := "41 pages are in both builds. The bytes of 40 differ, and the main text of 40; with the 2 proposed, that of 2.\n"; !strings.HasPrefix(said, want) {
+	if want := "41 pages are in both builds. 40 differ in bytes, and 40 in main text; with the 2 proposed masks, 2.\n"; !strings.HasPrefix(said, want) {
 		t.Errorf("it said\n%s", said)
 	}
 
@@ -79,7 +79,7 @@ mask ^Last updated \d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?(Z|UTC|GMT|[
 	conf := filepath.Join(t.TempDir(), "parley.conf")
 	writeBuilt(t, conf, "docroot /srv/www\n"+out)
 	out, said = runLearn(t, 0, monday, tuesday, "--config", conf)
-	if out != "" || !strings.Contains(said, "the main text of 2.") || !strings.Contains(said, "no mask is proposed") {
+	if out != "" || !strings.Contains(said, "and 2 in main text.") || !strings.Contains(said, "No mask is proposed") {
 		t.Errorf("with the masks it printed\n%s%s", out, said)
 	}
 }

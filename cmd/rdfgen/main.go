@@ -32,25 +32,25 @@ func main() {
 }
 
 const help = `
-Describe a site on standard output, with no state:
+Print the manifest of a site, without a state:
     rdfgen --docroot /var/www/html --base https://www.example.org/ > robots.rdf
 
-See what would be published, and what not, and why:
+List what would be published, and what not, and why:
     rdfgen --docroot /var/www/html --base https://www.example.org/ --dry-run
 
-Publish it from cron. The state remembers when each page changed, so that a
-rebuild or a touch is no change; a file that need not change is not touched;
-nothing is said unless a person is needed:
+Publish it from cron. The state remembers when each page changed, so a rebuild
+or a touch does not count as a change. Files that need not change are not
+written, and nothing is printed unless a person is needed:
     */5 * * * * rdfgen --docroot /var/www/html --base https://www.example.org/ --out /var/www/html/robots.rdf
 
-Where a notifier runs on the same state, rdfgen asks it to look now instead.
+If a notifier runs on the same state, rdfgen asks it to scan now instead.
 
-A page that vanished is announced as deleted by the next run. If more than
-half of the site vanishes, nothing is announced (exit code 1) until the pages
-return or you say that it was meant:
+The deletion of a missing page is announced by the next run. If more than half
+of the site is missing, nothing is announced (exit code 1) until the pages
+return or you confirm the deletion:
     rdfgen --docroot /var/www/html --base https://www.example.org/ --accept-deletions
 
-Exit codes: 0 all is well; 1 something failed, or a person is needed; 2 wrong usage.`
+Exit codes: 0 success; 1 something failed, or a person is needed; 2 wrong usage.`
 
 type job struct {
 	site                      siteflags.Flags
@@ -76,17 +76,17 @@ func rdfgen() *command.Command {
 		LogLevel:  slog.LevelError,
 		Groups: []command.Group{
 			{Title: "The site", Options: []string{"docroot", "base", "include", "exclude", "robots"}},
-			{Title: "What is written", Options: []string{"out", "sitemap", "atom", "state", "config"}},
-			{Title: "This time", Options: []string{"dry-run", "verbose", "accept-deletions"}},
+			{Title: "Output", Options: []string{"out", "sitemap", "atom", "state", "config"}},
+			{Title: "This run", Options: []string{"dry-run", "verbose", "accept-deletions"}},
 		},
 		Flags: func(fs *flag.FlagSet) {
 			j.site.Define(fs)
-			fs.BoolVar(&j.dryRun, "dry-run", false, "list what would be published, and what is left out, and write nothing")
-			fs.BoolVar(&j.selfCheck, "self-check", false, "afterwards, fetch up to 20 published pages from the web server and compare")
-			fs.BoolVar(&j.accept, "accept-deletions", false, "announce every page that is gone as deleted, now")
-			fs.BoolVar(&j.site.RobotsNow, "robots-now", false, "let what robots.txt allows count now, without --robots-wait; one that is missing or has no rule in it does not count for that")
-			fs.BoolVar(&j.verbose, "verbose", false, "say in a line what was found, as is said on a terminal")
-			fs.BoolVar(&j.json, "json", false, "print what was found as JSON")
+			fs.BoolVar(&j.dryRun, "dry-run", false, "list what would be published and what is left out, and write nothing")
+			fs.BoolVar(&j.selfCheck, "self-check", false, "after publishing, fetch up to 20 published pages from the web server and compare them with the files")
+			fs.BoolVar(&j.accept, "accept-deletions", false, "announce all missing pages as deleted, now")
+			fs.BoolVar(&j.site.RobotsNow, "robots-now", false, "apply new permissions in robots.txt without --robots-wait, unless it is missing or has no rule")
+			fs.BoolVar(&j.verbose, "verbose", false, "print a summary line, as on a terminal")
+			fs.BoolVar(&j.json, "json", false, "print the summary as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			j.env = env
@@ -188,7 +188,7 @@ func (j *job) sameManifest(ctx context.Context) error {
 		return err
 	}
 	if ours, err := os.Stat(j.site.Out); err != nil || !os.SameFile(ours, theirs) {
-		return fmt.Errorf("a notifier holds the state, and publishes at %s: give it --out %s, or leave --out out", s.Path, j.site.Out)
+		return fmt.Errorf("a notifier uses this state and publishes at %s: give the notifier --out %s, or omit --out here", s.Path, j.site.Out)
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (j *job) sameWork(ctx context.Context) error {
 	}
 	for _, does := range j.site.Does() {
 		if !slices.Contains(theirs, does) {
-			return fmt.Errorf("a notifier holds the state, and does not have %s: give it that too, or both the same --config", does)
+			return fmt.Errorf("a notifier uses this state without %s: give it that option too, or use one --config for both", does)
 		}
 	}
 	return nil
@@ -230,7 +230,7 @@ func (j *job) turn(ctx context.Context) error {
 	var held sync.WaitGroup
 	held.Go(func() {
 		if err := (&server.Holder{State: j.site.State, Publisher: p, HTTP: j.site.Asks.HTTP(), Log: j.env.Log}).Run(holding); err != nil {
-			j.env.Log.Warn("other processes cannot ask this one", "err", err)
+			j.env.Log.Warn("other processes cannot reach this one", "err", err)
 		}
 	})
 	defer held.Wait()
@@ -244,7 +244,7 @@ func (j *job) turn(ctx context.Context) error {
 			found, err = p.Turn(ctx)
 		}
 		if s := j.shown.Standing(); err == nil && s.Mass {
-			err = fmt.Errorf("the web server refuses %d pages or more that it gave to anybody: nothing is told of that until it gives them again, or a notifier is told that it is meant", s.Suspect)
+			err = fmt.Errorf("the web server refuses %d or more pages that used to be public: no deletion is announced until it serves them again, or until you run notifier recheck --accept-refusals", s.Suspect)
 		}
 	}
 	looked()
@@ -344,7 +344,7 @@ func keyTrouble(s *ping.IndexNow) error {
 	for _, e := range st.Engines {
 		switch e.Key {
 		case ping.KeyBurned, ping.KeyRefused, ping.KeyUnserved:
-			return fmt.Errorf("IndexNow: %s: %s; --indexnow-rotate makes another key where one is refused for good", e.Name, e.Trouble)
+			return fmt.Errorf("IndexNow: %s: %s; --indexnow-rotate generates a new key if one is rejected for good", e.Name, e.Trouble)
 		}
 	}
 	return nil
@@ -402,12 +402,12 @@ func (j *job) tell(found server.Report, checked *server.Checked) error {
 	}
 	switch {
 	case found.MassHeld:
-		return fmt.Errorf("%d pages have vanished, too many to believe it: nothing is announced until they return;"+
-			" if they are meant to be gone, run the same with --accept-deletions", found.HeldNow)
+		return fmt.Errorf("%d pages are missing, too many at once: nothing is announced until they return;"+
+			" if they were deleted on purpose, run the same command with --accept-deletions", found.HeldNow)
 	case found.Unhealed > 0 && found.Healed == 0:
-		return fmt.Errorf("%d pages could not be given their date back, so the web server calls them changed: %s; run rdfgen as the owner of the files", found.Unhealed, found.Unhealing)
+		return fmt.Errorf("the mtime of %d pages could not be restored, so the web server reports them as changed: %s; run rdfgen as the owner of the files", found.Unhealed, found.Unhealing)
 	case checked != nil && len(checked.Findings) > 0:
-		return errors.New("the web server does not give what is published")
+		return errors.New("the web server does not serve what is published")
 	}
 	return nil
 }
@@ -437,7 +437,7 @@ func (j *job) next(found server.Report) string {
 	case found.Head.Seq == 0 && found.New > 0:
 		return "--out FILE publishes the manifest where the web server finds it"
 	case found.HeldNow > 0:
-		return fmt.Sprintf("%d pages have vanished; the next run, or --accept-deletions now, announces them as deleted", found.HeldNow)
+		return fmt.Sprintf("%d pages are missing; the next run, or --accept-deletions now, announces them as deleted", found.HeldNow)
 	}
 	return ""
 }

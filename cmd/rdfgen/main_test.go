@@ -158,7 +158,7 @@ func TestMassDisappearanceNeedsAPerson(t *testing.T) {
 		}
 	}
 	for range 3 {
-		if _, said := d.run(1, d.published()...); !strings.Contains(said, "2 pages have vanished") || !strings.Contains(said, "--accept-deletions") {
+		if _, said := d.run(1, d.published()...); !strings.Contains(said, "2 pages are missing") || !strings.Contains(said, "--accept-deletions") {
 			t.Errorf("it said %q", said)
 		}
 	}

@@ -20,36 +20,36 @@ import (
 )
 
 const reportHelp = `
-What crawlers cost this site, and what each way of telling them what changed
-would have saved. It needs the web server's access log and nothing else.
+Report what crawlers cost this site, and what each way of publishing changes
+would have saved. It needs only the web server's access log.
 
-Rotated files are read oldest first, gzip and Zstandard as they are; mind the
-quotes:
+Rotated files are read oldest first, and may be compressed with gzip or
+Zstandard; mind the quotes:
     rdfgen report --log '/var/log/nginx/access.log*'
 
-A page to look at and to print, with charts, in one file:
+Write one HTML page with charts, to look at and to print:
     rdfgen report --log '/var/log/nginx/access.log*' --html report.html
 
-From elsewhere, or for a program:
+Read standard input, or write for a program:
     ssh www cat /var/log/apache2/access.log | rdfgen report --log -
     rdfgen report --log access.json.zst --json | jq .savings
 
-Anybody can call himself Googlebot. With the addresses that its operator
-publishes, those who are not are listed apart; --verify-dns asks the name
-server of this machine about each address instead:
+Anybody can claim to be Googlebot. Given the addresses that its operator
+publishes, false claims are listed separately; --verify-dns instead verifies
+each address by DNS:
     rdfgen report --log 'access.log*' --ranges googlebot=googlebot.json
     rdfgen report --log 'access.log*' --verify-dns
 
-One month, with hours as in Santiago:
+One month, with hours in the time zone of Santiago:
     rdfgen report --log 'access.log*' --since 2026-10-01 --until 2026-11-01 --tz America/Santiago
 
-Read are the common and the combined format, also with the virtual host in
-front, and lines of JSON as nginx, Caddy, Traefik and Apache write them; which
-it is is found out. Lines that cannot be read are counted and shown. The report
-says what of it is measured and what is bound.
+Formats are detected: common and combined, also with the virtual host in front,
+and lines of JSON as nginx, Caddy, Traefik and Apache write them. Lines that
+cannot be read are counted and shown. The report says which of its figures are
+measured and which are bounds.
 
-Exit codes: 0 all is well; 1 something failed, or there is no request in the
-log; 2 wrong usage.`
+Exit codes: 0 success; 1 something failed, or the log has no request; 2 wrong
+usage.`
 
 type reporting struct {
 	logs, ranges       command.Strings
@@ -64,21 +64,21 @@ func reportCommand() *command.Command {
 	var r reporting
 	return &command.Command{
 		Name:     "report",
-		Summary:  "say from access logs what crawlers cost, and what could be saved",
+		Summary:  "report from access logs what crawlers cost, and what could be saved",
 		Usage:    "--log PATTERN [options]",
 		Help:     reportHelp,
 		Required: []string{"log"},
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
-			fs.Var(&r.logs, "log", "read the logs that `PATTERN` names, such as '/var/log/nginx/access.log*'; - is standard input; may be repeated")
+			fs.Var(&r.logs, "log", "read the logs that `PATTERN` names, such as '/var/log/nginx/access.log*'; - is standard input (repeatable)")
 			fs.BoolVar(&r.json, "json", false, "print the report as JSON")
-			fs.StringVar(&r.html, "html", "", "write the report to `FILE` as one page of HTML, and print nothing")
-			fs.Var(&r.ranges, "ranges", "take who calls himself NAME for it only from the addresses in FILE, which its operator publishes: `NAME[,NAME]=FILE`; may be repeated")
-			fs.BoolVar(&r.dns, "verify-dns", false, "ask DNS whether the addresses of crawlers are their operators'")
+			fs.StringVar(&r.html, "html", "", "write the report to `FILE` as one HTML page, and print nothing")
+			fs.Var(&r.ranges, "ranges", "accept clients that claim to be NAME only from the addresses in FILE, as published by its operator: `NAME[,NAME]=FILE` (repeatable)")
+			fs.BoolVar(&r.dns, "verify-dns", false, "verify by DNS that the addresses of crawlers belong to their operators")
 			fs.IntVar(&r.top, "top", 20, "list `N` crawlers and pages")
-			fs.StringVar(&r.since, "since", "", "leave out what was before `TIME`: a date, or a time such as 2026-10-01T12:00:00Z")
-			fs.StringVar(&r.until, "until", "", "leave out what was at `TIME` or later")
-			fs.StringVar(&r.tz, "tz", "", "take hours and days in `ZONE`, such as Local, UTC or America/Santiago, and not as logged")
+			fs.StringVar(&r.since, "since", "", "ignore requests before `TIME`: a date, or a time such as 2026-10-01T12:00:00Z")
+			fs.StringVar(&r.until, "until", "", "ignore requests at `TIME` or later")
+			fs.StringVar(&r.tz, "tz", "", "compute hours and days in `ZONE`, such as Local, UTC or America/Santiago (default as logged)")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			r.env = env
@@ -110,7 +110,7 @@ func (r *reporting) run(ctx context.Context) error {
 			known = known || strings.EqualFold(c.Name, name)
 		}
 		if !known {
-			r.env.Log.Warn("nobody of that name asked, in this log", "ranges", name)
+			r.env.Log.Warn("no client of that name is in this log", "ranges", name)
 		}
 	}
 	if r.html != "" {

@@ -23,9 +23,9 @@ type Asks struct {
 
 func (a *Asks) define(fs *flag.FlagSet) {
 	a.again = command.Duration(24 * time.Hour)
-	fs.Float64Var(&a.Rate, "ask-rate", a.Rate, "ask the web server, as anybody would, for at most `N` pages a second, so that nothing is told of what it refuses, and no bytes are given out but those that it gives to anybody; what was edited is asked for at once (0: ask for nothing)")
-	fs.StringVar(&a.via, "ask-via", "", "ask through the proxy at `URL`, which stands elsewhere: what answers at a loopback or private address may know this machine")
-	fs.Var(&a.again, "ask-again", "what the web server gave counts for `TIME`; it is asked again before that is over")
+	fs.Float64Var(&a.Rate, "ask-rate", a.Rate, "check anonymously, for at most `N` pages a second, what the web server serves: pages that it refuses are withdrawn, and the content of a page is delivered only if it was served to anybody; edited pages are checked at once (0: no checks)")
+	fs.StringVar(&a.via, "ask-via", "", "send these checks through the proxy at `URL`, on another machine: a web server at a loopback or private address may treat this one differently")
+	fs.Var(&a.again, "ask-again", "a check is valid for `TIME`, and repeated before it expires")
 }
 
 func (a *Asks) check() error {

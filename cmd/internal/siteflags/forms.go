@@ -42,17 +42,17 @@ func preset(budget string) (o Forms, ok bool) {
 func (f *Flags) DefineForms(fs *flag.FlagSet) {
 	o := &f.forms
 	*o = Forms{fs: fs}
-	fs.StringVar(&o.preset, "preset", "moderate", "tell what fits a `BUDGET`: low (the manifest and the changes, to be asked for), moderate (changes are told, too) or high (and pages, differences, batches, archives and queries); --stream, --pages, --versions, --archive, --query and --expressions change that")
-	fs.BoolVar(&o.Stream, "stream", true, "tell changes as they happen, over WebSocket, and let requests wait for them")
-	fs.BoolVar(&o.Pages, "pages", false, "tell the pages that changed too, each with its change or many at once: as=page, as=batch")
-	fs.Var(&o.Versions, "versions", "keep old versions of pages, up to `SIZE` beside the state, and tell how pages changed: as=delta; goes with --pages. Of a list with --fetch it keeps the present ones too")
-	fs.BoolVar(&o.Archive, "archive", false, "keep an archive of the whole site beside the state, for those to whom most of it is new: as=site")
-	fs.Float64Var(&o.Share, "archive-share", 0.5, "tell of the archive whoever has missed changes of more than this `SHARE` of the pages")
-	fs.BoolVar(&o.Query, "query", false, "answer which pages a filter wants, at BASE/parley/query")
-	fs.BoolVar(&o.Expressions, "expressions", false, "let filters be expressions in CEL, of bounded cost")
-	fs.BoolVar(&o.Serve, "serve-pages", false, "answer requests for the pages themselves that the web server hands on, and send those who have an old version what differs")
-	fs.BoolVar(&o.Trust, "trust-docroot", false, "give out the bytes of pages that the web server has not refused, though nothing has shown that it gives them to anybody")
-	fs.StringVar(&o.Callers, "callers", "", "know crawlers by `FILE`, which counts again whenever it changes: lines of a name as in robots.txt, a token, and the word agents for those whose programs are run here")
+	fs.StringVar(&o.preset, "preset", "moderate", "enable what fits a `BUDGET`: low (manifest and changes, by polling), moderate (adds push) or high (adds pages, differences, batches, archives and queries); --stream, --pages, --versions, --archive, --query and --expressions override it")
+	fs.BoolVar(&o.Stream, "stream", true, "push changes as they happen, over WebSocket, and let requests wait for them (long polls)")
+	fs.BoolVar(&o.Pages, "pages", false, "deliver the content of changed pages too, one by one or in batches: as=page, as=batch")
+	fs.Var(&o.Versions, "versions", "store old versions of pages beside the state, up to `SIZE`, and deliver differences: as=delta; needs --pages. For URL lists with --fetch it stores the present versions too")
+	fs.BoolVar(&o.Archive, "archive", false, "make an archive of the whole site beside the state, for crawlers to which most of it is new: as=site")
+	fs.Float64Var(&o.Share, "archive-share", 0.5, "announce the archive to crawlers that have missed changes of more than this `SHARE` of the pages")
+	fs.BoolVar(&o.Query, "query", false, "list the pages that match a filter, at BASE/parley/query")
+	fs.BoolVar(&o.Expressions, "expressions", false, "accept filters written in CEL, of bounded cost")
+	fs.BoolVar(&o.Serve, "serve-pages", false, "answer requests for the pages themselves that the web server forwards, with differences for clients that have an old version")
+	fs.BoolVar(&o.Trust, "trust-docroot", false, "deliver the content of pages that the web server has not refused, even if no check has shown that it serves them to anybody")
+	fs.StringVar(&o.Callers, "callers", "", "identify crawlers by the tokens in `FILE`, which is read again when it changes; each line has a name as in robots.txt, a token, and the word agents if programs of that crawler may run here")
 }
 
 // formNames are the options that DefineForms defines.
@@ -106,12 +106,12 @@ func (f *Flags) Forms() (Forms, error) {
 			o.Pages = false
 		}
 		if said.Pages && said.isSet("pages") && o.Versions == 0 {
-			return Forms{}, command.Misusef("--pages of a list needs --versions: pages that are fetched are told from what is kept of them")
+			return Forms{}, command.Misusef("--pages of a URL list needs --versions: the content of fetched pages is delivered from the stored versions")
 		}
 	}
 	if o.Versions > 0 && !o.Pages && said.isSet("pages") {
 		if said.isSet("versions") {
-			return Forms{}, command.Misusef("--versions needs --pages: where there is no difference, the page is told")
+			return Forms{}, command.Misusef("--versions needs --pages: if there is no difference, the whole page is delivered")
 		}
 		o.Versions = 0 // the preset's, which goes with the pages
 	}

@@ -33,10 +33,10 @@ func (o *outputs) define(fs *flag.FlagSet) {
 	fs.StringVar(&o.rss, "rss", "", "publish the newest changes as `FILE`, in RSS 2.0")
 	fs.StringVar(&o.atom, "atom", "", "publish the newest changes as `FILE`, in Atom")
 	fs.StringVar(&o.jsonFeed, "json-feed", "", "publish the newest changes as `FILE`, in JSON Feed")
-	fs.StringVar(&o.title, "title", "", "`TEXT` that the feeds call the site by")
-	fs.IntVar(&o.entries, "feed-entries", 50, "tell the newest `N` pages in feeds")
-	fs.StringVar(&o.nginx, "nginx-include", "", "write `FILE`, to be included in nginx's server block: 410 for pages that are gone, 308 for those that moved")
-	fs.StringVar(&o.reload, "nginx-reload", "", "run `COMMAND`, such as 'nginx -s reload', when --nginx-include was written")
+	fs.StringVar(&o.title, "title", "", "`TEXT` that names the site in its feeds")
+	fs.IntVar(&o.entries, "feed-entries", 50, "list the newest `N` changed pages in feeds")
+	fs.StringVar(&o.nginx, "nginx-include", "", "write `FILE`, to include in nginx's server block: 410 for deleted pages, 308 for moved ones")
+	fs.StringVar(&o.reload, "nginx-reload", "", "run `COMMAND`, such as 'nginx -s reload', after --nginx-include has been written")
 	fs.BoolVar(&o.writeRobots, "write-robots", false, "merge Sitemap and Manifest lines into the docroot's robots.txt")
 	fs.BoolVar(&o.precompress, "precompress", false, "write FILE.gz and FILE.zst beside the manifest, the sitemap and the feeds")
 }
@@ -68,10 +68,10 @@ func (o *outputs) check(f *Flags) error {
 		return command.Misusef("--feed-entries %d: want 1 to 1000", o.entries)
 	}
 	if o.writeRobots && f.RobotsFile(nil) == nil {
-		return command.Misusef("--write-robots needs --docroot, and a --base that is the root of a host: robots.txt stands there")
+		return command.Misusef("--write-robots needs --docroot, and a --base that is the root of a host: robots.txt belongs there")
 	}
 	if o.reload != "" && o.nginx == "" {
-		return command.Misusef("--nginx-reload goes with --nginx-include")
+		return command.Misusef("--nginx-reload needs --nginx-include")
 	}
 	dir := ""
 	for _, file := range []string{o.rss, o.atom, o.jsonFeed} {
@@ -79,14 +79,14 @@ func (o *outputs) check(f *Flags) error {
 			continue
 		}
 		if dir != "" && filepath.Dir(file) != dir {
-			return command.Misusef("--rss, --atom and --json-feed: put them into one directory")
+			return command.Misusef("--rss, --atom and --json-feed must be in one directory")
 		}
 		dir = filepath.Dir(file)
 	}
 	seen := map[string]bool{f.Out: f.Out != ""}
 	for _, file := range o.files() {
 		if *file != "" && seen[*file] {
-			return command.Misusef("%s is named for two outputs", *file)
+			return command.Misusef("%s is the file of two outputs: give each its own", *file)
 		}
 		seen[*file] = true
 	}

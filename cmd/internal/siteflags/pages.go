@@ -41,14 +41,14 @@ func (p *pages) define(fs *flag.FlagSet) {
 	fs.Var(&p.urls, "urls", "publish the URLs in `FILE`, or at a URL: one a line, CSV with a header, or JSON lines (repeatable)")
 	fs.Var(&p.commands, "urls-cmd", "publish the URLs that `COMMAND` prints, in the same forms (repeatable)")
 	fs.Var(&p.sitemaps, "urls-sitemap", "publish the URLs of the sitemap at `FILE or URL` (repeatable)")
-	fs.Var(&p.feeds, "urls-feed", "publish the URLs of the feed at `FILE or URL`, which never says that a page is gone (repeatable)")
-	fs.BoolVar(&p.fetch, "fetch", false, "fetch listed pages from the web server for their digests, titles and what changed in them")
+	fs.Var(&p.feeds, "urls-feed", "publish the URLs of the feed at `FILE or URL`; a page that drops out of it is not deleted (repeatable)")
+	fs.BoolVar(&p.fetch, "fetch", false, "fetch listed pages from the web server, for their digests, titles, and how much of them changed")
 	fs.Float64Var(&p.fetchRate, "fetch-rate", 2, "fetch at most `N` pages a second")
-	fs.Var(&p.recheck, "recheck", "fetch a page again after `TIME`, whatever the list says of it")
-	fs.BoolVar(&p.reachable, "reachable", false, "publish only what links lead to from the home page, or from --start")
+	fs.Var(&p.recheck, "recheck", "fetch a page again after `TIME`, even if the list reports no change")
+	fs.BoolVar(&p.reachable, "reachable", false, "publish only pages that can be reached by links from the home page, or from --start")
 	fs.Var(&p.start, "start", "with --reachable, begin at `URL` too (repeatable)")
-	fs.Var(&p.masks, "mask", "take what matches `REGEXP` for nothing when telling how much of a page's text changed (repeatable; see rdfgen learn)")
-	fs.Var(&p.logs, "access-log", "tell how important each page is by the visitors in `FILES`, such as '/var/log/nginx/access.log*' (repeatable)")
+	fs.Var(&p.masks, "mask", "ignore text that matches `REGEXP` when measuring how much of a page changed (repeatable; see rdfgen learn)")
+	fs.Var(&p.logs, "access-log", "estimate the importance of pages from the visitors in `FILES`, such as '/var/log/nginx/access.log*' (repeatable)")
 }
 
 // listed reports whether the site's pages are listed.
@@ -187,7 +187,7 @@ func (p *pages) importance(log *slog.Logger) func(string) protocol.Importance {
 func countVisitors(patterns []string, log *slog.Logger) *accesslog.Counts {
 	files, err := accesslog.Open(patterns, nil)
 	if err != nil {
-		log.Warn("importance is not told: --access-log could not be read", "err", err)
+		log.Warn("no importance is published: --access-log could not be read", "err", err)
 		return nil
 	}
 	defer files.Close()

@@ -30,12 +30,12 @@ type senders struct {
 
 func (s *senders) define(fs *flag.FlagSet) {
 	*s = senders{}
-	fs.Var(&s.engines, "indexnow", "tell `ENGINE` at once of pages that changed: bing, yandex, naver, seznam, yep, indexnow, or a URL; they tell one another (repeatable)")
-	fs.Float64Var(&s.significance, "indexnow-significance", 0.01, "leave out updates that changed less than this `SHARE` of the main text; 0 sends all")
-	fs.StringVar(&s.key, "indexnow-key", "", "prove by `KEY` that the site is yours (default one that is made and kept in the state)")
-	fs.BoolVar(&s.rotate, "indexnow-rotate", false, "make a new key when an engine refuses the old one for good")
-	fs.BoolVar(&s.all, "indexnow-all", false, "tell a new engine of every page, and not only of what changes from now on")
-	fs.Var(&s.hubs, "websub", "tell the WebSub hub at `URL` when the manifest and the feeds have changed (repeatable)")
+	fs.Var(&s.engines, "indexnow", "notify `ENGINE` of changed pages at once: bing, yandex, naver, seznam, yep, indexnow, or a URL; the engines inform each other (repeatable)")
+	fs.Float64Var(&s.significance, "indexnow-significance", 0.01, "send no updates that changed less than this `SHARE` of the main text; 0 sends all")
+	fs.StringVar(&s.key, "indexnow-key", "", "prove with `KEY` that the site is yours (default one that is generated and stored in the state)")
+	fs.BoolVar(&s.rotate, "indexnow-rotate", false, "generate a new key when an engine rejects the old one for good")
+	fs.BoolVar(&s.all, "indexnow-all", false, "send a new engine every page, not only changes from now on")
+	fs.Var(&s.hubs, "websub", "notify the WebSub hub at `URL` of each new manifest and feed (repeatable)")
 }
 
 // DefineHub defines the option of a hub of one's own, which only a program that listens can be.
@@ -141,7 +141,7 @@ func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *sl
 		Topic: func(_ context.Context, url string) (string, []byte, error) {
 			file, ok := topics[url]
 			if !ok {
-				return "", nil, fmt.Errorf("topic %s: there is none", url)
+				return "", nil, fmt.Errorf("no such topic: %s", url)
 			}
 			body, err := ping.ReadTopic(file)
 			return cmp.Or(types[file], "application/rdf+xml"), body, err

@@ -54,22 +54,22 @@ func Required() []string { return []string{"base"} }
 func (f *Flags) Define(fs *flag.FlagSet) {
 	f.MaxFile, f.Retention = 100_000_000, command.Duration(90*24*time.Hour)
 	f.RobotsWait, f.RobotsRemind = command.Duration(time.Minute), command.Duration(24*time.Hour)
-	fs.StringVar(&f.Docroot, "docroot", "", "`DIR` that the web server serves; it may be a symbolic link")
-	fs.StringVar(&f.Base, "base", "", "`URL` that the site is served at")
+	fs.StringVar(&f.Docroot, "docroot", "", "`DIR` that the web server serves; a symbolic link is allowed")
+	fs.StringVar(&f.Base, "base", "", "`URL` at which the site is served")
 	fs.StringVar(&f.Out, "out", "", "publish the manifest as `FILE`, such as DOCROOT/robots.rdf")
 	fs.StringVar(&f.State, "state", "", "`FILE` that remembers what was published (default one for the base URL, below $STATE_DIRECTORY or /var/lib/parley)")
-	fs.StringVar(&f.Previous, "previous", "", "`FILE or URL` of the manifest published last, to compare the state with, if it is not what stands at --out")
-	fs.Var(&f.Include, "include", "publish what matches `PATTERN` too, such as '**/*.txt' (repeatable)")
-	fs.Var(&f.Exclude, "exclude", "publish nothing that matches `PATTERN`, such as 'drafts/**' (repeatable)")
+	fs.StringVar(&f.Previous, "previous", "", "`FILE or URL` of the manifest published last, to compare the state with (default the file that --out names)")
+	fs.Var(&f.Include, "include", "also publish files that match `PATTERN`, such as '**/*.txt' (repeatable)")
+	fs.Var(&f.Exclude, "exclude", "do not publish files that match `PATTERN`, such as 'drafts/**' (repeatable)")
 	fs.BoolVar(&f.CleanURLs, "clean-urls", false, "the web server serves page.html as /page")
-	fs.StringVar(&f.Robots, "robots", "", "`FILE or URL` of the robots.txt in force, if it is not the docroot's, or the host's where there is no docroot or the base has a path")
-	fs.Var(&f.RobotsWait, "robots-wait", "what robots.txt allows newly counts after `TIME`, if it is read again unchanged then; what it forbids counts at once")
-	fs.Var(&f.RobotsRemind, "robots-remind", "say every `TIME` that robots.txt is missing, has no rule in it or cannot be read: meanwhile what it forbade stays forbidden")
+	fs.StringVar(&f.Robots, "robots", "", "`FILE or URL` of the robots.txt to obey (default that of the docroot, or of the host if there is no docroot or the base has a path)")
+	fs.Var(&f.RobotsWait, "robots-wait", "new permissions in robots.txt take effect after `TIME`, if it is unchanged then; new prohibitions at once")
+	fs.Var(&f.RobotsRemind, "robots-remind", "warn every `TIME` while robots.txt is missing, has no rule or cannot be read; until then the last rules stay in force")
 	fs.Var(&f.MaxFile, "max-file", "leave out files over `SIZE`")
-	fs.Var(&f.Retention, "retention", "remember changes and deletions for `TIME`")
-	fs.Var(&f.Hurry, "hurry", "wait for nothing longer than `TIME` by rules of our own: for files to rest, to try again (0: no limit; for tests)")
-	fs.BoolVar(&f.Heal, "heal", false, "give files that were written anew with the bytes they had their old date back, so that the web server answers 304 again")
-	fs.StringVar(&f.Tokens, "announce-tokens", "", "pages are announced to the notifier, at BASE/parley/announce, by whoever bears a token in `FILE`, one a line, which is read at the start")
+	fs.Var(&f.Retention, "retention", "keep the journal of changes and deletions for `TIME`")
+	fs.Var(&f.Hurry, "hurry", "cap our own waiting times, such as debouncing and retries, at `TIME` (0: no cap; for tests)")
+	fs.BoolVar(&f.Heal, "heal", false, "restore the mtime of files rewritten with the same bytes, so that the web server answers 304 again")
+	fs.StringVar(&f.Tokens, "announce-tokens", "", "accept announcements of pages at BASE/parley/announce from clients with a token in `FILE`, one per line, read at the start")
 	f.Asks.define(fs)
 	f.pages.define(fs)
 	f.outputs.define(fs)
@@ -84,7 +84,7 @@ func (f *Flags) Check(log *slog.Logger) error {
 	lists := f.pages.listed()
 	switch {
 	case f.Docroot != "" && lists:
-		return command.Misusef("--docroot and lists of URLs are two ways to say what the site has: choose one")
+		return command.Misusef("--docroot and lists of URLs exclude each other: choose one")
 	case f.Docroot == "" && !lists && f.Tokens == "":
 		return command.Misusef("--docroot is required, or one of --urls, --urls-cmd, --urls-sitemap and --urls-feed")
 	case f.Docroot == "" && f.Heal:
@@ -106,7 +106,7 @@ func (f *Flags) Check(log *slog.Logger) error {
 	}
 	if f.Docroot != "" && f.Robots == "" && f.Base != protocol.Origin(f.Base)+"/" {
 		if _, err := os.Lstat(filepath.Join(f.Docroot, "robots.txt")); err == nil {
-			log.Warn("robots.txt in the docroot does not count: crawlers read that of the host alone", "robots", protocol.Origin(f.Base)+"/robots.txt")
+			log.Warn("robots.txt in the docroot is ignored: crawlers read only that of the host", "robots", protocol.Origin(f.Base)+"/robots.txt")
 		}
 	}
 	_, err := f.Inventory(nil, log)
@@ -206,7 +206,7 @@ func (f *Flags) outside(option, path, why string) error {
 	}
 	_, inside, err := f.below(path)
 	if err == nil && inside {
-		return command.Misusef("--%s %s is inside the docroot, where %s: name a place outside", option, path, why)
+		return command.Misusef("--%s %s is inside the docroot, where %s: name a file outside", option, path, why)
 	}
 	return err
 }
