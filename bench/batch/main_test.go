@@ -5,17 +5,16 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parleyweb/parley/internal/machine"
 )
 
 // Every arm gets every page; whether a goal is met is another matter here.
 func TestRun(t *testing.T) {
-	if _, err := exec.LookPath("nginx"); err != nil {
-		t.Skip("no nginx on this machine")
-	}
+	machine.Tool(t, "nginx")
 	var out strings.Builder
 	if err := run(t.Context(), options{pages: 80, rounds: 2, delayed: 1, rtt: 2 * time.Millisecond}, &out); err != nil && !errors.Is(err, errGoal) {
 		t.Fatal(err)

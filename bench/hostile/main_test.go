@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/agent"
 )
@@ -14,13 +15,7 @@ import (
 // Attacks are made and answered, and every edit is told beside them; whether
 // that is quick enough is another matter here.
 func TestRun(t *testing.T) {
-	docroot := os.Getenv("PARLEY_GIT_DOC")
-	if docroot == "" {
-		if os.Getenv("PARLEY_REQUIRE") == "all" {
-			t.Fatal("PARLEY_GIT_DOC names no docroot")
-		}
-		t.Skip("PARLEY_GIT_DOC names no docroot")
-	}
+	docroot := machine.GitDoc(t)
 	var out strings.Builder
 	kinds := []string{"expression 1x64", "ranges"}
 	if err := run(t.Context(), []string{"-docroot", docroot, "-pages", "40", "-rounds", "1", "-for", "1s", "-only", strings.Join(kinds, ",")}, &out); err != nil {

@@ -7,13 +7,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -81,8 +79,7 @@ const wellKnown = "/.well-known/parley"
 
 func guardedNginx(t *testing.T, root, doors string) (address string) {
 	t.Helper()
-	program := machine.Tool(t, "nginx")
-	dir := t.TempDir()
+	machine.Tool(t, "nginx")
 	address = freeAddress(t)
 	users := filepath.Join(root, "..", "users")
 	must(t, os.WriteFile(users, []byte("anna:{PLAIN}secret\n"), 0o644))
@@ -95,27 +92,12 @@ func guardedNginx(t *testing.T, root, doors string) (address string) {
 			must(t, os.Chmod(d, 0o755))
 		}
 	}
-	conf := filepath.Join(dir, "nginx.conf")
-	must(t, os.WriteFile(conf, fmt.Appendf(nil, `%[1]sdaemon off; events {} pid %[2]s/pid; error_log %[2]s/error.log;
-http { include /etc/nginx/mime.types; access_log off; client_body_temp_path %[2]s/b; proxy_temp_path %[2]s/p; fastcgi_temp_path %[2]s/f; uwsgi_temp_path %[2]s/u; scgi_temp_path %[2]s/s;
-server { listen %[3]s; root %[4]s; index index.html;
-location /staff/ { auth_basic staff; auth_basic_user_file %[5]s; }
-%[6]s
-location ~ ^/(robots\.rdf$|parley/|\.well-known/parley$) { proxy_pass http://%[7]s; proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }
-} }
-`, user, dir, address, root, users, key, doors), 0o644))
-	cmd := exec.Command(program, "-q", "-c", conf, "-p", dir)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	must(t, cmd.Start())
-	t.Cleanup(func() { cmd.Process.Signal(os.Interrupt); cmd.Wait() })
-	until(t, func() bool {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	})
+	machine.Nginx(t, address, user, fmt.Sprintf(`include /etc/nginx/mime.types;
+server { listen %[1]s; root %[2]s; index index.html;
+location /staff/ { auth_basic staff; auth_basic_user_file %[3]s; }
+%[4]s
+location ~ ^/(robots\.rdf$|parley/|\.well-known/parley$) { proxy_pass http://%[5]s; proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }
+}`, address, root, users, key, doors))
 	return address
 }
 

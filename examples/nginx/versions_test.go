@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/machine"
@@ -29,8 +28,7 @@ import (
 // the site. PAGES stands for the include.
 func behind(t *testing.T, root, sidecar string, locations ...string) string {
 	t.Helper()
-	nginx := machine.Tool(t, "nginx")
-	dir := t.TempDir()
+	machine.Tool(t, "nginx")
 	text, err := os.ReadFile("parley.conf")
 	if err != nil {
 		t.Fatal(err)
@@ -63,30 +61,10 @@ func behind(t *testing.T, root, sidecar string, locations ...string) string {
 	}
 	user := ""
 	if os.Getuid() == 0 {
-		user = "user root;\n"
+		user = "user root;"
 	}
-	whole := fmt.Sprintf("%[2]sdaemon off; master_process off;\nevents {}\npid %[1]s/pid;\nerror_log %[1]s/error.log;\nhttp {\ninclude /etc/nginx/mime.types;\naccess_log off;\nclient_body_temp_path %[1]s/b;\n"+
-		"proxy_temp_path %[1]s/p;\nfastcgi_temp_path %[1]s/f;\nuwsgi_temp_path %[1]s/u;\nscgi_temp_path %[1]s/s;\ngzip on;\ngzip_min_length 1;\n%[3]s\n}\n", dir, user, block)
-	conf := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(conf, []byte(whole), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(nginx, "-q", "-c", conf, "-p", dir)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if c, err := net.Dial("tcp", address); err == nil {
-			c.Close()
-			return "http://" + address
-		}
-		if time.Now().After(end) {
-			t.Fatalf("nginx does not answer: %s", &said)
-		}
-	}
+	machine.Nginx(t, address, user+" master_process off;", "include /etc/nginx/mime.types;\ngzip on;\ngzip_min_length 1;\n"+block)
+	return "http://" + address
 }
 
 // A published docroot, a journal and a store of versions, behind a handler as the notifier's.

@@ -4,14 +4,20 @@ package machine
 
 import (
 	"archive/tar"
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
 )
@@ -138,6 +144,48 @@ func Pages(t testing.TB, docroot string) iter.Seq2[string, []byte] {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// Nginx runs nginx until the test ends, and returns when it listens: at an address, or at a socket
+// whose path begins with "/". main stands at the top of its configuration, http in the block of
+// that name. What it writes goes to a folder of its own.
+func Nginx(t testing.TB, address, main, http string) {
+	t.Helper()
+	nginx, dir := Tool(t, "nginx"), t.TempDir()
+	conf := filepath.Join(dir, "nginx.conf")
+	text := fmt.Sprintf("%[2]s\ndaemon off; worker_processes 1; events {}\npid %[1]s/pid;\nerror_log %[1]s/error.log;\nhttp {\naccess_log off;\nclient_body_temp_path %[1]s/b;\n"+
+		"proxy_temp_path %[1]s/p;\nfastcgi_temp_path %[1]s/f;\nuwsgi_temp_path %[1]s/u;\nscgi_temp_path %[1]s/s;\n%[3]s\n}\n", dir, main, http)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	cmd := exec.Command(nginx, "-q", "-c", conf, "-p", dir)
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { cmd.Wait(); close(ended) }()
+	t.Cleanup(func() { cmd.Process.Signal(syscall.SIGTERM); <-ended })
+	network := "tcp"
+	if strings.HasPrefix(address, "/") {
+		network = "unix"
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // between two looks
+		c, err := net.Dial(network, address)
+		if err == nil {
+			c.Close()
+			return
+		}
+		select {
+		case <-ended:
+			t.Fatalf("nginx has ended: %s\n%s", &said, text)
+		default:
+		}
+		if time.Now().After(end) {
+			t.Fatalf("nginx does not listen: %v", err)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,7 +76,7 @@ func published(t *testing.T, base string) (root string, paths []string) {
 // What Parley publishes has nothing wrong with it, as files and behind a real
 // nginx, with the 410s and 308s in place.
 func TestNothingIsWrongWithOurOwn(t *testing.T) {
-	nginx := machine.Tool(t, "nginx")
+	machine.Tool(t, "nginx")
 	const base = "http://site.example/"
 	root, paths := published(t, base)
 	for _, p := range paths {
@@ -93,28 +92,9 @@ func TestNothingIsWrongWithOurOwn(t *testing.T) {
 
 	dir := t.TempDir()
 	sock := filepath.Join(dir, "sock")
-	conf := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(conf, []byte(fmt.Sprintf("daemon off; master_process off; events {}\npid %[1]s/pid;\nerror_log %[1]s/error.log;\nhttp {\naccess_log off;\n"+
-		"types { text/html html; application/xml xml; application/rdf+xml rdf; application/feed+json json; text/plain txt; }\ngzip on; gzip_types *; gzip_http_version 1.0;\n"+
-		"client_body_temp_path %[1]s/b;\nproxy_temp_path %[1]s/p;\nfastcgi_temp_path %[1]s/f;\nuwsgi_temp_path %[1]s/u;\nscgi_temp_path %[1]s/s;\n"+
-		"server {\nlisten unix:%[2]s;\nserver_name site.example;\nroot %[3]s;\nindex index.html;\ninclude %[4]s;\n}\n}\n",
-		dir, sock, root, filepath.Join(filepath.Dir(root), "gone.conf"))), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(nginx, "-c", conf, "-p", dir)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if c, err := net.Dial("unix", sock); err == nil {
-			c.Close()
-			break
-		} else if time.Now().After(end) {
-			b, _ := os.ReadFile(filepath.Join(dir, "error.log"))
-			t.Fatalf("nginx does not listen: %v\n%s", err, b)
-		}
-	}
+	machine.Nginx(t, sock, "master_process off;", fmt.Sprintf("types { text/html html; application/xml xml; application/rdf+xml rdf; application/feed+json json; text/plain txt; }\n"+
+		"gzip on; gzip_types *; gzip_http_version 1.0;\nserver {\nlisten unix:%s;\nserver_name site.example;\nroot %s;\nindex index.html;\ninclude %s;\n}",
+		sock, root, filepath.Join(filepath.Dir(root), "gone.conf")))
 	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", sock)
 	}}

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -95,29 +94,16 @@ func (g *gone) file(name string) {
 // A running is an nginx that listens on a socket.
 type running struct {
 	*testing.T
-	client      *http.Client
-	nginx, conf string
-	dir         string
+	client *http.Client
 }
 
 // serve starts nginx with the include in a server block that has more lines.
 func (g *gone) serve(more string) *running {
 	g.Helper()
-	r := &running{T: g.T, nginx: machine.Tool(g.T, "nginx"), dir: g.TempDir()}
-	sock := filepath.Join(r.dir, "sock")
-	r.conf = filepath.Join(r.dir, "nginx.conf")
-	g.must(os.WriteFile(r.conf, []byte(fmt.Sprintf("daemon off; master_process off; worker_processes 1; events {}\npid %[1]s/pid;\nerror_log %[1]s/error.log;\n"+
-		"http {\naccess_log off;\ntypes { text/html html; }\nclient_body_temp_path %[1]s/b;\nproxy_temp_path %[1]s/p;\nfastcgi_temp_path %[1]s/f;\nuwsgi_temp_path %[1]s/u;\n"+
-		"scgi_temp_path %[1]s/s;\nserver {\nlisten unix:%[2]s;\nserver_name site.example;\nroot %[3]s;\nindex index.html;\ninclude %[4]s;\n%[5]s\n}\n}\n",
-		r.dir, sock, g.root, g.out.Path, more)), 0o600))
-	if out, err := exec.Command(r.nginx, "-t", "-q", "-c", r.conf, "-p", r.dir).CombinedOutput(); err != nil {
-		b, _ := os.ReadFile(g.out.Path)
-		g.Fatalf("nginx -t: %v\n%s\n%s", err, out, b)
-	}
-	os.Remove(sock) // of the test of the configuration
-	cmd := exec.Command(r.nginx, "-c", r.conf, "-p", r.dir)
-	g.must(cmd.Start())
-	g.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	sock := filepath.Join(g.TempDir(), "sock")
+	machine.Nginx(g.T, sock, "master_process off;", fmt.Sprintf("types { text/html html; }\nserver {\nlisten unix:%s;\nserver_name site.example;\nroot %s;\nindex index.html;\ninclude %s;\n%s\n}",
+		sock, g.root, g.out.Path, more))
+	r := &running{T: g.T}
 	r.client = &http.Client{
 		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", sock)
@@ -126,16 +112,7 @@ func (g *gone) serve(more string) *running {
 		Timeout:       10 * time.Second,
 	}
 	g.Cleanup(r.client.CloseIdleConnections)
-	for end := time.Now().Add(10 * time.Second); ; {
-		if c, err := net.Dial("unix", sock); err == nil {
-			c.Close()
-			return r
-		} else if time.Now().After(end) {
-			b, _ := os.ReadFile(filepath.Join(r.dir, "error.log"))
-			g.Fatalf("nginx does not listen: %v\n%s", err, b)
-		}
-		time.Sleep(5 * time.Millisecond) // between two looks at a condition
-	}
+	return r
 }
 
 func (r *running) get(u string) (status int, location string) {
