@@ -90,7 +90,7 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 			l.Status != 200 && state == "told" && gone[base(w, u)] > 20 && 2*gone[base(w, u)] > here[base(w, u)]+gone[base(w, u)]:
 			except(u, "held deletion")
 		case l.Status == 404 || l.Status == 410:
-			if state == "told" && published(w, u) && (p.Kind == "follow" || p.Kind == "run") {
+			if state == "told" && published(w, u) && (p.Kind == "follow" || p.Kind == "run" && !isSet(p, "no-manifests")) {
 				wants[u] = Want{}
 			} else {
 				except(u, "held deletion")
