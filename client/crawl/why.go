@@ -238,7 +238,7 @@ func (c *Crawler) Why(url string) (Why, error) {
 				w.Signals = append(w.Signals, fmt.Sprintf("listened to by %s", c))
 			}
 			if n := src.told; n.Received > 0 {
-				w.Signals = append(w.Signals, fmt.Sprintf("%s %s has told %d changes since the crawler runs: %d taken in at once, %d to be asked for, %d ignored",
+				w.Signals = append(w.Signals, fmt.Sprintf("%s %s has announced %d changes since the crawler started: %d applied at once, %d to be fetched, %d ignored",
 					src.Kind, u, n.Received, n.Processed, n.Enqueued, n.Ignored))
 			}
 		}

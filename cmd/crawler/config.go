@@ -77,24 +77,24 @@ func config() *command.Command {
 	var set *flag.FlagSet
 	return &command.Command{
 		Name:    "config",
-		Summary: "explain the settings, as they stand",
+		Summary: "explain the present settings",
 		Usage:   "[options]",
 		Help: `
-What "crawler crawl" and "crawler run" would do with this configuration file,
-environment and options.
+It prints the settings that "crawler crawl" and "crawler run" would use with this
+configuration file, environment and options.
 
     crawler config --config crawler.conf
-    crawler config --all > crawler.conf        a file to begin with
+    crawler config --all > crawler.conf        a file to start from
 
-Each setting is printed as a line of a configuration file. --all prints every
-one, and after them what the papers behind Parley call settings (G01-G54), with
-their values and where they are here.`,
+Each setting is printed as a line of a configuration file. --all prints all of
+them, and then the settings named in the papers behind Parley (G01-G54), with
+their values and the corresponding options.`,
 		LogLevel: slog.LevelWarn,
-		Groups:   append([]command.Group{{Title: "What is printed", Options: []string{"all", "json", "config"}}}, crawlGroups()...),
+		Groups:   append([]command.Group{{Title: "Output", Options: []string{"all", "json", "config"}}}, crawlGroups()...),
 		Flags: func(fs *flag.FlagSet) {
 			s.define(fs)
-			fs.BoolVar(&all, "all", false, "print all of them")
-			fs.BoolVar(&asJSON, "json", false, "print them as JSON")
+			fs.BoolVar(&all, "all", false, "print all settings")
+			fs.BoolVar(&asJSON, "json", false, "print the settings as JSON")
 			set = fs
 		},
 		Run: func(ctx context.Context, env *command.Env) error {

@@ -129,13 +129,13 @@ func (s *copyStatus) print(env *command.Env) {
 		print("", "as %s: %s", s.As, s.Why)
 	}
 	if n := s.Told; n.Received > 0 {
-		print("told", "%d changes: %d taken in at once, %d to be asked for, %d ignored; %d pages came without a request of their own",
+		print("told", "%d changes: %d applied at once, %d to be fetched, %d ignored; %d pages delivered without a request",
 			n.Received, n.Processed, n.Enqueued, n.Ignored, s.Delivered)
 	}
 	print("pages", "%d offered, %d held (%.1f MB), %d owed, %d forbidden by robots.txt", s.Pages, s.Held, float64(s.Bytes)/1e6, s.Owed, s.Parked)
 	print("digests", "%d right, %d wrong", s.Matched, s.Mismatched)
 	if s.Demoted {
-		print("", "this site's digests have never been right: they are not waited for")
+		print("", "this site's digests have never matched: pages are stored without waiting for a match")
 	}
 	print("requests", "%d, %.1f MB, since %s", s.Requests, float64(s.Received)/1e6, s.Since.Format(time.RFC3339))
 	if s.LastError != "" {

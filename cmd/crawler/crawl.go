@@ -26,39 +26,39 @@ import (
 )
 
 func crawlOnce() *command.Command {
-	return engine("crawl", "crawl sites, and end when nothing is left to ask for", `
+	return engine("crawl", "crawl sites until nothing is left to fetch", `
 Crawl one site, or many, into a directory:
     crawler crawl https://www.example.org/ --into crawl/ --contact you@example.net
     crawler crawl --sites sites.txt --into crawl/ --contact you@example.net
 
-It asks robots.txt first and obeys it, leaves each site in peace for 15 s after
-each request, and follows links on the hosts that it was given. A site that has
-a robots.rdf is taken from that. Killed, or told to end, it goes on where it was
-when it is started again. Run it once more, and it fetches what sites say
-has changed, and visits what may have; with --again, everything. What sites have
-told of and was not fetched is counted when it ends, with the reason.
+It obeys robots.txt, waits 15 s after each request before the next one to the
+same site, and follows links on the hosts of the start pages. If a site has a
+robots.rdf, its pages are taken from there. Stop or kill it at any moment: the
+next run resumes where it stopped. After a finished crawl, the next run fetches
+what sites report as changed and revisits what may have changed; with --again,
+everything. At its end it counts listed pages that were not fetched, with the
+reason.
 
+For a site on your own machine:
     crawler crawl http://127.0.0.1:8080/ --into crawl/ --allow-private --wait 0
 
-is for a site on your own machine.
-
-Exit codes: 0 done, or told to end; 1 something failed, or nothing was obtained;
-2 wrong usage.`, true)
+Exit codes: 0 done, or stopped by a signal; 1 something failed, or nothing was
+obtained; 2 wrong usage.`, true)
 }
 
 func crawlOn() *command.Command {
-	return engine("run", "crawl sites, and keep what is held of them fresh", `
+	return engine("run", "crawl sites, and keep the stored pages fresh", `
     crawler run --sites sites.txt --into crawl/ --contact you@example.net
 
-It does what "crawler crawl" does, and goes on until it is told to end: sites
-that tell of their changes are followed, notices are taken, and pages of the
-others are visited again when they are likely to have changed.
+It does what "crawler crawl" does, and continues until you stop it: it follows
+sites that publish their changes, accepts notices, and revisits pages of the
+other sites when they are likely to have changed.
 
-While it runs, "crawler status", "sites", "pages", "why", "add", "events" and
-"get" tell of it. CMS plug-ins for IndexNow can tell it of changes:
+"crawler status", "sites", "pages", "why", "add", "events" and "get" work while
+it runs. CMS plug-ins for IndexNow can notify it of changes:
     crawler run ... --indexnow-listen :8641
 
-Exit codes: 0 told to end; 1 something failed; 2 wrong usage.`, false)
+Exit codes: 0 stopped by a signal; 1 something failed; 2 wrong usage.`, false)
 }
 
 // engine is the command of a crawler that ends, or does not.
@@ -72,11 +72,11 @@ func engine(name, summary, help string, once bool) *command.Command {
 		Variadic: true,
 		Required: []string{"into"},
 		LogLevel: slog.LevelInfo,
-		Groups:   append(crawlGroups(), command.Group{Title: "This time", Options: []string{"sites", "again", "config"}}),
+		Groups:   append(crawlGroups(), command.Group{Title: "This run", Options: []string{"sites", "again", "config"}}),
 		Flags: func(fs *flag.FlagSet) {
 			s.define(fs)
-			fs.StringVar(&file, "sites", "", "`FILE` of URLs to begin with, one a line")
-			fs.BoolVar(&again, "again", false, "ask for every page that is known once more, at once")
+			fs.StringVar(&file, "sites", "", "read start URLs from `FILE`, one per line")
+			fs.BoolVar(&again, "again", false, "fetch every known page once more, at once")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			start := env.Args
@@ -107,7 +107,7 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	}
 	col, err := s.open(env.Log)
 	if errors.Is(err, collection.ErrHeld) {
-		return fmt.Errorf("%w: \"crawler add URL --into %s\" asks the crawler that has it", err, s.into)
+		return fmt.Errorf("%w: to fetch a page in the running crawler, use \"crawler add URL --into %s\"", err, s.into)
 	} else if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	return err
 }
 
-// nothing is the error of a crawl that has obtained nothing, nil if there was nothing to be obtained.
+// nothing returns the error of a crawl that has obtained nothing, or nil if nothing was due.
 func nothing(col *collection.Collection, s crawl.Status) error {
 	if s.Trouble != "" {
 		return fmt.Errorf("nothing was obtained: %s", s.Trouble)
@@ -210,15 +210,15 @@ func nothing(col *collection.Collection, s crawl.Status) error {
 			return nil // and nothing of it was due
 		}
 	}
-	return errors.New("nothing was obtained: \"crawler why URL\" says of a page why it is not held")
+	return errors.New("nothing was obtained: \"crawler why URL\" explains why a page is not stored")
 }
 
-// strangers refuses to ask hosts in a way that is not for strangers.
+// strangers returns an error if the settings suit only hosts of our own, and these are not.
 func (s *settings) strangers(hosts []string) error {
 	return cmp.Or(s.public(hosts), s.known(hosts), s.polite(hosts))
 }
 
-// hostsOf are the hosts of URLs.
+// hostsOf returns the hosts of URLs.
 func hostsOf(urls []string) (list []string) {
 	for _, u := range urls {
 		if p, err := url.Parse(u); err == nil {
@@ -228,8 +228,8 @@ func hostsOf(urls []string) (list []string) {
 	return list
 }
 
-// portsOf are the hosts of URLs, with the port where one is named: a crawl that begins on
-// another than the default port stays there.
+// portsOf returns the hosts of URLs, with the port if the URL names one: a crawl that begins on
+// a port of its own stays there.
 func portsOf(urls []string) (list []string) {
 	for _, u := range urls {
 		if p, err := url.Parse(u); err == nil && p.Port() != "" {
@@ -260,7 +260,7 @@ func serve(ctx context.Context, ln net.Listener, h http.Handler) error {
 	return nil
 }
 
-// watch shows a person how the crawl goes.
+// watch prints the progress of the crawl on a terminal until ctx ends.
 func watch(ctx context.Context, env *command.Env, c *crawl.Crawler) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -280,54 +280,54 @@ func watch(ctx context.Context, env *command.Env, c *crawl.Crawler) {
 	}
 }
 
-// sayAside tells of pages that are not in a mirror under the names of their URLs.
+// sayAside reports pages that a mirror cannot store under the names of their URLs.
 func sayAside(w io.Writer, col *collection.Collection) error {
 	n, err := col.Aside()
 	if n > 0 {
-		fmt.Fprintf(w, "%d pages stand in mirror/.parley/other: their URLs cannot be names of files, or other pages have the names\n", n)
+		fmt.Fprintf(w, "%d pages are in mirror/.parley/other: their URLs cannot be file names, or other pages have those names\n", n)
 	}
 	return err
 }
 
-// sayFull tells which limits of the pages that are known were reached.
+// sayFull reports which limits on the number of pages were reached.
 func (s *settings) sayFull(w io.Writer, col *collection.Collection) {
 	for site := range col.Sites() {
 		if s.perSite > 0 && site.Pages >= s.perSite {
-			fmt.Fprintf(w, "%s has as many pages as --per-site allows, %d: others, if there are any, were not taken up\n", site.Origin, s.perSite)
+			fmt.Fprintf(w, "%s has reached --per-site, %d pages: any further URLs were dropped\n", site.Origin, s.perSite)
 		}
 	}
 	if s.maxPages > 0 && int(col.Len()) >= s.maxPages {
-		fmt.Fprintf(w, "as many pages are known as --max-pages allows, %d: others, if there are any, were not taken up\n", s.maxPages)
+		fmt.Fprintf(w, "the collection has reached --max-pages, %d pages: any further URLs were dropped\n", s.maxPages)
 	}
 }
 
-// sayTraps tells of which pages others wait, since they led to nothing new.
+// sayTraps reports the families whose pages wait because similar pages led to nothing new.
 func sayTraps(env *command.Env, s crawl.Status) {
 	if s.Waiting == 0 {
 		return
 	}
-	fmt.Fprintf(env.Stderr, "%d pages were not asked for, since pages like them led to more of their kind and to nothing new (--trap-share):\n", s.Waiting)
+	fmt.Fprintf(env.Stderr, "%d pages were not fetched, since similar pages led only to more of their kind and to nothing new (--trap-share):\n", s.Waiting)
 	for _, x := range s.Traps[:min(len(s.Traps), 5)] {
-		fmt.Fprintf(env.Stderr, "  %s%s: %d asked for, %d of use; %d wait, and %d links to more were not taken up\n", x.Site, x.Like, x.Asked, x.Useful, x.Waiting, x.Refused)
+		fmt.Fprintf(env.Stderr, "  %s%s: %d fetched, %d useful; %d waiting, and %d links to more dropped\n", x.Site, x.Like, x.Asked, x.Useful, x.Waiting, x.Refused)
 	}
 }
 
-// summarize tells what a crawl has come to.
+// summarize prints the results of a crawl.
 func summarize(env *command.Env, s crawl.Status) {
 	fmt.Fprintf(env.Stderr, "%d pages fetched, %d unchanged, %d missing, %d refused, %d faults; %d requests, %.1f MB\n",
 		s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, s.Requests, float64(s.Came())/1e6)
 	if s.Delivered > 0 {
-		fmt.Fprintf(env.Stderr, "%d pages came without a request of their own, %.1f MB\n", s.Delivered, float64(s.DeliveredBytes)/1e6)
+		fmt.Fprintf(env.Stderr, "%d pages were delivered without a request of their own, %.1f MB\n", s.Delivered, float64(s.DeliveredBytes)/1e6)
 	}
 	if s.Audits+s.Again > 0 {
-		fmt.Fprintf(env.Stderr, "%d audits of sites that tell, %d pages asked for again since they were not what was told\n", s.Audits, s.Again)
+		fmt.Fprintf(env.Stderr, "%d audits of sites that publish their changes, %d pages fetched again because they differed from what was published\n", s.Audits, s.Again)
 	}
 	if s.Truncated > 0 {
 		fmt.Fprintf(env.Stderr, "%d pages are longer than --max-file, and stored in part: \"crawler pages\" marks them with a +\n", s.Truncated)
 	}
 	sayTraps(env, s)
 	if s.Ignored > 0 {
-		fmt.Fprintf(env.Stderr, "%d changes were not believed that sites have told of, since what they told before was not so, or has shown nothing: \"crawler why URL\" shows it\n", s.Ignored)
+		fmt.Fprintf(env.Stderr, "%d announced changes were ignored, since earlier ones of the same source were wrong or showed no change: see \"crawler why URL\"\n", s.Ignored)
 	}
 	if len(s.Owed) == 0 {
 		return
@@ -341,5 +341,5 @@ func summarize(env *command.Env, s crawl.Status) {
 	for i, why := range reasons {
 		reasons[i] = fmt.Sprintf("%d: %s", of[why], why)
 	}
-	fmt.Fprintf(env.Stderr, "%d pages were not fetched that sites have told of (%s)\n", total, strings.Join(reasons[:min(len(reasons), 5)], "; "))
+	fmt.Fprintf(env.Stderr, "%d listed pages were not fetched (%s)\n", total, strings.Join(reasons[:min(len(reasons), 5)], "; "))
 }

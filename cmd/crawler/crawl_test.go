@@ -114,7 +114,7 @@ func TestRunBesideASiteThatSpeaks(t *testing.T) {
 		t.Errorf("pages: %s", out)
 	}
 	code, _, said := program(t.Context(), "add", site.Base+"new.html", site.Base+"p1.html", "ftp://x/", "--into", dir)
-	if code != 1 || !strings.Contains(said, "ftp://x/ is not asked for") {
+	if code != 1 || !strings.Contains(said, "ftp://x/ is not fetched") {
 		t.Errorf("add: exit code %d: %s", code, said)
 	}
 	until(t, "what was added is asked for", func() bool {
@@ -175,7 +175,7 @@ func TestStrangersWantAContact(t *testing.T) {
 			t.Errorf("crawler %q: exit code %d, want 2: %s", args, code, said)
 		}
 	}
-	if code, _, said := program(t.Context(), "pages", "--into", t.TempDir()); code != 1 || !strings.Contains(said, "is no collection") {
+	if code, _, said := program(t.Context(), "pages", "--into", t.TempDir()); code != 1 || !strings.Contains(said, "has no collection") {
 		t.Errorf("pages of nothing: exit code %d: %s", code, said)
 	}
 }
@@ -224,7 +224,7 @@ func TestCrawlSaysThatItIsFull(t *testing.T) {
 			args = append(args, limit, "10")
 		}
 		code, _, said := program(t.Context(), append(args, own(filepath.Join(t.TempDir(), "crawl"))...)...)
-		if full := strings.Contains(said, "were not taken up"); code != 0 || full != (limit != "") || !strings.Contains(said, limit+" allows, 10") && limit != "" {
+		if full := strings.Contains(said, "were dropped"); code != 0 || full != (limit != "") || !strings.Contains(said, "reached "+limit+", 10") && limit != "" {
 			t.Errorf("with %q: exit code %d: %s", limit, code, said)
 		}
 	}

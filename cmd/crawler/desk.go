@@ -242,7 +242,7 @@ func (d *desk) page(u string) (collection.Page, bool, error) {
 
 func notKnown(w http.ResponseWriter, u string, err error) {
 	if err == nil {
-		err = fmt.Errorf("%s is not known: \"crawler add URL\" asks for it", u)
+		err = fmt.Errorf("%s is not known: \"crawler add URL\" fetches it", u)
 	}
 	refuse(w, http.StatusNotFound, err)
 }
@@ -282,7 +282,7 @@ var errNoCrawler = errors.New("no crawler runs on this collection: start \"crawl
 func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger) (io.ReadCloser, error) {
 	dir = collectionIn(dir)
 	if _, err := os.Stat(statePath(dir)); err != nil {
-		return nil, fmt.Errorf("%s is no collection: \"crawler crawl URL --into %s\" makes one", dir, dir)
+		return nil, fmt.Errorf("%s has no collection: \"crawler crawl URL --into %s\" makes one", dir, dir)
 	}
 	var col *collection.Collection
 	door := holder.Door{State: statePath(dir), Held: func() (held bool, err error) {

@@ -104,7 +104,7 @@ func events() *command.Command {
 	var text textual.Format
 	return &command.Command{
 		Name:    "events",
-		Summary: "tell what has changed in a collection, for an indexer",
+		Summary: "print what has changed in a collection, for an indexer",
 		Usage:   "--into DIR [options]",
 		Help: `
 One line of JSON for each page that was created, updated, deleted or moved:
@@ -112,22 +112,23 @@ One line of JSON for each page that was created, updated, deleted or moved:
     crawler events --into crawl/ --follow
     crawler events --into crawl/ --after epoch:1234 --follow --text markdown
 
-Store the cursor of each event together with what you have made of it, and go
-on after it: then nothing is lost, and nothing is told twice, however often you
-or the crawler are stopped. Without --after everything is told from the start.
-The last million changes are remembered, for 90 days: whoever comes later begins
-again, with what is held now.
-An event with "text_changed": false needs no indexing: the main text is as it
-was (the crawler needs --text-digest for that).
+Store the cursor of each event together with what you have made of it, and
+continue with --after: nothing is lost or repeated, however often you or the
+crawler are stopped. Without --after, events begin with the first.
+The last million changes are kept, for 90 days. With an older cursor begin
+again without --after, which starts with the pages stored now.
+An event with "text_changed": false needs no indexing: the main text is the
+same as before (this needs --text-digest in the crawler).
 
-Exit codes: 0 all is told, or told to end; 1 something failed; 3 the cursor
-cannot be honoured any more: begin again without --after; 2 wrong usage.`,
+Exit codes: 0 all events were printed, or stopped by a signal; 1 something
+failed; 3 the cursor is no longer valid: begin again without --after; 2 wrong
+usage.`,
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
 			c.define(fs)
-			fs.StringVar(&after, "after", "", "begin after `CURSOR`, that of the last event taken in")
-			fs.BoolVar(&follow, "follow", false, "wait for more")
+			fs.StringVar(&after, "after", "", "begin after `CURSOR`, that of the last event you have processed")
+			fs.BoolVar(&follow, "follow", false, "wait for further events")
 			fs.Var(&text, "text", "add the main text as `FORM`: plain or markdown")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
@@ -171,7 +172,7 @@ func (t *teller) tell(ctx context.Context, follow bool) error {
 			if isCursor(err) || errors.As(err, &output) {
 				return err
 			}
-			t.env.Log.Warn("events: they go on when a crawler answers again", "err", err)
+			t.env.Log.Warn("events are interrupted until a crawler answers again", "err", err)
 		}
 		if !pause.For(ctx, again) {
 			return nil
@@ -263,19 +264,19 @@ func export() *command.Command {
     crawler export --into crawl/ --warc out/ --prefix https://www.example.org/
     crawler export --into crawl/ --warc out/ --all --since 2026-11-01
 
-What is held now is written, unless --all says that older versions are too.
-WARC files go into a directory that has none yet. What cannot be read any more is
-passed over; the exit code is 1 then.`,
+It writes the pages stored now; with --all also older versions and deleted
+pages. The directory for WARC files must not contain any yet. Records that
+cannot be read are skipped, and the exit code is then 1.`,
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
 			c.define(fs)
-			fs.StringVar(&to, "warc", "", "write WARC files, and their index, into `DIR`; none: a list of URLs to standard output")
+			fs.StringVar(&to, "warc", "", "write WARC files and their index into `DIR` (none: print a list of URLs)")
 			fs.StringVar(&coding, "coding", "gzip", "compress records with `CODING`: none, gzip or zstd")
-			fs.StringVar(&prefix, "prefix", "", "only what begins with `URL`")
-			fs.StringVar(&since, "since", "", "only what was fetched since `TIME`")
-			fs.StringVar(&until, "until", "", "only what was fetched before `TIME`")
-			fs.BoolVar(&all, "all", false, "older versions and deleted pages, too")
+			fs.StringVar(&prefix, "prefix", "", "only pages whose URL begins with `URL`")
+			fs.StringVar(&since, "since", "", "only pages fetched since `TIME`")
+			fs.StringVar(&until, "until", "", "only pages fetched before `TIME`")
+			fs.BoolVar(&all, "all", false, "include older versions and deleted pages")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			if to == "" {

@@ -34,37 +34,37 @@ func follow() *command.Command {
 	)
 	return &command.Command{
 		Name:    "follow",
-		Summary: "keep a copy of a site that tells what changed",
+		Summary: "keep a copy of a site that publishes its changes",
 		Usage:   "BASE --into DIR [options]",
 		Help: `
 BASE is the URL of the site, or of its robots.rdf. The first copy is made from
 the archive of the whole site, if it offers one, or from its manifest and its
-batches, without parsing a page. Then every change that the site tells is taken
-in. It goes on until it is told to end; killed or cut off, it resumes.
+batches, without parsing a page. Then every change that the site publishes is
+applied. It runs until you stop it; killed or disconnected, it resumes.
 
     crawler follow https://www.example.org/ --into mirror/ --contact you@example.net
 
-A site tells in up to five forms. --as auto takes the cheapest that it offers
-for what is held; "crawler status mirror/" says which, and why:
+A site delivers changes in up to five forms. --as auto picks the cheapest form on
+offer; "crawler status mirror/" says which, and why:
 
-    meta    what changed; each page is asked for: one request for each that is
-            new or changed, none for one that moved
-    delta   how it changed, against the version that is held: the fewest bytes
-    page    the changed page itself: no request at all
-    batch   many pages in one piece, each once, as it is last:
-            --every 1h bundles what changes within an hour
+    meta    notices of changes; each new or changed page takes one request, a
+            moved one none
+    delta   differences from the stored version: the fewest bytes
+    page    the changed pages themselves, without any request
+    batch   many pages in one bundle, each once, in its latest version:
+            --every 1h bundles the changes of an hour
     site    an archive of everything, on first contact and when most has changed
 
-A copy can be of a part of a site. The site does the choosing, so that the rest
-is not even told:
+A copy can be limited to a part of a site. The site does the filtering, and does
+not send the rest:
 
     crawler follow BASE --into docs/ --only prefix=/docs/ --only type=text/html
     crawler follow BASE --into new/ --only since=2026-11-01 --only maxlen=100000
     crawler follow BASE --into big/ --where 'page.length > 100000 && change.op != "delete"'
 
-A site that knows you by a token may let a program of yours decide: one in
-WebAssembly, or the digest of one that it has already. --as batch and site go
-without: no program is asked about what comes in one piece.
+A site that has given you a token may run a program of yours as the filter: a
+WebAssembly file, or the digest of one that the site already has. Programs do
+not work with --as batch and site.
 
     crawler follow BASE --into major/ --token TOKEN --program minor.wasm
 
@@ -72,14 +72,13 @@ How often, and how much at once:
 
     crawler follow BASE --into day/ --as batch --every 24h       a bundle a day
     crawler follow BASE --into many/ --as batch --every 1h --count 500
-                              each hour, or when there are 500 changes before
+                              every hour, or as soon as there are 500 changes
     crawler follow BASE --into hour/ --via changes --ask-every 1h
-                              come by once an hour; no connection is held
+                              poll once an hour, without an open connection
     crawler follow BASE --into all/ --max-archive 50GiB
                               begin with an archive larger than 1 GiB
 
-Each option may come from a file or the environment instead, which is where a
-token belongs:
+Any option can be set in a file or the environment instead. Do so with a token:
 
     PARLEY_TOKEN=... crawler follow BASE --config docs.conf
     docs.conf:    into docs/
@@ -89,33 +88,33 @@ token belongs:
                   where page.length > 100000
 
 One connection for pages, one second between requests (none on loopback);
-robots.txt is obeyed. Name yourself with --contact, so that the site's people
-can reach you. The other commands tell of a copy, too: "crawler events --into
-mirror/ --follow" says what has changed in it.
+robots.txt is obeyed. Give --contact, so that the site's operators can reach
+you. The other commands work on a copy too: "crawler events --into mirror/
+--follow" prints its changes.
 
-Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
+Exit codes: 0 stopped by a signal; 1 the copy cannot be kept; 2 wrong usage.`,
 		Args:     []string{"BASE"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelInfo,
 		Groups: []command.Group{
 			{Title: "The copy", Options: []string{"into", "where", "only"}},
-			{Title: "How it is kept", Options: []string{"as", "poll", "max-page", "max-pages", "max-state"}},
-			{Title: "Who asks", Options: []string{"contact", "token", "allow-private"}},
-			{Title: "Beside it", Options: []string{"config", "log-level"}},
+			{Title: "Delivery", Options: []string{"as", "poll", "max-page", "max-pages", "max-state"}},
+			{Title: "Identity", Options: []string{"contact", "token", "allow-private"}},
+			{Title: "Operation", Options: []string{"config", "log-level"}},
 		},
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&c.Dir, "into", "", "keep the copy in `DIR`")
-			fs.StringVar(&c.State, "state", "", "`DIRECTORY` that remembers the copy (default DIR/.parley)")
-			fs.StringVar(&c.Contact, "contact", "", "`MAIL or URL` that reaches you, sent with every request")
-			fs.BoolVar(&c.Private, "allow-private", false, "ask a site that was at a public address at one that is not, too: it has moved into a network of yours")
-			fs.Float64Var(&c.MaxRate, "max-rate", harvest.DefaultMaxRate, "ask a site that says how often it wishes to be asked at most `N` times a second (0: as --delay says)")
+			fs.StringVar(&c.State, "state", "", "`DIRECTORY` for the state of the copy (default DIR/.parley)")
+			fs.StringVar(&c.Contact, "contact", "", "`MAIL or URL` at which people reach you, sent with every request")
+			fs.BoolVar(&c.Private, "allow-private", false, "continue with a site that has moved from a public address to one that is not, in a network of yours")
+			fs.Float64Var(&c.MaxRate, "max-rate", harvest.DefaultMaxRate, "send at most `N` requests a second to a site that states its own rate (0: ignore stated rates and use --delay)")
 			fs.Var(&delay, "delay", "wait `TIME` between requests for pages (default 1s, none on loopback)")
-			fs.Var(&maxPage, "max-page", "leave pages over `SIZE`")
-			fs.IntVar(&c.MaxPages, "max-pages", crawl.DefaultMaxPages, "do not follow a site beyond `N` pages")
-			fs.Var(&most, "max-state", "do not follow a site beyond `SIZE` of what is known of its pages (state.db)")
-			fs.Var(&ask, "ask-every", "with --via changes: ask for changes every `TIME`, rather than wait for them")
-			fs.Var(&poll, "poll", "look at the manifest every `TIME` where a site has no other door")
-			fs.Var(&hurry, "hurry", "wait for nothing longer than `TIME` by rules of our own, such as until what failed is tried again; politeness is none of them (0: no limit; for tests)")
+			fs.Var(&maxPage, "max-page", "skip pages over `SIZE`")
+			fs.IntVar(&c.MaxPages, "max-pages", crawl.DefaultMaxPages, "stop following a site that grows beyond `N` pages")
+			fs.Var(&most, "max-state", "stop following a site when state.db, the data about its pages, grows beyond `SIZE`")
+			fs.Var(&ask, "ask-every", "with --via changes: poll for changes every `TIME` instead of long polling")
+			fs.Var(&poll, "poll", "fetch the manifest every `TIME` if the site offers neither push nor polling for changes")
+			fs.Var(&hurry, "hurry", "cap our own waiting times, such as before retries, at `TIME`; politeness is not affected (0: no cap; for tests)")
 			fs.StringVar(&via, "via", "stream", "best `DOOR` to use: stream, changes or manifest")
 			sel.define(fs)
 		},
@@ -131,7 +130,7 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 				return command.Misusef("--via %s: want stream, changes or manifest", via)
 			}
 			if ask != 0 && via != "changes" {
-				return command.Misusef("--ask-every %s is for --via changes: by stream nothing is asked for, and --poll says how often the manifest is", &ask)
+				return command.Misusef("--ask-every %s needs --via changes: a stream is not polled, and --poll sets how often the manifest is fetched", &ask)
 			}
 			if c.State == "" {
 				c.State = stateIn(c.Dir)
@@ -154,7 +153,7 @@ Exit codes: 0 told to end; 1 the copy cannot be kept; 2 wrong usage.`,
 	}
 }
 
-// keepCopy keeps a copy, and answers for it, until ctx ends.
+// keepCopy keeps a copy up to date, and answers other commands about it, until ctx ends.
 func keepCopy(ctx context.Context, env *command.Env, copy *crawl.Copy) (err error) {
 	c, err := copy.Open()
 	if err != nil {
@@ -168,7 +167,7 @@ func keepCopy(ctx context.Context, env *command.Env, copy *crawl.Copy) (err erro
 	wg.Go(func() {
 		d := &desk{col: c.Collection, crawler: c, log: env.Log}
 		if err := holder.Serve(answering, statePath(copy.State), d.handler(), env.Log); err != nil && answering.Err() == nil {
-			env.Log.Warn("other commands cannot ask while this one runs", "err", err)
+			env.Log.Warn("other commands cannot reach this one while it runs", "err", err)
 		}
 	})
 	return c.Run(ctx)

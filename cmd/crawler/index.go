@@ -69,11 +69,11 @@ func indexes() *command.Command {
 		Summary: "make, merge and search inverted indexes",
 		Usage:   "COMMAND [options]",
 		Help: `
-Make one of what a crawler holds, or have a site make its own:
+Index the pages of a collection, or have a site index its own pages:
     crawler index build crawl.index --into crawl/
     crawler index build site.index --from https://www.example.org/ --program index.wasm --token TOKEN
 
-Merge what several have made, and search it:
+Merge several indexes, and search the result:
     crawler index merge all.index crawl.index site.index
     crawler index search all.index "some words"`,
 		Sub: []*command.Command{indexBuild(), indexMerge(), indexSearch()},
@@ -85,24 +85,24 @@ func indexBuild() *command.Command {
 	var only command.Strings
 	return &command.Command{
 		Name:    "build",
-		Summary: "make an index of a collection, or of what a site's agent makes",
+		Summary: "make an index of a collection, or from a program that runs at a site",
 		Usage:   "OUT (--into DIR | --from BASE --program FILE) [options]",
 		Help: `
-Of what a crawler holds, while it runs or not; pages that do not want to be
-indexed are left out:
+Index a collection, whether a crawler runs on it or not, without pages that say
+noindex:
     crawler index build crawl.index --into crawl/
 
-Of a site that runs programs for its crawlers. It makes the index of each page
-with the program, and sends that alone:
+Index a site that runs programs for its crawlers: the program indexes each page
+there, and only the result is sent:
     crawler index build site.index --from https://www.example.org/ --program index.wasm --token TOKEN
 
-The agent examples/agents/index of Parley's sources is such a program. What
-is printed then is the cursor of the site: pages that change later are told after
-it, each with its own index, which "crawler index merge" lays over the old one.
+examples/agents/index in Parley's sources is such a program. The command prints
+the cursor of the site. Pages that change later are delivered after that cursor,
+each with its own index, for "crawler index merge" to put over the old one.
 
-OUT is replaced when the new index is whole.
+OUT is replaced when the new index is complete.
 
-Exit codes: 0 it is made; 1 something failed, and OUT is as it was; 2 wrong usage.`,
+Exit codes: 0 done; 1 something failed, and OUT is unchanged; 2 wrong usage.`,
 		Args:     []string{"OUT"},
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
@@ -110,9 +110,9 @@ Exit codes: 0 it is made; 1 something failed, and OUT is as it was; 2 wrong usag
 			fs.StringVar(&prefix, "prefix", "", "only pages whose URL begins with `TEXT`")
 			fs.StringVar(&from, "from", "", "`BASE` URL of a site, instead of a collection")
 			fs.StringVar(&program, "program", "", "`DIGEST or FILE.wasm` of the program that makes the index of a page")
-			fs.StringVar(&token, "token", "", "bearer `TOKEN` by which the site knows you")
-			fs.StringVar(&contact, "contact", "", "`ADDRESS` at which you can be reached")
-			fs.Var(&only, "only", "--from: only pages that `PARAM=VALUE` selects; may be repeated")
+			fs.StringVar(&token, "token", "", "bearer `TOKEN` that identifies you to the site")
+			fs.StringVar(&contact, "contact", "", "`MAIL or URL` at which people reach you, sent with every request; required unless the site is on this machine")
+			fs.Var(&only, "only", "--from: only pages that `PARAM=VALUE` selects (repeatable)")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			switch {
@@ -121,7 +121,7 @@ Exit codes: 0 it is made; 1 something failed, and OUT is as it was; 2 wrong usag
 			case from != "" && program == "":
 				return command.Misusef("--from needs --program")
 			case from == "" && (program != "" || len(only) > 0):
-				return command.Misusef("--program and --only are for --from")
+				return command.Misusef("--program and --only need --from")
 			}
 			return replace(env.Args[0], func(out *os.File) error {
 				if dir != "" {
@@ -197,7 +197,7 @@ func soleIndex(o protocol.AgentOutput) error {
 		return fmt.Errorf("%s: %w", o.URL, err)
 	}
 	if doc.URL != o.URL || !o.Digest.IsZero() && doc.Digest != o.Digest {
-		return fmt.Errorf("what the agent makes of %s is the index of %.200q", o.URL, doc.URL)
+		return fmt.Errorf("the program returned for %s an index of %.200q", o.URL, doc.URL)
 	}
 	return nil
 }
@@ -218,17 +218,17 @@ func replace(name string, write func(*os.File) error) (err error) {
 func indexMerge() *command.Command {
 	return &command.Command{
 		Name:    "merge",
-		Summary: "make one index of several",
+		Summary: "merge indexes into one",
 		Usage:   "OUT IN...",
 		Help: `
     crawler index merge all.index one.index two.index three.index
 
-Of a page that is in several, what the last of them says counts: to bring an
-index up to date, name it first and what has changed after it. OUT may be one of
-them: it is replaced when the new index is whole. The memory that this takes is four bytes a page, and 64 KiB an
-index, however large they are.
+If a page is in several indexes, the last one wins: to update an index, name it
+first, and the index of the changes after it. OUT may be one of the inputs: it is
+replaced when the new index is complete. Memory: four bytes per page and 64 KiB
+per index, whatever their size.
 
-Exit codes: 0 it is made; 1 something failed, and OUT is as it was; 2 wrong usage.`,
+Exit codes: 0 done; 1 something failed, and OUT is unchanged; 2 wrong usage.`,
 		Args:     []string{"OUT", "IN"},
 		Variadic: true,
 		LogLevel: slog.LevelWarn,
@@ -257,7 +257,7 @@ func indexSearch() *command.Command {
 	var asJSON bool
 	return &command.Command{
 		Name:    "search",
-		Summary: "find the pages that have all words of a question",
+		Summary: "find the pages that have all words of a query",
 		Usage:   "FILE QUERY [options]",
 		Help: `
     crawler index search all.index "freshness of a page"
@@ -265,16 +265,16 @@ func indexSearch() *command.Command {
 
 The most relevant come first (BM25).
 
-Exit codes: 0 something was found; 3 nothing was; 1 something failed; 2 wrong usage.`,
+Exit codes: 0 pages were found; 3 none was found; 1 something failed; 2 wrong usage.`,
 		Args:     []string{"FILE", "QUERY"},
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
-			fs.IntVar(&limit, "limit", 10, "print at most `N`; 0: all")
+			fs.IntVar(&limit, "limit", 10, "print at most `N` pages; 0: all")
 			fs.BoolVar(&asJSON, "json", false, "print JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			if limit < 0 {
-				return command.Misusef("--limit %d: want no number below 0", limit)
+				return command.Misusef("--limit %d: want 0 or more", limit)
 			}
 			f, err := os.Open(env.Args[0])
 			if err != nil {

@@ -78,10 +78,10 @@ func TestIndex(t *testing.T) {
 		{1, "no collection", []string{"build", all, "--into", in("none")}},
 		{2, "either --into or --from", []string{"build", all}},
 		{2, "--from needs --program", []string{"build", all, "--from", "https://www.example.org/"}},
-		{2, "are for --from", []string{"build", all, "--into", in("one"), "--program", "x.wasm"}},
+		{2, "need --from", []string{"build", all, "--into", in("one"), "--program", "x.wasm"}},
 		{2, "--program", []string{"build", all, "--from", "https://www.example.org/", "--program", in("none.wasm")}},
 		{2, "IN is required", []string{"merge", all}},
-		{2, "below 0", []string{"search", all, "x", "--limit", "-1"}},
+		{2, "0 or more", []string{"search", all, "x", "--limit", "-1"}},
 	} {
 		if code, _, said := program(t.Context(), append([]string{"index"}, c.args...)...); code != c.code || !strings.Contains(said, c.says) {
 			t.Errorf("index %q: exit code %d: %s; want %d and %q", c.args, code, said, c.code, c.says)

@@ -90,7 +90,7 @@ func (c *collectionFlags) define(fs *flag.FlagSet) {
 
 func (c *collectionFlags) defineForm(fs *flag.FlagSet) {
 	c.define(fs)
-	fs.StringVar(&c.form, "format", "table", "print a table, csv, or json: a line each")
+	fs.StringVar(&c.form, "format", "table", "print a table, csv, or json (one object per line)")
 }
 
 func (c *collectionFlags) check() error {
@@ -119,11 +119,11 @@ func sites() *command.Command {
 	var c collectionFlags
 	return &command.Command{
 		Name:    "sites",
-		Summary: "list the sites of a collection, and how they behave",
+		Summary: "list the sites of a collection and their behaviour",
 		Usage:   "--into DIR [options]",
 		Help: `
-How many pages each has, how many of them are held, by what it tells of its
-changes, how often that turned out right, and what it costs.
+For each site: how many pages it has and how many are stored, how it publishes
+changes, how often those were right, and how many requests it takes.
 
     crawler sites --into crawl/
     crawler sites --into crawl/ --format csv > sites.csv`,
@@ -187,7 +187,7 @@ func pages() *command.Command {
 		Summary: "list the pages of a collection",
 		Usage:   "--into DIR [options]",
 		Help: `
-BYTES ends in a + where a page is longer than what was read of it, see --max-file.
+A + after BYTES marks a page of which only the beginning is stored, see --max-file.
 
     crawler pages --into crawl/
     crawler pages --into crawl/ --site https://www.example.org --state excluded
@@ -196,9 +196,9 @@ BYTES ends in a + where a page is longer than what was read of it, see --max-fil
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
 			c.defineForm(fs)
-			fs.StringVar(&site, "site", "", "only those of `ORIGIN`, such as https://www.example.org")
-			fs.StringVar(&prefix, "prefix", "", "only those whose URL begins with `TEXT`")
-			fs.StringVar(&state, "state", "", "only those that are `STATE`: known, held, gone, moved, refused, failing or excluded")
+			fs.StringVar(&site, "site", "", "only pages of `ORIGIN`, such as https://www.example.org")
+			fs.StringVar(&prefix, "prefix", "", "only pages whose URL begins with `TEXT`")
+			fs.StringVar(&state, "state", "", "only pages in `STATE`: known, held, gone, moved, refused, failing or excluded")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			if err := c.check(); err != nil {
@@ -221,7 +221,7 @@ func links() *command.Command {
 	var c collectionFlags
 	return &command.Command{
 		Name:    "links",
-		Summary: "list where a page leads",
+		Summary: "list the pages that a page links to",
 		Usage:   "URL --into DIR [options]",
 		Help: `
     crawler links https://www.example.org/ --into crawl/`,

@@ -22,7 +22,7 @@ func program(ctx context.Context, args ...string) (code int, stdout, stderr stri
 func TestFollowAndStatus(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": "home", "a.html": "first"})
 	dir := filepath.Join(t.TempDir(), "mirror")
-	if code, _, said := program(t.Context(), "status", dir); code != 1 || !strings.Contains(said, "is no mirror") {
+	if code, _, said := program(t.Context(), "status", dir); code != 1 || !strings.Contains(said, "has no copy") {
 		t.Errorf("status of no mirror: exit code %d: %s", code, said)
 	}
 	for _, via := range []string{"manifest", "changes", "stream"} {
@@ -50,7 +50,7 @@ func TestFollowAndStatus(t *testing.T) {
 	if code != 0 || !strings.Contains(out, site.Base) || !strings.Contains(out, "2 offered, 2 held") || !strings.Contains(out, "told by    ") {
 		t.Errorf("status: exit code %d: %s%s", code, out, said)
 	}
-	if code, _, said := program(t.Context(), "crawl", site.Base, "--into", dir, "--allow-private"); code != 2 || !strings.Contains(said, "is a copy that") {
+	if code, _, said := program(t.Context(), "crawl", site.Base, "--into", dir, "--allow-private"); code != 2 || !strings.Contains(said, "is a copy made by") {
 		t.Errorf("a crawl into a copy: exit code %d: %s", code, said)
 	}
 	var s copyStatus

@@ -67,16 +67,16 @@ func (s *settings) revisit() (*crawl.Revisit, error) {
 		return nil, err
 	}
 	if s.stopValue > 0 {
-		return nil, command.Misusef("--stop-value: the profit of a page is between 0 and 1 with --policy thesis alone")
+		return nil, command.Misusef("--stop-value needs --policy thesis: only there the profit of a page is between 0 and 1")
 	}
 	if math.IsNaN(s.toldBudget) || math.IsInf(s.toldBudget, 0) || s.toldBudget == 0 {
-		return nil, command.Misusef("--told-budget %g: want a multiple of the budget, such as 1 or 0.5, or -1 for any number; --frugal counts such visits against the budget itself", s.toldBudget)
+		return nil, command.Misusef("--told-budget %g: want a multiple of the budget, such as 1 or 0.5, or -1 for no limit; --frugal counts such visits against the budget itself", s.toldBudget)
 	}
 	r := &crawl.Revisit{Policy: p, Every: time.Duration(s.replan), Beside: s.toldBudget}
 	number, per, each := strings.Cut(s.budget, "/")
 	n, err := strconv.ParseFloat(number, 64)
 	if err != nil || !(n > 0) || math.IsInf(n, 0) || each && per != "page" {
-		return nil, command.Misusef("--budget %q: want a number of requests a day, such as 5000, or of each page, such as 0.1/page", s.budget)
+		return nil, command.Misusef("--budget %q: want a number of requests a day, such as 5000, or for each page, such as 0.1/page", s.budget)
 	}
 	if r.PerDay = n; each {
 		r.PerDay, r.PerPage = 0, n

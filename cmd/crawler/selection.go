@@ -28,14 +28,14 @@ type selection struct {
 }
 
 func (s *selection) define(fs *flag.FlagSet) {
-	fs.StringVar(&s.as, "as", "auto", "be told in `FORM`: auto, meta, delta, page, batch or site")
-	fs.Var(&s.only, "only", "be told only of what `PARAM=VALUE` selects: "+strings.Join(onlyNames(), ", ")+"; may be repeated, of one name any of them")
-	fs.StringVar(&s.where, "where", "", "be told only of changes for which `EXPR`, in CEL, is true: 'page.language == \"en\" && change.op != \"delete\"'")
-	fs.StringVar(&s.agent, "program", "", "have a program of yours, `DIGEST or FILE.wasm`, decide at the site; a file is sent there first, and needs --token")
-	fs.StringVar(&s.token, "token", "", "bearer `TOKEN` by which the site knows you; others on this machine see it unless it is in a file or the environment")
-	fs.Var(&s.every, "every", "--as batch: a bundle every `TIME`, 1s to 24h (0: as soon as there is something)")
-	fs.IntVar(&s.count, "count", 0, "--as batch: a bundle as soon as there are `N` changes, at most 100000 (0: as --every says)")
-	fs.Var(&s.maxArchive, "max-archive", "take no archive of a site over `SIZE` (0: 1 GiB, and with --as site 16 GiB)")
+	fs.StringVar(&s.as, "as", "auto", "receive changes in `FORM`: auto, meta, delta, page, batch or site")
+	fs.Var(&s.only, "only", "receive only changes that `PARAM=VALUE` selects: "+strings.Join(onlyNames(), ", ")+" (repeatable; values of the same name are alternatives)")
+	fs.StringVar(&s.where, "where", "", "receive only changes for which the CEL expression `EXPR` is true: 'page.language == \"en\" && change.op != \"delete\"'")
+	fs.StringVar(&s.agent, "program", "", "have the site run a program of yours, `DIGEST or FILE.wasm`, as the filter; a file is uploaded first, and needs --token")
+	fs.StringVar(&s.token, "token", "", "bearer `TOKEN` that identifies you to the site; other users of this machine see it unless it is in a file or the environment")
+	fs.Var(&s.every, "every", "--as batch: a bundle every `TIME`, 1s to 24h (0: as soon as there is a change)")
+	fs.IntVar(&s.count, "count", 0, "--as batch: a bundle as soon as there are `N` changes, at most 100000 (0: only --every counts)")
+	fs.Var(&s.maxArchive, "max-archive", "do not download archives over `SIZE` (0: 1 GiB, and with --as site 16 GiB)")
 }
 
 // onlyNames are the parameters that --only takes.
@@ -66,7 +66,7 @@ func (s *selection) apply(ctx context.Context, env *command.Env, c *crawl.Copy) 
 		return err
 	}
 	if c.As != protocol.AsBatch && (s.every != 0 || s.count != 0) {
-		return command.Misusef("--every and --count are for --as batch")
+		return command.Misusef("--every and --count need --as batch")
 	}
 	if every := time.Duration(s.every); every != 0 && (every < time.Second || every > 24*time.Hour) {
 		return command.Misusef("--every %s: want from 1s to 24h", &s.every)
@@ -93,7 +93,7 @@ func (s *selection) apply(ctx context.Context, env *command.Env, c *crawl.Copy) 
 		return nil
 	}
 	if c.As == protocol.AsBatch || c.As == protocol.AsSite {
-		return command.Misusef("--program with --as %s: no program is asked about what comes in one piece: want --as auto, meta, delta or page", c.As)
+		return command.Misusef("--program does not work with --as %s: want --as auto, meta, delta or page", c.As)
 	}
 	src := &client.Source{Base: c.Base, UserAgent: crawl.UserAgent(c.Contact), Token: s.token}
 	c.Filter.Agent, err = agentOf(ctx, env, src, s.agent)
@@ -113,7 +113,7 @@ func agentOf(ctx context.Context, env *command.Env, src *client.Source, name str
 	d, err := client.SendAgent(ctx, src, program)
 	if err != nil {
 		if status := new(client.StatusError); src.Token == "" && errors.As(err, &status) && status.Status == http.StatusUnauthorized {
-			err = fmt.Errorf("%w: --token TOKEN says who you are", err)
+			err = fmt.Errorf("%w: --token TOKEN identifies you", err)
 		}
 		return protocol.Digest{}, err
 	}

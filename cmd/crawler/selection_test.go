@@ -82,7 +82,7 @@ func TestFollowAPart(t *testing.T) {
 		t.Error("the home page is no part of it")
 	}
 	code, out, said := program(t.Context(), "status", dir)
-	if code != 0 || !strings.Contains(out, "as delta: what is held is the base of differences") || !strings.Contains(out, "1 pages came without a request of their own") && !strings.Contains(out, "31 pages came without") {
+	if code != 0 || !strings.Contains(out, "as delta: what is held is the base of differences") || !strings.Contains(out, "1 pages delivered without a request") && !strings.Contains(out, "31 pages delivered without") {
 		t.Errorf("status: exit code %d: %s%s", code, out, said)
 	}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the page may be there before its door is noted

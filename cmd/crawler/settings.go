@@ -73,13 +73,13 @@ type settings struct {
 	stopAfter                      command.Duration
 }
 
-// crawlGroups are the settings that most crawls need.
+// crawlGroups returns the settings that -h shows.
 func crawlGroups() []command.Group {
 	return []command.Group{
-		{Title: "What is kept, and who asks", Options: []string{"into", "store", "contact"}},
-		{Title: "What is crawled", Options: []string{"domain", "max-pages", "per-site", "max-depth"}},
-		{Title: "How it is asked", Options: []string{"wait", "in-flight", "budget", "allow-private"}},
-		{Title: "Beside it", Options: []string{"admin"}},
+		{Title: "Collection and contact", Options: []string{"into", "store", "contact"}},
+		{Title: "Scope", Options: []string{"domain", "max-pages", "per-site", "max-depth"}},
+		{Title: "Rate", Options: []string{"wait", "in-flight", "budget", "allow-private"}},
+		{Title: "Operation", Options: []string{"admin"}},
 	}
 }
 
@@ -106,90 +106,90 @@ func newSettings() *settings {
 }
 
 func (s *settings) define(fs *flag.FlagSet) {
-	fs.StringVar(&s.into, "into", "", "keep the collection in `DIR`")
-	fs.StringVar(&s.contact, "contact", "", "`MAIL or URL` that reaches you, sent with every request; required for sites that are not this machine's")
-	fs.StringVar(&s.agent, "agent", "Parley/0.1", "how to be called: `NAME/VERSION`, the name being what robots.txt knows")
-	fs.StringVar(&s.store, "store", "warc", "keep contents as `FORM`: warc, mirror, both or none")
+	fs.StringVar(&s.into, "into", "", "store the collection in `DIR`")
+	fs.StringVar(&s.contact, "contact", "", "`MAIL or URL` at which people reach you, sent with every request; required unless all sites are on this machine")
+	fs.StringVar(&s.agent, "agent", "Parley/0.1", "the crawler's `NAME/VERSION` for User-Agent; NAME is matched in robots.txt")
+	fs.StringVar(&s.store, "store", "warc", "store contents as `FORM`: warc, mirror, both or none")
 	fs.StringVar(&s.coding, "coding", "gzip", "compress WARC records with `CODING`: none, gzip or zstd")
-	fs.StringVar(&s.answers, "answers", "usual", "archive `WHICH` answers beside pages: usual (redirects, 404, 410), all or none")
-	fs.Var(&s.maxWARC, "max-warc", "begin another WARC file after `SIZE`")
-	fs.BoolVar(&s.noLinks, "no-links", false, "do not keep which page leads to which")
-	fs.BoolVar(&s.noParse, "no-parse", false, "do not read pages for links: sites are known by what they tell")
-	fs.BoolVar(&s.text, "text-digest", false, "digest the main text too, so that events can say whether it changed")
-	fs.BoolVar(&s.noManifests, "no-manifests", false, "do not look for robots.rdf")
-	fs.BoolVar(&s.noSitemaps, "no-sitemaps", false, "do not look for sitemaps")
-	fs.BoolVar(&s.noFeeds, "no-feeds", false, "do not read feeds")
-	fs.BoolVar(&s.noStreams, "no-streams", false, "do not be told over WebSocket")
-	fs.StringVar(&s.as, "as", "auto", "have sites tell of themselves in `FORM`, where they offer it: auto, meta, delta, page, batch or site; auto is meta with --policy priced, which decides by price what to ask for")
+	fs.StringVar(&s.answers, "answers", "usual", "archive `WHICH` responses besides pages: usual (redirects, 404, 410), all or none")
+	fs.Var(&s.maxWARC, "max-warc", "begin a new WARC file after `SIZE`")
+	fs.BoolVar(&s.noLinks, "no-links", false, "do not store the links between pages")
+	fs.BoolVar(&s.noParse, "no-parse", false, "do not parse pages for links; URLs come only from manifests, sitemaps, feeds and notices")
+	fs.BoolVar(&s.text, "text-digest", false, "also digest the main text, so that events can say whether it changed")
+	fs.BoolVar(&s.noManifests, "no-manifests", false, "do not fetch robots.rdf")
+	fs.BoolVar(&s.noSitemaps, "no-sitemaps", false, "do not fetch sitemaps")
+	fs.BoolVar(&s.noFeeds, "no-feeds", false, "do not fetch feeds")
+	fs.BoolVar(&s.noStreams, "no-streams", false, "do not subscribe over WebSocket")
+	fs.StringVar(&s.as, "as", "auto", "subscribe in `FORM` where a site offers it: auto, meta, delta, page, batch or site; with --policy priced auto is meta, because the price decides what to fetch")
 
-	fs.Var(&s.domains, "domain", "crawl only hosts that end in `SUFFIX`, at a dot; may be repeated (none: the hosts of the start pages)")
-	fs.Var(&s.accept, "accept", "admit only URLs that match `PATTERN`; may be repeated")
-	fs.Var(&s.reject, "reject", "admit no URL that matches `PATTERN`; may be repeated")
-	fs.Var(&s.rejectWords, "reject-word", "admit no URL that is for `WORD`, such as login; may be repeated, and replaces the list that is built in")
-	fs.Var(&s.sessionIDs, "session-id", "parameter that ends in `NAME` names a session, not a page; may be repeated, and replaces the list that is built in")
-	fs.Var(&s.staticExt, "static-ext", "`EXTENSION` of pages that are files; may be repeated (none: all that are in no other list)")
-	fs.Var(&s.dynamicExt, "dynamic-ext", "`EXTENSION` of pages that a program makes; may be repeated, and replaces the list that is built in")
-	fs.Var(&s.logExt, "log-ext", "`EXTENSION` of what is noted and not fetched, such as zip; may be repeated, and replaces the list that is built in (none: fetch all)")
-	fs.IntVar(&s.maxPages, "max-pages", 10_000_000, "know at most `N` pages")
-	fs.IntVar(&s.maxSites, "max-sites", 100_000, "know at most `N` sites")
-	fs.IntVar(&s.perSite, "per-site", 25_000, "know at most `N` pages of a site")
-	fs.IntVar(&s.depthStatic, "max-depth", 15, "go at most `N` links deep")
-	fs.IntVar(&s.depthDynamic, "max-depth-dynamic", 5, "of pages that a program makes, at most `N`")
-	fs.Float64Var(&s.trapShare, "trap-share", 0.1, "let pages that lead to more of their kind and to nothing new, such as combinations of facets, be at most the share `X` of the requests to a site (0: none once that is known; 1: any number)")
-	fs.BoolVar(&s.www, "same-www", true, "take www.example.org and example.org for one site")
+	fs.Var(&s.domains, "domain", "crawl only hosts equal to or below `SUFFIX` (repeatable; none: the hosts of the start pages)")
+	fs.Var(&s.accept, "accept", "crawl only URLs that match `PATTERN` (repeatable)")
+	fs.Var(&s.reject, "reject", "do not crawl URLs that match `PATTERN` (repeatable)")
+	fs.Var(&s.rejectWords, "reject-word", "do not crawl URLs whose purpose is `WORD`, such as login (repeatable; replaces the built-in list)")
+	fs.Var(&s.sessionIDs, "session-id", "remove URL parameters whose name ends in `NAME` as session ids (repeatable; replaces the built-in list)")
+	fs.Var(&s.staticExt, "static-ext", "`EXTENSION` of static pages (repeatable; none: all that are in no other list)")
+	fs.Var(&s.dynamicExt, "dynamic-ext", "`EXTENSION` of pages generated by a program (repeatable; replaces the built-in list)")
+	fs.Var(&s.logExt, "log-ext", "`EXTENSION` of links to record but not fetch, such as zip (repeatable; replaces the built-in list; none: fetch all)")
+	fs.IntVar(&s.maxPages, "max-pages", 10_000_000, "store at most `N` URLs")
+	fs.IntVar(&s.maxSites, "max-sites", 100_000, "store at most `N` sites")
+	fs.IntVar(&s.perSite, "per-site", 25_000, "store at most `N` URLs of a site")
+	fs.IntVar(&s.depthStatic, "max-depth", 15, "follow at most `N` links from a start page")
+	fs.IntVar(&s.depthDynamic, "max-depth-dynamic", 5, "follow at most `N` links to pages generated by a program")
+	fs.Float64Var(&s.trapShare, "trap-share", 0.1, "once pages of a kind lead only to more of that kind and to nothing new, such as combinations of facets, limit them to the share `X` of the requests to a site (0: none; 1: no limit)")
+	fs.BoolVar(&s.www, "same-www", true, "treat www.example.org and example.org as one site")
 
 	fs.StringVar(&s.strategy, "strategy", "profit", "`ORDER` of the crawl: breadth-first, larger-sites-first, opic, manifest-first, profit or random")
-	fs.StringVar(&s.policy, "policy", "priced", "`POLICY` of revisits: priced, or thesis, or thesis:PURPOSE for research, focused, archive, news or mirror")
-	fs.StringVar(&s.budget, "budget", "0.1/page", "priced: visit pages again for `N` requests a day (with --costs bytes, units of 20 kB), or N/page for each that is held")
-	fs.BoolVar(&s.frugal, "frugal", false, "priced: count visits of pages that a site tells of against the budget, too: those that are not worth their price wait (without it they are made at once, beside the budget)")
-	fs.Float64Var(&s.toldBudget, "told-budget", 1, "priced, without --frugal: visits of pages that a site tells of cost at most `X` times the --budget, beside it; of more, those are made that are worth most (-1: any number)")
-	fs.StringVar(&s.objective, "objective", "", "priced: what an outdated copy costs, by `WEIGHTS` of fresh, harmonic and age, such as fresh=1 (none: harmonic=1)")
-	fs.StringVar(&s.costs, "costs", "requests", "priced: what the budget counts, `UNIT`: requests, or bytes in units of 20 kB")
-	fs.StringVar(&s.changed, "changed", "bytes", "a page has changed when its `PART` has: bytes, or text, which needs --text-digest")
-	fs.StringVar(&s.polls, "polls", "ahead", "when to ask sitemaps and feeds again, by `RULE`: ahead, by what is expected there; index, minimum-delay, posting-rate, training, advarss, round-robin; or fixed, by --sitemap-every and --feed-every")
-	fs.Var(&s.replan, "replan", "find the price of a visit anew every `TIME` (0: an hour), or more seldom where there are many pages")
+	fs.StringVar(&s.policy, "policy", "priced", "`POLICY` of revisits: priced, thesis, or thesis:PURPOSE for research, focused, archive, news or mirror")
+	fs.StringVar(&s.budget, "budget", "0.1/page", "priced: make `N` requests a day for revisits (with --costs bytes, units of 20 kB), or N/page for each stored page")
+	fs.BoolVar(&s.frugal, "frugal", false, "priced: count fetches of announced changes against the budget too, and delay those that are not worth their price (default: fetch them at once, beside the budget)")
+	fs.Float64Var(&s.toldBudget, "told-budget", 1, "priced, without --frugal: spend at most `X` times the --budget on announced changes, in addition to it; if there are more, fetch the most valuable ones (-1: no limit)")
+	fs.StringVar(&s.objective, "objective", "", "priced: define the cost of an outdated copy by `WEIGHTS` of fresh, harmonic and age, such as fresh=1 (none: harmonic=1)")
+	fs.StringVar(&s.costs, "costs", "requests", "priced: `UNIT` of the budget: requests, or bytes in units of 20 kB")
+	fs.StringVar(&s.changed, "changed", "bytes", "count a page as changed when this `PART` changed: bytes, or text, which needs --text-digest")
+	fs.StringVar(&s.polls, "polls", "ahead", "`RULE` for polling sitemaps and feeds: ahead, by what is expected there; index, minimum-delay, posting-rate, training, advarss, round-robin; or fixed, by --sitemap-every and --feed-every")
+	fs.Var(&s.replan, "replan", "recompute the price of a visit every `TIME` (0: an hour), less often if there are many pages")
 	fs.StringVar(&s.score, "score", "", "`WEIGHTS` of a page's quality: depth=1,static=1,queue=0,access=1,pagerank=0")
-	fs.IntVar(&s.batch, "batch", 100_000, "choose `N` pages at a time")
-	fs.StringVar(&s.batches, "batches", "", "keep each batch that is chosen as a file in `DIR`: lines of JSON, with all that a harvester needs")
-	fs.IntVar(&s.sameSite, "same-site", 500, "of them at most `N` of one site")
-	fs.Var(&s.minPeriod, "min-period", "visit a page again after `TIME` at the earliest, unless its site says that it changed (0: a minute, and with --policy thesis a day, or --max-period if that is less)")
-	fs.Var(&s.maxPeriod, "max-period", "visit a page again after `TIME` at the latest, though it was never seen to change; later where that would take a tenth of the budget, and no sooner than --min-period")
-	fs.Var(&s.minRefused, "min-period-refused", "a page that gave no content, after `TIME`")
-	fs.Float64Var(&s.threshold, "threshold", 0.1, "thesis: visit again where the profit is at least `X`, between 0 and 1")
+	fs.IntVar(&s.batch, "batch", 100_000, "select `N` pages at a time")
+	fs.StringVar(&s.batches, "batches", "", "write each selected batch to a file in `DIR`: lines of JSON, with all that a harvester needs")
+	fs.IntVar(&s.sameSite, "same-site", 500, "select at most `N` pages of one site in a batch")
+	fs.Var(&s.minPeriod, "min-period", "wait at least `TIME` before revisiting a page, unless its site announces a change (0: a minute, and with --policy thesis a day, or --max-period if that is less)")
+	fs.Var(&s.maxPeriod, "max-period", "revisit a page after `TIME` even if it never changed; later if that would take a tenth of the budget, and never before --min-period")
+	fs.Var(&s.minRefused, "min-period-refused", "wait at least `TIME` before revisiting a page that had no content")
+	fs.Float64Var(&s.threshold, "threshold", 0.1, "thesis: revisit a page when the profit is at least `X`, between 0 and 1")
 
-	fs.StringVar(&s.resolver, "resolver", "", "`ADDRESS` of a name server (none: the system's)")
-	fs.Var(&s.blocked, "blocked-ip", "never ask `ADDRESS or PREFIX`; may be repeated")
-	fs.BoolVar(&s.private, "allow-private", false, "ask addresses that are not of the public Internet too")
-	fs.StringVar(&s.perAddress, "per-address", "", "ask an address, whatever number of names it has, at most `RATE` times a second and by N connections, as in 5/s or 5/s,8 (none: 2/s,4); --wait 0 has no such limit")
-	fs.Float64Var(&s.maxRate, "max-rate", harvest.DefaultMaxRate, "ask a site that says how often it wishes to be asked at most `N` times a second (0: as all others)")
-	fs.IntVar(&s.inFlight, "in-flight", harvest.DefaultSites, "ask `N` sites at once")
-	fs.IntVar(&s.minInFlight, "min-in-flight", harvest.DefaultMinSites, "end a cycle when fewer than `N` sites are left of it")
-	fs.IntVar(&s.perConn, "per-connection", harvest.DefaultPerConn, "ask `N` pages over one connection")
+	fs.StringVar(&s.resolver, "resolver", "", "`ADDRESS` of a name server (none: that of the system)")
+	fs.Var(&s.blocked, "blocked-ip", "never connect to `ADDRESS or PREFIX` (repeatable)")
+	fs.BoolVar(&s.private, "allow-private", false, "also connect to addresses outside the public Internet")
+	fs.StringVar(&s.perAddress, "per-address", "", "send at most `RATE` requests a second to one IP address, over at most N connections, whatever number of names it has, as in 5/s or 5/s,8 (none: 2/s,4); not applied with --wait 0")
+	fs.Float64Var(&s.maxRate, "max-rate", harvest.DefaultMaxRate, "send at most `N` requests a second to a site that states its own rate (0: ignore stated rates)")
+	fs.IntVar(&s.inFlight, "in-flight", harvest.DefaultSites, "crawl `N` sites in parallel")
+	fs.IntVar(&s.minInFlight, "min-in-flight", harvest.DefaultMinSites, "end a cycle when fewer than `N` of its sites are left")
+	fs.IntVar(&s.perConn, "per-connection", harvest.DefaultPerConn, "send `N` requests over one connection")
 	fs.Var(&s.connect, "connect-timeout", "give up connecting after `TIME`")
-	fs.Var(&s.wait, "wait", "leave a site in peace for `TIME` after each request")
-	fs.Var(&s.waitBig, "wait-big", "a site of more than 100 pages, for `TIME`")
+	fs.Var(&s.wait, "wait", "wait `TIME` after each request before the next one to the same site")
+	fs.Var(&s.waitBig, "wait-big", "wait `TIME` instead if the site has more than 100 pages")
 	fs.Var(&s.maxFile, "max-file", "read at most `SIZE` of a page")
-	fs.BoolVar(&s.ranges, "range", false, "ask servers to send no more of a page than --max-file: nothing is sent compressed then")
-	fs.IntVar(&s.minSpeed, "min-speed", harvest.DefaultMinSpeed, "give up a page that comes at less than `N` bytes a second")
-	fs.Var(&s.retry, "retry", "ask again for a page that is down after `TIME`")
-	fs.Var(&s.dnsRetry, "dns-retry", "ask again for a page whose host has no address after `TIME`")
-	fs.Var(&s.refusedAgain, "refused-again", "ask again for a page that is refused, or led elsewhere, after `TIME`; for one that is gone, after four times that")
-	fs.Var(&s.sourceAgain, "source-again", "ask again for a manifest, sitemap or feed that was not there after `TIME`")
-	fs.Var(&s.robotsEvery, "robots-every", "ask for robots.txt again after `TIME`")
-	fs.Var(&s.patience, "patience", "of a crawl that ends: wait `TIME` at most for pages that are to be asked again")
-	fs.Var(&s.hurry, "hurry", "wait for nothing longer than `TIME` by rules of our own, such as until what failed is tried again; politeness is none of them (0: no limit; for tests)")
-	fs.Var(&s.manifestEvery, "manifest-every", "look at a manifest every `TIME` where a site has no other door; with --policy priced at most that often")
-	fs.Var(&s.sitemapEvery, "sitemap-every", "look at a sitemap every `TIME`, with --polls fixed and until its rhythm is known")
-	fs.Var(&s.feedEvery, "feed-every", "look at a feed every `TIME`, with --polls fixed and until its rhythm is known")
-	fs.StringVar(&s.indexnow, "indexnow-listen", "", "take notices of the IndexNow protocol on `ADDRESS`")
+	fs.BoolVar(&s.ranges, "range", false, "request only the first --max-file bytes of a page; responses are then uncompressed")
+	fs.IntVar(&s.minSpeed, "min-speed", harvest.DefaultMinSpeed, "abort a response that arrives at less than `N` bytes a second")
+	fs.Var(&s.retry, "retry", "retry a page that is down after `TIME`")
+	fs.Var(&s.dnsRetry, "dns-retry", "retry a page whose host has no address after `TIME`")
+	fs.Var(&s.refusedAgain, "refused-again", "retry a page that was refused or redirected elsewhere after `TIME`, and one that is gone after four times that")
+	fs.Var(&s.sourceAgain, "source-again", "retry a manifest, sitemap or feed that was missing after `TIME`")
+	fs.Var(&s.robotsEvery, "robots-every", "fetch robots.txt again after `TIME`")
+	fs.Var(&s.patience, "patience", "at the end of a crawl, wait at most `TIME` for pages that are due for a retry")
+	fs.Var(&s.hurry, "hurry", "cap our own waiting times, such as before retries, at `TIME`; politeness is not affected (0: no cap; for tests)")
+	fs.Var(&s.manifestEvery, "manifest-every", "fetch a manifest every `TIME` if a site offers neither push nor polling for changes; with --policy priced at most that often")
+	fs.Var(&s.sitemapEvery, "sitemap-every", "fetch a sitemap every `TIME`, with --polls fixed and until its pattern of changes is known")
+	fs.Var(&s.feedEvery, "feed-every", "fetch a feed every `TIME`, with --polls fixed and until its pattern of changes is known")
+	fs.StringVar(&s.indexnow, "indexnow-listen", "", "accept IndexNow notices on `ADDRESS`")
 	fs.StringVar(&s.admin, "admin", "", "serve metrics and health on `ADDRESS`")
-	fs.Float64Var(&s.stopValue, "stop-value", 0, "ask for nothing that gains less than `X`, between 0 and 1")
-	fs.IntVar(&s.stopPages, "stop-pages", 0, "end after `N` pages")
-	fs.Var(&s.stopBytes, "stop-bytes", "end after `SIZE` of bodies")
-	fs.Var(&s.stopAfter, "stop-after", "end after `TIME`")
+	fs.Float64Var(&s.stopValue, "stop-value", 0, "do not fetch pages that gain less than `X`, between 0 and 1")
+	fs.IntVar(&s.stopPages, "stop-pages", 0, "stop after `N` pages")
+	fs.Var(&s.stopBytes, "stop-bytes", "stop after `SIZE` of response bodies")
+	fs.Var(&s.stopAfter, "stop-after", "stop after `TIME`")
 }
 
-// listed is a list for seed.Rules, where nil means what is built in; "none" is
+// listed returns a list for seed.Rules, in which nil means the built-in list; "none" is
 // an empty list.
 func listed(s command.Strings) []string {
 	switch {
@@ -201,7 +201,7 @@ func listed(s command.Strings) []string {
 	return s
 }
 
-// strategyNamed returns an order of the crawl.
+// strategyNamed returns the crawl order of that name.
 func strategyNamed(name string) (frontier.Strategy, error) {
 	for _, s := range []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.OPIC{}, frontier.ManifestFirst{}, frontier.Profit{}, frontier.Random(1)} {
 		if s.Name() == name {
@@ -211,14 +211,14 @@ func strategyNamed(name string) (frontier.Strategy, error) {
 	return nil, command.Misusef("--strategy %s: want breadth-first, larger-sites-first, opic, manifest-first, profit or random", name)
 }
 
-// open opens the collection as the settings say.
+// open opens the collection with the options that the settings give.
 func (s *settings) open(log *slog.Logger) (*collection.Collection, error) {
 	o, err := s.collection()
 	if err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(statePath(stateIn(s.into))); err == nil {
-		return nil, command.Misusef("%s is a copy that \"crawler follow\" keeps: crawl into another directory", s.into)
+		return nil, command.Misusef("%s is a copy made by \"crawler follow\": crawl into another directory", s.into)
 	}
 	o.Wait = 5 * time.Second // for a command that is just reading it
 	return collection.Open(s.into, o)
@@ -237,7 +237,7 @@ func (s *settings) collection() (*collection.Options, error) {
 	case s.changed != "bytes" && s.changed != "text":
 		return nil, command.Misusef("--changed %s: want bytes or text", s.changed)
 	case s.changed == "text" && !s.text:
-		return nil, command.Misusef("--changed text: add --text-digest, by which a change of the text is known")
+		return nil, command.Misusef("--changed text: add --text-digest, which detects changes of the text")
 	}
 	quality, err := crawl.ParseQuality(s.score)
 	if err != nil {
@@ -289,14 +289,14 @@ func (s *settings) hurried(o *collection.Options) {
 	}
 }
 
-// rules are what the Seeder admits.
+// rules returns the rules by which the Seeder admits URLs.
 func (s *settings) rules() seed.Rules {
 	return seed.Rules{DomainSuffixes: s.domains, Hosts: s.hosts, Accept: s.accept, Reject: s.reject, RejectWords: listed(s.rejectWords),
 		SessionIDs: listed(s.sessionIDs), StaticExt: listed(s.staticExt), DynamicExt: listed(s.dynamicExt), LogExt: listed(s.logExt),
 		MaxDepthStatic: s.depthStatic, MaxDepthDynamic: s.depthDynamic, MaxPerSite: s.perSite, SplitWWW: !s.www}
 }
 
-// traps is --trap-share as a Crawler takes it, where 0 means the default.
+// traps returns --trap-share for a Crawler, in which 0 means the default and -1 none.
 func (s *settings) traps() float64 {
 	if s.trapShare == 0 {
 		return -1
@@ -304,11 +304,11 @@ func (s *settings) traps() float64 {
 	return s.trapShare
 }
 
-// least is how seldom strangers are asked at most, whatever the options say.
+// least is the shortest wait between two requests to a host of somebody else.
 const least = time.Second
 
-// polite refuses to ask any of these hosts more often than that, unless it is
-// certainly no stranger's.
+// polite returns an error if --wait or --wait-big is shorter than that and one of the hosts may
+// belong to somebody else.
 func (s *settings) polite(hosts []string) error {
 	name, wait := "wait", s.wait
 	if s.waitBig < wait {
@@ -319,23 +319,23 @@ func (s *settings) polite(hosts []string) error {
 	}
 	for _, host := range hosts {
 		if ip, err := netip.ParseAddr(host); !thisMachine(host) && (err != nil || !ip.IsPrivate()) {
-			return command.Misusef("--%s %s: %s may be a stranger's, to be left in peace for %s at least", name, &wait, host, least)
+			return command.Misusef("--%s %s: %s may belong to somebody else: wait at least %s", name, &wait, host, least)
 		}
 	}
 	if !s.private {
-		return command.Misusef("--%s %s: add --allow-private, for machines of your own", name, &wait)
+		return command.Misusef("--%s %s: add --allow-private if the machine is yours", name, &wait)
 	}
 	return nil
 }
 
-// thisMachine reports whether a host is certainly this machine: names below
-// localhost are its own, too (RFC 6761).
+// thisMachine reports whether a host is certainly this machine, as names below
+// localhost are (RFC 6761).
 func thisMachine(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") || err == nil && ip.IsLoopback()
 }
 
-// check refuses numbers that mean nothing.
+// check returns an error for numbers out of range.
 func (s *settings) check() error {
 	for _, n := range []struct {
 		name  string
@@ -353,22 +353,22 @@ func (s *settings) check() error {
 		return command.Misusef("--threshold %g: want a number between 0 and 1", s.threshold)
 	}
 	if s.strategy == "opic" && (s.noLinks || s.noParse) {
-		return command.Misusef("--strategy opic: it needs the links of pages, without --no-links and --no-parse")
+		return command.Misusef("--strategy opic needs links: remove --no-links and --no-parse")
 	}
 	return nil
 }
 
-// public refuses hosts that would not be asked: it is better said at once.
+// public returns an error for hosts to which the harvester would never connect.
 func (s *settings) public(hosts []string) error {
 	for _, host := range hosts {
 		if ip, err := netip.ParseAddr(host); !s.private && (thisMachine(host) || err == nil && (ip.IsPrivate() || ip.IsLinkLocalUnicast())) {
-			return command.Misusef("%s is not of the public Internet: add --allow-private, for machines of your own", host)
+			return command.Misusef("%s is not on the public Internet: add --allow-private if the machine is yours", host)
 		}
 	}
 	return nil
 }
 
-// known refuses to crawl strangers without a word of who we are.
+// known returns an error if hosts of other people are to be crawled without --contact.
 func (s *settings) known(hosts []string) error {
 	for _, host := range hosts {
 		if s.contact == "" && !thisMachine(host) {
@@ -378,7 +378,7 @@ func (s *settings) known(hosts []string) error {
 	return nil
 }
 
-// harvester asks as the settings say.
+// harvester returns a Harvester configured by the settings.
 func (s *settings) harvester(log *slog.Logger) (*harvest.Harvester, error) {
 	h := &harvest.Harvester{Agent: s.userAgent(), From: s.from(), Wait: time.Duration(s.wait), WaitBig: time.Duration(s.waitBig),
 		Sites: s.inFlight, MinSites: s.minInFlight, PerConn: s.perConn, ConnectTimeout: time.Duration(s.connect),
@@ -432,7 +432,7 @@ func addressRate(v string) (rate float64, conns int, err error) {
 	return rate, conns, nil
 }
 
-// userAgent is how we are called, with how to reach us.
+// userAgent returns the User-Agent header: the agent, and the contact in brackets.
 func (s *settings) userAgent() string {
 	if s.contact == "" {
 		return s.agent
@@ -452,13 +452,13 @@ func (s *settings) from() string {
 	return ""
 }
 
-// token is the name that robots.txt knows us by.
+// token returns the name that is matched in robots.txt.
 func (s *settings) token() string {
 	name, _, _ := strings.Cut(s.agent, "/")
 	return strings.ToLower(name)
 }
 
-// crawler is the engine as the settings say.
+// crawler returns a Crawler configured by the settings.
 func (s *settings) crawler(col *collection.Collection, log *slog.Logger) (*crawl.Crawler, error) {
 	h, err := s.harvester(log)
 	if err != nil {

@@ -23,11 +23,11 @@ import (
 func simulate() *command.Command {
 	return &command.Command{
 		Name:    "simulate",
-		Summary: "show how fresh copies can be, and how fresh policies keep them",
+		Summary: "compare revisit policies with the best possible freshness",
 		Usage:   "freshness|feeds|paper [options]",
 		Help: `
-The crawler's own policies, on webs that exist only in numbers. Beside each score
-stands the bound of that setting: what no policy can exceed.
+It runs the crawler's own policies on simulated webs, and prints beside each score
+the bound that no policy can exceed in that setting.
 
     crawler simulate freshness --world gamma --policy thesis,priced
     crawler simulate feeds
@@ -38,7 +38,7 @@ The same options and seed give the same numbers on every machine.`,
 	}
 }
 
-// trial are the options that all simulations have.
+// trial has the options of all simulations.
 type trial struct {
 	seed, seeds int
 	data        string
@@ -47,7 +47,7 @@ type trial struct {
 }
 
 func (t *trial) define(fs *flag.FlagSet) {
-	fs.IntVar(&t.seed, "seed", 1, "draw everything from the number `N`")
+	fs.IntVar(&t.seed, "seed", 1, "seed all random numbers with `N`")
 	fs.IntVar(&t.seeds, "seeds", 1, "run with `N` seeds, from that one on, and print mean and standard deviation")
 	fs.BoolVar(&t.asJSON, "json", false, "print it as JSON")
 	fs.StringVar(&t.chart, "chart", "", "write a page with charts to `FILE`, such as freshness.html")

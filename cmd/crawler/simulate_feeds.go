@@ -33,13 +33,13 @@ func simulateFeeds() *command.Command {
 	}
 	return &command.Command{
 		Name:    "feeds",
-		Summary: "how late policies hear of what feeds publish, by polls",
+		Summary: "delay with which policies find new items of feeds, by polls",
 		Usage:   "[options]",
 		Help: `
-For each policy and number of polls: the delay from when an item comes to the next
-poll of its feed, and the least delay that so many polls allow; how many items
-wait in the feed that has most; and the share of items that were gone before
-anybody asked.
+For each policy and number of polls it prints the delay from the publication of
+an item to the next poll of its feed, and the smallest delay possible with that
+many polls; how many items wait in the fullest feed; and the share of items that
+dropped out of a feed before it was polled.
 
     crawler simulate feeds --per-slot 5,15,45
     crawler simulate feeds --policy training,index,ahead --seeds 5
@@ -47,28 +47,28 @@ anybody asked.
     crawler simulate feeds --chart feeds.html
 
 Worlds: synthetic, 460 feeds with daily patterns; weekly, whose working days and weekends
-differ; real, what --data has recorded: the bound is then of whoever knows in
+differ; real, the recordings in --data: the bound then knows in
 advance when each item comes.
 
 Policies: ` + wrapped(names, 10) + `.
 
-"-known" is told the true rates. training asks as often as it
-wants, whatever --per-slot says; all others ask what ranks highest in each slot,
-ahead what its price says.`,
+"-known" has the true rates. training polls as often as it
+wants, whatever --per-slot says; ahead polls what its price demands; all others
+poll the highest ranked feeds in each slot.`,
 		LogLevel:  slog.LevelWarn,
 		Elsewhere: []string{"*"},
 		Groups: []command.Group{
-			{Title: "What is simulated", Options: []string{"world", "policy", "feeds", "days", "slot", "per-slot", "window", "seed", "seeds", "data"}},
-			{Title: "What is printed", Options: []string{"json", "chart"}},
+			{Title: "Simulation", Options: []string{"world", "policy", "feeds", "days", "slot", "per-slot", "window", "seed", "seeds", "data"}},
+			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: func(fs *flag.FlagSet) {
 			f.flags = fs
-			fs.StringVar(&f.world, "world", "synthetic", "in the world `NAME`: synthetic, weekly or real")
-			fs.Var(&f.policies, "policy", "with the policies `NAME,...`")
+			fs.StringVar(&f.world, "world", "synthetic", "simulate the world `NAME`: synthetic, weekly or real")
+			fs.Var(&f.policies, "policy", "simulate the policies `NAME,...`")
 			fs.Var(&f.polls, "per-slot", "poll `N,...` feeds in a slot")
-			fs.Var(&f.slot, "slot", "length `TIME` of a slot")
-			fs.IntVar(&f.days, "days", 56, "end after `N` days")
-			fs.IntVar(&f.from, "from", 28, "count from day `N` on; what comes before is for learning")
+			fs.Var(&f.slot, "slot", "`TIME` that a slot takes")
+			fs.IntVar(&f.days, "days", 56, "simulate `N` days")
+			fs.IntVar(&f.from, "from", 28, "measure from day `N` on; the days before are for learning")
 			fs.IntVar(&f.feeds, "feeds", 460, "draw `N` feeds")
 			fs.IntVar(&f.window, "window", 15, "a feed lists its newest `N` items")
 			f.define(fs)

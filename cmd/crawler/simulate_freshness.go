@@ -29,12 +29,13 @@ func simulateFreshness() *command.Command {
 	f := &freshness{worlds: words{"gamma"}, policies: words{"thesis-daily", "thesis-learned", "freshness-known", "freshness", "harmonic"}, budgets: tableBudgets}
 	return &command.Command{
 		Name:    "freshness",
-		Summary: "how fresh policies keep pages, by budget",
+		Summary: "freshness of policies, by budget",
 		Usage:   "[options]",
 		Help: `
-For each policy and budget: freshness, the share of time in which copies are
-right, and age, the days for which they have been wrong, both weighted by
-importance; what was asked; and the bound, which no policy can exceed.
+For each policy and budget it prints freshness, the share of time in which copies
+are current, and age, the days for which they have been out of date, both
+weighted by importance; the requests made; and the bound that no policy can
+exceed.
 
     crawler simulate freshness --world lognormal/zipf/0.5 --budget .05,.1,.2
     crawler simulate freshness --tell manifest --seeds 5
@@ -46,23 +47,23 @@ importance; what was asked; and the bound, which no policy can exceed.
 
 Policies: ` + wrapped(policyNames(), 10) + `.
 
-priced is what the crawler does by itself: harmonic. "-known" is told the true
-rates, and "-deaf" heeds nothing that sites tell.`,
+priced is the crawler's default, the same as harmonic. "-known" has the true
+rates, and "-deaf" ignores all notices of sites.`,
 		LogLevel:  slog.LevelWarn,
 		Elsewhere: []string{"*"},
 		Groups: []command.Group{
-			{Title: "What is simulated", Options: []string{"world", "policy", "budget", "tell", "days", "sites", "pages", "seed", "seeds", "data"}},
-			{Title: "What is printed", Options: []string{"json", "chart"}},
+			{Title: "Simulation", Options: []string{"world", "policy", "budget", "tell", "days", "sites", "pages", "seed", "seeds", "data"}},
+			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: func(fs *flag.FlagSet) {
 			f.flags = fs
-			fs.Var(&f.worlds, "world", "in the worlds `NAME,...`")
-			fs.Var(&f.policies, "policy", "with the policies `NAME,...`")
+			fs.Var(&f.worlds, "world", "simulate the worlds `NAME,...`")
+			fs.Var(&f.policies, "policy", "simulate the policies `NAME,...`")
 			fs.Var(&f.budgets, "budget", "spend `B,...` requests a page and day")
-			fs.StringVar(&f.tell, "tell", "nothing", "sites tell of their changes by `WAY`: nothing, manifest, delta, push, mixed or lies")
-			fs.StringVar(&f.costs, "costs", "requests", "a budget is of `UNIT`: requests, or bytes (a page of 20 kB being one)")
-			fs.IntVar(&f.days, "days", 90, "end after `N` days")
-			fs.IntVar(&f.from, "from", 30, "count from day `N` on; what comes before is for learning")
+			fs.StringVar(&f.tell, "tell", "nothing", "sites publish their changes by `WAY`: nothing, manifest, delta, push, mixed or lies")
+			fs.StringVar(&f.costs, "costs", "requests", "`UNIT` of the budget: requests, or bytes in units of 20 kB")
+			fs.IntVar(&f.days, "days", 90, "simulate `N` days")
+			fs.IntVar(&f.from, "from", 30, "measure from day `N` on; the days before are for learning")
 			fs.IntVar(&f.sites, "sites", 100, "draw `N` sites")
 			fs.IntVar(&f.pages, "pages", 2000, "draw `N` pages")
 			f.define(fs)

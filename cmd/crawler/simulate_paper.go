@@ -47,11 +47,11 @@ func simulatePaper() *command.Command {
 	}
 	return &command.Command{
 		Name:    "paper",
-		Summary: "print all tables that say what the policies are worth",
+		Summary: "print all tables that compare the policies",
 		Usage:   "[options]",
 		Help: `
-Every table is computed anew: in a few minutes, on two cores. Its first line
-says what it is, and which figures are bounds.
+All tables are computed anew, in a few minutes on two cores. The first line of a
+table says what it shows, and which figures are bounds.
 
     crawler simulate paper
     crawler simulate paper --only webs,manifests
@@ -59,15 +59,15 @@ says what it is, and which figures are bounds.
 
 Tables: ` + wrapped(names, 8) + `.
 
-Those of what really happened need recorded data; without them they are left out.`,
+Tables of real histories need recorded data, and are left out without it.`,
 		LogLevel:  slog.LevelWarn,
 		Elsewhere: []string{"*"},
 		Flags: func(fs *flag.FlagSet) {
 			p.seeds = 1
-			fs.IntVar(&p.seed, "seed", 1, "draw everything from the number `N`")
+			fs.IntVar(&p.seed, "seed", 1, "seed all random numbers with `N`")
 			fs.Var(&p.only, "only", "print the tables `NAME,...` and no others")
-			fs.BoolVar(&p.quick, "quick", false, "webs a tenth as large: numbers that show the shape of things, and no more")
-			fs.BoolVar(&p.asJSON, "json", false, "print them as JSON")
+			fs.BoolVar(&p.quick, "quick", false, "simulate webs a tenth as large, for rough figures only")
+			fs.BoolVar(&p.asJSON, "json", false, "print the tables as JSON")
 			p.defineData(fs)
 		},
 		Run: p.run,

@@ -23,30 +23,30 @@ func status() *command.Command {
 	var asJSON bool
 	return &command.Command{
 		Name:    "status",
-		Summary: "tell how a crawl, or a copy, stands",
+		Summary: "show the state of a crawl or a copy",
 		Usage:   "DIR [options]",
 		Help: `
 DIR is where "crawler crawl" or "crawler run" keeps its collection, or "crawler
-follow" its copy. A running crawler is asked; else the state tells.
+follow" its copy. It asks a running crawler, or else reads the state.
 
     crawler status crawl/`,
 		Args:     []string{"DIR"},
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&state, "state", "", "`DIRECTORY` that remembers the copy (default DIR/.parley)")
+			fs.StringVar(&state, "state", "", "`DIRECTORY` for the state of the copy (default DIR/.parley)")
 			fs.BoolVar(&asJSON, "json", false, "print it as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			dir := cmp.Or(state, collectionIn(env.Args[0]))
 			if _, err := os.Stat(statePath(dir)); errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s is no mirror: \"crawler follow BASE --into %s\" makes one", env.Args[0], env.Args[0])
+				return fmt.Errorf("%s has no copy: \"crawler follow BASE --into %s\" makes one", env.Args[0], env.Args[0])
 			}
 			return collectionStatus(ctx, env, dir, asJSON)
 		},
 	}
 }
 
-// collectionStatus tells how a collection stands, and the crawler that has it.
+// collectionStatus prints the state of a collection and of the crawler that uses it.
 func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON bool) error {
 	var s summary
 	if err := askJSON(ctx, dir, "GET", "/status", nil, &s, env.Log); err != nil {
@@ -64,12 +64,12 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	print := func(name, format string, args ...any) {
 		fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	print("pages", "%d known, %d held, %d gone, %d to be asked for now", s.Known, s.Held, s.Gone, s.Ready)
+	print("pages", "%d known, %d held, %d gone, %d to be fetched now", s.Known, s.Held, s.Gone, s.Ready)
 	if s.Aside > 0 {
-		print("", "%d in mirror/.parley/other: their URLs cannot be names of files, or other pages have the names", s.Aside)
+		print("", "%d in mirror/.parley/other: their URLs cannot be file names, or other pages have those names", s.Aside)
 	}
 	if s.Cut > 0 {
-		print("truncated", "%d of them are longer than --max-file, and stored in part", s.Cut)
+		print("truncated", "%d of them are longer than --max-file, and only their beginning is stored", s.Cut)
 	}
 	print("sites", "%d", s.Of)
 	print("events", "at %s", s.Cursor)
@@ -79,47 +79,47 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	if !s.Running {
 		print("crawler", "not running")
 		if s.Price > 0 {
-			print("revisits", "by policy %s, at a price of %.3g when it ran last", s.Policy, s.Price)
+			print("revisits", "by policy %s, at a price of %.3g in the last run", s.Policy, s.Price)
 		} else if s.Policy != "" {
 			print("revisits", "by policy %s", s.Policy)
 		}
 		return nil
 	}
-	print("crawler", "running since %s, %d sites in flight, %d tasks under way, %d sites followed", s.Began.Format(time.RFC3339), s.InFlight, s.Busy, s.Followed)
+	print("crawler", "running since %s, %d sites in flight, %d tasks running, %d sites followed", s.Began.Format(time.RFC3339), s.InFlight, s.Busy, s.Followed)
 	if s.Ends != "" {
-		print("", "about to end: %s", s.Ends)
+		print("", "stopping: %s", s.Ends)
 	}
 	print("asked", "%d requests in %d batches: %d pages, %d unchanged, %d missing, %d refused, %d faults; %.1f MB",
 		s.Requests, s.Batches, s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, float64(s.Came())/1e6)
 	if s.Audits+s.Again > 0 {
-		print("", "of the pages %d audits of sites that tell, %d asked for again since they were not what was told", s.Audits, s.Again)
+		print("", "%d of them audits of sites that publish their changes, %d fetched again because they differed from what was published", s.Audits, s.Again)
 	}
 	print("found", "%d URLs; %d pages new or changed, %d duplicates", s.New, s.Changed, s.Duplicates)
-	print("told", "%d changes, %d of them not believed", s.Told, s.Ignored)
+	print("told", "%d changes, %d of them ignored", s.Told, s.Ignored)
 	for _, by := range slices.Sorted(maps.Keys(s.Received)) {
 		n := s.Received[by]
-		print("", "%s: %d changes: %d taken in at once, %d to be asked for, %d ignored", by, n.Received, n.Processed, n.Enqueued, n.Ignored)
+		print("", "%s: %d changes: %d applied at once, %d to be fetched, %d ignored", by, n.Received, n.Processed, n.Enqueued, n.Ignored)
 	}
 	if s.Delivered > 0 {
 		print("delivered", "%d pages without a request of their own, %.1f MB", s.Delivered, float64(s.DeliveredBytes)/1e6)
 	}
 	if s.Waiting > 0 {
-		print("waiting", "%d pages, since pages like them led to more of their kind and to nothing new", s.Waiting)
+		print("waiting", "%d pages, since similar pages led only to more of their kind and to nothing new", s.Waiting)
 	}
 	if v := s.Revisits; v != nil {
 		print("revisits", "%.0f a day, for a budget of %.0f, at a price of %.3g; planned %s ago",
 			v.Requests, v.Budget, v.Price, time.Since(v.Planned).Round(time.Second))
 		if v.Beside > 0 {
-			print("", "and %.0f a day beside it for what sites tell, of which %.0f are left", v.Beside, max(0, v.Left))
+			print("", "and %.0f a day in addition for announced changes, of which %.0f are left", v.Beside, max(0, v.Left))
 		}
-		print("", "right: %.1f %% of what is held, as it was thought then; %.1f %% is expected, outdated by %.2g days", 100*v.Fresh, 100*v.Freshness, v.Age)
+		print("", "current: %.1f %% of the stored pages, as estimated then; expected: %.1f %%, with an age of %.2g days", 100*v.Fresh, 100*v.Freshness, v.Age)
 		if v.Unknown > 0 {
-			print("", "of %d pages of sites that gave no answer then nothing is known: they do not count as right", v.Unknown)
+			print("", "%d pages of sites that did not answer then are unknown, and do not count as current", v.Unknown)
 		}
 	}
 	for i, d := range s.Truth {
 		if d.Pages > 0 {
-			print("believed", "%3d-%d %% to be right: %d pages, %.1f %% expected, %.1f %% found", 10*i, 10*i+10, d.Pages, 100*d.Expected, 100*d.Found)
+			print("believed", "%3d-%d %% to be current: %d pages, %.1f %% expected, %.1f %% found", 10*i, 10*i+10, d.Pages, 100*d.Expected, 100*d.Found)
 		}
 	}
 	return nil

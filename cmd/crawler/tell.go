@@ -24,14 +24,14 @@ func add() *command.Command {
 	var c collectionFlags
 	return &command.Command{
 		Name:    "add",
-		Summary: "ask for pages at once, first in line",
+		Summary: "fetch pages at once, before all others",
 		Usage:   "URL... --into DIR",
 		Help: `
-A crawler must be running on DIR. robots.txt and politeness hold.
+A crawler must be running on DIR. robots.txt and politeness still apply.
 
     crawler add https://www.example.org/new.html --into crawl/
 
-Exit codes: 0 all are asked for; 1 some are not, or something failed; 2 wrong usage.`,
+Exit codes: 0 all were queued; 1 some were refused, or something failed; 2 wrong usage.`,
 		Args:     []string{"URL"},
 		Variadic: true,
 		Required: []string{"into"},
@@ -46,7 +46,7 @@ Exit codes: 0 all are asked for; 1 some are not, or something failed; 2 wrong us
 			for i, v := range verdicts {
 				if !v.OK {
 					refused++
-					fmt.Fprintf(env.Stderr, "%s is not asked for: %s\n", printable(env.Args[i]), printable(v.Rule))
+					fmt.Fprintf(env.Stderr, "%s is not fetched: %s\n", printable(env.Args[i]), printable(v.Rule))
 				}
 			}
 			if refused > 0 {
@@ -61,11 +61,11 @@ func accept() *command.Command {
 	var c collectionFlags
 	return &command.Command{
 		Name:    "accept",
-		Summary: "believe a manifest that has dropped most of its pages",
+		Summary: "accept a manifest that has dropped most of its pages",
 		Usage:   "ORIGIN --into DIR",
 		Help: `
-Such pages stay until the manifest says the same a day later, or until you say so.
-"crawler sites" shows where deletions are held back. A crawler must be running on DIR.
+Such pages stay until the manifest still lacks them a day later, or until you accept
+the deletions. "crawler sites" shows where deletions are held back. A crawler must be running on DIR.
 
     crawler accept https://www.example.org --into crawl/`,
 		Args:     []string{"ORIGIN"},
@@ -81,7 +81,7 @@ Such pages stay until the manifest says the same a day later, or until you say s
 			if err := askJSON(ctx, c.dir, "POST", "/accept", origin, &n, env.Log); err != nil {
 				return err
 			}
-			fmt.Fprintf(env.Stderr, "%d pages of %s are gone\n", n, origin)
+			fmt.Fprintf(env.Stderr, "%d pages of %s are now gone\n", n, origin)
 			return nil
 		},
 	}
@@ -92,10 +92,10 @@ func why() *command.Command {
 	var asJSON bool
 	return &command.Command{
 		Name:    "why",
-		Summary: "explain why a page is asked for when it is, or not at all",
+		Summary: "explain when a page is fetched, or why it is not",
 		Usage:   "URL --into DIR [options]",
 		Help: `
-Every rule, belief and signal that speaks for or against it.
+It prints every rule, estimate and signal for or against fetching the page.
 
     crawler why https://www.example.org/news/ --into crawl/`,
 		Args:     []string{"URL"},
@@ -118,9 +118,9 @@ Every rule, belief and signal that speaks for or against it.
 			case !y.Known:
 				fmt.Fprintln(env.Stdout, "  not known")
 			case y.Next.IsZero():
-				fmt.Fprintf(env.Stdout, "  %s; not to be asked for again by itself\n", y.State)
+				fmt.Fprintf(env.Stdout, "  %s; no further fetch is planned\n", y.State)
 			default:
-				fmt.Fprintf(env.Stdout, "  %s; asked for again from %s on\n", y.State, ago(y.Next))
+				fmt.Fprintf(env.Stdout, "  %s; next fetch from %s on\n", y.State, ago(y.Next))
 			}
 			for _, part := range []struct {
 				name string
@@ -145,21 +145,21 @@ func get() *command.Command {
 	var header bool
 	return &command.Command{
 		Name:    "get",
-		Summary: "print what is held of a page, now or as it was",
+		Summary: "print the stored content of a page, now or at an earlier time",
 		Usage:   "URL --into DIR [options]",
 		Help: `
     crawler get https://www.example.org/ --into crawl/ > index.html
     crawler get https://www.example.org/ --into crawl/ --at 2026-11-01
     crawler get https://www.example.org/ --into crawl/ --header
 
-Older versions are there as long as the WARC files are.`,
+Older versions are available as long as their WARC files exist.`,
 		Args:     []string{"URL"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
 			c.define(fs)
-			fs.StringVar(&at, "at", "", "as it was at `TIME`: 2026-11-01, or 2026-11-01T12:00:00Z")
-			fs.BoolVar(&header, "header", false, "print the header of the answer before it")
+			fs.StringVar(&at, "at", "", "print the version of `TIME`: 2026-11-01, or 2026-11-01T12:00:00Z")
+			fs.BoolVar(&header, "header", false, "print the response header first")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			q := url.Values{"url": {env.Args[0]}}
@@ -178,7 +178,7 @@ Older versions are there as long as the WARC files are.`,
 	}
 }
 
-// copyAnswer prints an answer as it comes.
+// copyAnswer prints an answer as it arrives.
 func copyAnswer(ctx context.Context, env *command.Env, dir, path string) (err error) {
 	body, err := ask(ctx, dir, "GET", path, nil, env.Log)
 	if err != nil {
@@ -200,18 +200,19 @@ func probeSite() *command.Command {
 		Summary: "find out what a site offers to crawlers, and store nothing",
 		Usage:   "URL [options]",
 		Help: `
-robots.txt, delay, 304s, feeds, the sitemap and its honesty, manifest and push;
-and what a month of freshness would cost by each way of being told.
+It reports robots.txt and its delay, 304 answers, feeds, the sitemap and whether
+its dates are right, manifest and push; and what a month of freshness would cost
+with each of them.
 
     crawler probe https://www.example.org/ --contact you@example.net
 
-It asks a few dozen times at most, slowly, and obeys robots.txt.`,
+It sends at most a few dozen requests, slowly, and obeys robots.txt.`,
 		Args:     []string{"URL"},
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&s.contact, "contact", "", "`MAIL or URL` that reaches you, sent with every request; required for sites that are not this machine's")
-			fs.StringVar(&s.agent, "agent", "Parley/0.1", "how to be called: `NAME/VERSION`, the name being what robots.txt knows")
-			fs.BoolVar(&s.private, "allow-private", false, "ask addresses that are not of the public Internet too")
+			fs.StringVar(&s.contact, "contact", "", "`MAIL or URL` at which people reach you, sent with every request; required unless the site is on this machine")
+			fs.StringVar(&s.agent, "agent", "Parley/0.1", "the crawler's `NAME/VERSION` for User-Agent; NAME is matched in robots.txt")
+			fs.BoolVar(&s.private, "allow-private", false, "also connect to addresses outside the public Internet")
 			fs.BoolVar(&asJSON, "json", false, "print it as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
@@ -227,8 +228,8 @@ It asks a few dozen times at most, slowly, and obeys robots.txt.`,
 	}
 }
 
-// A guard asks any origin with what holds for a crawl: which addresses may be
-// asked, and who asks.
+// A guard sends requests to any origin by the rules of a crawl: to permitted addresses
+// only, and with the crawler's identity.
 type guard struct{ h *harvest.Harvester }
 
 func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -80,7 +80,7 @@ func TestCrawlSaysWhatItOwes(t *testing.T) {
 	}
 	r.startNotifier()
 	out, code := run(t, "crawler", "crawl", r.base, "--into", t.TempDir(), "--allow-private", "--wait", "0", "--stop-pages", "2")
-	if code != 0 || !strings.Contains(out, "4 pages were not fetched that sites have told of (4: enough pages)") {
+	if code != 0 || !strings.Contains(out, "4 listed pages were not fetched (4: enough pages)") {
 		t.Errorf("it ends with %d: %s", code, out)
 	}
 }
@@ -114,7 +114,7 @@ func TestCrawlSaysWhatItDoesNotBelieve(t *testing.T) {
 	dir := t.TempDir()
 	for crawls = 1; crawls <= 2; crawls++ {
 		out, code := run(t, "crawler", "crawl", web.URL+"/", "--into", dir, "--allow-private", "--wait", "0", "--hurry", "10ms")
-		if said := strings.Contains(out, "changes were not believed"); code != 0 || said != (crawls == 2) {
+		if said := strings.Contains(out, "announced changes were ignored"); code != 0 || said != (crawls == 2) {
 			t.Errorf("crawl %d ends with %d: %s", crawls, code, out)
 		}
 	}
