@@ -108,7 +108,7 @@ func (f *follower) page(c *protocol.Change, b *protocol.Body, left int64) []byte
 		return nil
 	}
 	if protocol.Sum(page) != c.Item.Digest {
-		f.log.Warn("page is not what the site says of it", "site", f.base, "url", c.Item.URL)
+		f.log.Warn("page differs from its published digest", "site", f.base, "url", c.Item.URL)
 		return nil
 	}
 	return page

@@ -216,7 +216,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 	}
 	n, why := l.left()
 	if n > 0 {
-		f.log.Warn("left out of the manifest", "site", f.base, "entries", n, "first", why)
+		f.log.Warn("invalid entries of the manifest are ignored", "site", f.base, "entries", n, "first", why)
 	}
 	// What the site alone can judge it names whole, too, though it is less than all.
 	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, !part && (head.Complete || f.asksSite() && f.filter.Since.IsZero())
@@ -292,7 +292,7 @@ func (f *follower) setDoors(stream, changes string) {
 	}{{&f.stream, stream}, {&f.changes, changes}} {
 		u, err := door(f.base, d.ref)
 		if err != nil {
-			f.log.Warn("door left alone", "site", f.base, "reason", err)
+			f.log.Warn("door is not used", "site", f.base, "reason", err)
 		}
 		if u != d.state.url {
 			*d.state = doorState{url: u, shut: d.state.shut}

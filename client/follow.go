@@ -293,7 +293,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 		if now := time.Now(); f.pieces >= maxFails && f.form() != protocol.AsMeta { // the changes themselves may be had, and each page
 			plain := f.hurried(min(retryDoor<<min(f.pieces-maxFails, 16), longestMeta))
 			f.plainUntil = now.Add(around(plain))
-			f.log.Warn("changes are asked for without pages", "site", f.base, "failures", f.pieces, "for", plain)
+			f.log.Warn("changes are requested without page contents", "site", f.base, "failures", f.pieces, "for", plain)
 			if err := f.report(err); err != nil {
 				return err
 			}
@@ -311,7 +311,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 	case isBye && bye.code < 4500:
 		asked = min(bye.retry, maxHint)
 		f.lost = true
-		f.log.Info("the site says goodbye", "site", f.base, "reason", bye.reason)
+		f.log.Info("the site closes the stream", "site", f.base, "reason", bye.reason)
 	case isBye:
 		leave = forever
 	case refuses(err):
@@ -335,7 +335,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 			return nil
 		}
 		d.down = true
-		f.log.Info("a door is left alone", "site", f.base, "door", string(door), "for", leave.Round(time.Second), "meanwhile", string(f.best()))
+		f.log.Info("a door is not used for a while", "site", f.base, "door", string(door), "for", leave.Round(time.Second), "meanwhile", string(f.best()))
 		return f.report(err)
 	}
 	if !isBye {
@@ -414,7 +414,7 @@ func (f *follower) went(door Door) {
 func (f *follower) standsOn(door Door) {
 	if f.stands != door || f.lost {
 		f.stands = door
-		f.log.Info("standing on", "site", f.base, "door", string(door), "cursor", f.cursor.String())
+		f.log.Info("connected", "site", f.base, "door", string(door), "cursor", f.cursor.String())
 	}
 }
 

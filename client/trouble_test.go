@@ -205,7 +205,7 @@ func TestRestartBehindAGateway(t *testing.T) {
 				if asked > 20 {
 					t.Errorf("away for %v: asked %d times", away, asked)
 				}
-				if says := strings.Contains(said.String(), "a door is left alone"); away >= 10*time.Second && !says {
+				if says := strings.Contains(said.String(), "a door is not used for a while"); away >= 10*time.Second && !says {
 					t.Errorf("away for %v: not a word: %s", away, said)
 				}
 			})

@@ -119,10 +119,10 @@ func (r *run) askBulk(st *site, src *source, tasks []harvest.Task) {
 	switch errors.As(err, &status); {
 	case status != nil && (status.RetryAfter > 0 && status.Status >= 500 || status.Status == http.StatusTooManyRequests):
 		// Which goes for all that is asked of the site: see harvest.
-		r.log.Info("the site's batch failed, and the site wants to be left alone: after that pages are asked for one by one",
+		r.log.Info("batch failed, and the site asks for a pause: its pages are then fetched one by one",
 			"site", st.Origin, "pages", len(rest), "retry_after", status.RetryAfter, "err", err)
 	case err != nil:
-		r.log.Info("pages are asked for one by one: the site's batch failed", "site", st.Origin, "pages", len(rest), "err", err)
+		r.log.Info("batch failed: pages are fetched one by one", "site", st.Origin, "pages", len(rest), "err", err)
 	case n > 0:
 		r.log.Debug("pages came together", "site", st.Origin, "pages", n, "left", len(rest))
 	}

@@ -311,9 +311,9 @@ func (r *run) sayOnly(v *collection.Visit, d *collection.Visited) {
 	case p.Fails > 0:
 		r.log.Warn("fetch page", "url", p.URL, "fault", p.Fault, "again", whenAgain(p.At))
 	case d.Mismatched:
-		r.log.Warn("page is not what the site says", "url", p.URL, "got", p.Digest, "again", whenAgain(p.At))
+		r.log.Warn("page differs from its published digest", "url", p.URL, "got", p.Digest, "again", whenAgain(p.At))
 		if d.Demoted {
-			r.log.Warn("digests of this site have never been right: they are not waited for any more")
+			r.log.Warn("digests of this site have never matched: pages are stored without waiting for a match")
 		}
 	default:
 		r.log.Debug("fresh", "url", p.URL, "status", v.Status, "bytes", p.Length, "changed", d.Changed)

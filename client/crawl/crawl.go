@@ -323,7 +323,7 @@ func (r *run) harvest(ctx context.Context) error {
 		if !errors.Is(err, harvest.ErrResolver) || r.Once {
 			return err
 		}
-		r.log.Error("no names can be looked up: the crawl pauses; look at the name server, or name another with --resolver", "err", err, "pause", r.hurried(blindTime))
+		r.log.Error("no host name can be resolved: the crawl pauses; check the name server, or name another with --resolver", "err", err, "pause", r.hurried(blindTime))
 		if !pause.For(ctx, r.hurried(blindTime)) {
 			return nil
 		}

@@ -74,10 +74,10 @@ func (r *run) settle() error {
 	r.debts = list
 	for i, d := range list {
 		if i == mostRegret {
-			r.log.Warn("and other pages were not fetched", "sites and reasons", len(list)-i)
+			r.log.Warn("further listed pages were not fetched", "sites and reasons", len(list)-i)
 			break
 		}
-		r.log.Warn("the site has told of pages that were not fetched", "site", d.Site, "pages", d.Pages, "why", d.Why)
+		r.log.Warn("listed pages of a site were not fetched", "site", d.Site, "pages", d.Pages, "why", d.Why)
 	}
 	return nil
 }

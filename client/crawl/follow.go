@@ -189,7 +189,7 @@ func (r *run) followed(src *source) collection.Source {
 				return s
 			}
 			again := r.hurried(min(quotaAgain<<min(over, 16), lastQuota))
-			r.log.Error("site is too large to be followed: what is held stays as it is; --max-pages and --max-state say how much is allowed", "site", st.Origin, "err", err, "again", again)
+			r.log.Error("site is too large to be followed: its copy stays as it is; --max-pages and --max-state set the limits", "site", st.Origin, "err", err, "again", again)
 			s.Status, s.Fault, s.Fails, s.At = 0, err.Error(), over+1, now.Add(again)
 			return s
 		}

@@ -335,7 +335,7 @@ func TestBatchFailsForATime(t *testing.T) {
 	if d := time.Duration(asked.Load() - refused.Load()); d < 2*time.Second {
 		t.Errorf("asked again after %v", d)
 	}
-	if !strings.Contains(log.String(), "wants to be left alone") || !strings.Contains(log.String(), "retry_after=2s") {
+	if !strings.Contains(log.String(), "asks for a pause") || !strings.Contains(log.String(), "retry_after=2s") {
 		t.Errorf("the log says %s", &log)
 	}
 }

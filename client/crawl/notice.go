@@ -87,7 +87,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	r.count.Told.Add(int64(len(step.Changes)))
 	r.count.Ignored.Add(int64(done.Ignored))
 	if done.Held > 0 {
-		r.log.Warn("a manifest has dropped most of its pages: they stay until it says so again a day later", "site", st.Origin, "pages", done.Held)
+		r.log.Warn("a manifest has dropped most of its pages: they are kept unless it still lacks them a day later", "site", st.Origin, "pages", done.Held)
 	}
 	r.mu.Lock()
 	r.touch(st)

@@ -422,7 +422,7 @@ func TestRevisitsBesideAManifest(t *testing.T) {
 			st, _ := col.Site(s.Origin)
 			recall, share := st.Belief.Manifest.Recall, float64(right[n])/float64(held[n])
 			why, err := crawl.Explain(col, c.Seeder, s.Origin+nth(0), time.Now())
-			says := fmt.Sprintf("its manifest tells %.1f in 10 of the changes that visits find", 10*recall)
+			says := fmt.Sprintf("its manifest announces %.1f in 10 of the changes that visits find", 10*recall)
 			if text := strings.Join(why.Signals, "; "); err != nil || !strings.Contains(text, says) {
 				t.Errorf("%s, %v: want %q", text, err, says)
 			}

@@ -158,6 +158,6 @@ func (r *run) regret() {
 		}
 	}
 	if n > mostRegret {
-		r.log.Warn("and of other sites neither", "sites", n-mostRegret)
+		r.log.Warn("the same for other sites", "sites", n-mostRegret)
 	}
 }

@@ -226,13 +226,13 @@ func TestStreamThatIsBack(t *testing.T) {
 				}
 			}
 			until("the site is told of by stream", func() bool {
-				return heldIn(c.Collection) == 2 && s.has("standing on", "door=stream") == 1
+				return heldIn(c.Collection) == 2 && s.has("connected", "door=stream") == 1
 			})
 			site.Break("/parley/stream", sitetest.Times(1, sitetest.Status(http.StatusBadGateway, 0)))
 			site.Cut()
 			until("it is said that the site is away", func() bool { return s.has("level=WARN") > 0 })
 			until("it is said that the stream is back", func() bool {
-				return s.has("standing on", "door=stream") == 2 && (name == "follow" || s.has("site answers again") > 0) // a page may answer between the two failures
+				return s.has("connected", "door=stream") == 2 && (name == "follow" || s.has("site answers again") > 0) // a page may answer between the two failures
 			})
 			until("nothing is the matter with it", func() bool { return c.Status().Followed == 1 })
 		})

@@ -43,7 +43,7 @@ func Explain(col *collection.Collection, s *seed.Seeder, url string, now time.Ti
 		w.Rules = append(w.Rules, "not admitted: "+named.Rule)
 	}
 	if silent := s.Silent(protocol.Origin(v.URL)); silent != "" {
-		w.Rules = append(w.Rules, "its site is left alone: "+silent)
+		w.Rules = append(w.Rules, "its site is paused: "+silent)
 	} else if rule := s.Forbids(v.URL); rule != "" {
 		w.Rules = append(w.Rules, "forbidden: "+rule)
 	} else {
@@ -70,14 +70,14 @@ func Explain(col *collection.Collection, s *seed.Seeder, url string, now time.Ti
 	}
 	if p.Original != 0 {
 		if o, ok, _ := col.PageByID(p.Original); ok {
-			w.Rules = append(w.Rules, "its content is that of "+o.URL+": on one site, its links are not followed")
+			w.Rules = append(w.Rules, "its content equals that of "+o.URL+" on the same site: its links are not followed")
 		}
 	}
 	if p.Cut {
-		w.Rules = append(w.Rules, fmt.Sprintf("truncated: it is longer than the %d bytes that are read and stored of it", p.Length))
+		w.Rules = append(w.Rules, fmt.Sprintf("truncated: only its first %d bytes are stored", p.Length))
 	}
 	if p.Fails > 0 {
-		w.Rules = append(w.Rules, fmt.Sprintf("%d answers in a row were no page, the last: %s", p.Fails, p.Fault))
+		w.Rules = append(w.Rules, fmt.Sprintf("%d failures in a row, the last: %s", p.Fails, p.Fault))
 	}
 	site, _ := col.SiteByID(p.Site)
 	if waits := family.Parse(site.Families).Why(p.URL); waits != "" && budgeted(&p) {
@@ -99,7 +99,7 @@ func beliefs(p *collection.Page, site *collection.Site, col *collection.Collecti
 	}
 	say("visited %d times since %s, changed %d times", p.Visits, day(p.First), p.Changes)
 	if p.Told {
-		say("told to have changed since the last visit, %d times", max(1, p.Notices))
+		say("announced as changed %d times since the last visit", max(1, p.Notices))
 	}
 	priced, ok := policy.(fresh.Priced)
 	if !ok {
@@ -115,7 +115,7 @@ func beliefs(p *collection.Page, site *collection.Site, col *collection.Collecti
 	say("thought to change every %s; with a probability of 0.8 between %s and %s", period(post.Mean()), period(high), period(low))
 	say("as it was with a probability of %.2f", b.Fresh(now))
 	if priced.Price == 0 {
-		say("a visit now gains %.3g for each unit of its cost; no crawler has found the price of one yet", profit)
+		say("a visit now gains %.3g for each unit of its cost; no crawler has computed the price yet", profit)
 		return list
 	}
 	say("a visit now gains %.3g for each unit of its cost, at a price of %.3g", profit, priced.Price)
@@ -123,10 +123,10 @@ func beliefs(p *collection.Page, site *collection.Site, col *collection.Collecti
 		say("a request to its site costs %.3g more, since it takes only so many", b.Site.Extra)
 	}
 	if b.Listed && !p.Told && b.Site != nil && b.Site.Manifest.Planned {
-		say("which is for what the manifest of its site leaves out: it was read %s", day(b.Site.Manifest.Read))
+		say("only for changes that the manifest of its site leaves out; that was read %s", day(b.Site.Manifest.Read))
 	}
 	if at, ok := priced.Audited(&b); ok {
-		say("visited at %s at the latest, whatever its site says", day(at))
+		say("next visit at %s at the latest, whatever its site announces", day(at))
 	}
 	if next := priced.Next(&b, now); next.After(now) {
 		say("worth it from %s on", day(next))
@@ -162,17 +162,17 @@ func signals(col *collection.Collection, p *collection.Page, site *collection.Si
 		right := 100 * b.Signal.Precision()
 		switch {
 		case b.Manifest.Recall > 0:
-			list = append(list, fmt.Sprintf("its manifest tells %.1f in 10 of the changes that visits find; what it says is right in %.0f of 100 cases", 10*b.Manifest.Recall, right))
+			list = append(list, fmt.Sprintf("its manifest announces %.1f in 10 of the changes that visits find; its announcements are right in %.0f of 100 cases", 10*b.Manifest.Recall, right))
 		default:
-			tells := "does not tell of its changes now"
+			tells := "does not publish its changes now"
 			if b.Tells {
-				tells = "tells of its changes"
+				tells = "publishes its changes"
 			}
-			list = append(list, fmt.Sprintf("its site %s; what it says is right in %.0f of 100 cases, and of 100 changes it tells %.0f", tells, right, 100*b.Signal.Recall()))
+			list = append(list, fmt.Sprintf("its site %s; its announcements are right in %.0f of 100 cases, and cover %.0f of 100 changes", tells, right, 100*b.Signal.Recall()))
 		}
 	}
 	if p.Unstable != collection.Stable {
-		list = append(list, "its bytes differ at each request, so that a digest says nothing of it: "+judgedBy(p.Unstable == collection.UnstableText))
+		list = append(list, "its bytes differ at each request, so its digest proves nothing: "+judgedBy(p.Unstable == collection.UnstableText))
 	}
 	if rec, err := trust.Parse(site.Trust); err == nil {
 		if is, restless := rec.Bodies.ByText(); is {
@@ -200,7 +200,7 @@ func signals(col *collection.Collection, p *collection.Page, site *collection.Si
 			what += ", told by " + s.Door
 		}
 		if s.As != "" {
-			what += fmt.Sprintf("; last asked to tell as %s: %s", s.As, s.Why)
+			what += fmt.Sprintf("; last subscribed as %s: %s", s.As, s.Why)
 		}
 		if !s.Held.IsZero() {
 			what += fmt.Sprintf("; %d deletions are held back since %s", s.Doomed, day(s.Held))
@@ -213,9 +213,9 @@ func signals(col *collection.Collection, p *collection.Page, site *collection.Si
 // judgedBy says by what notices of unstable pages are judged.
 func judgedBy(restless bool) string {
 	if restless {
-		return "what is told of it is judged by nothing, since the main text differs too"
+		return "announced changes cannot be verified, since the main text differs too"
 	}
-	return "what is told of it is judged by its main text"
+	return "announced changes are verified by its main text"
 }
 
 // Why explains a page of a running crawler.
@@ -247,7 +247,7 @@ func (c *Crawler) Why(url string) (Why, error) {
 			w.Rules = append(w.Rules, st.families.Why(w.URL))
 		}
 		if now := time.Now(); now.Before(st.Quiet) {
-			w.Rules = append(w.Rules, "its site is left alone until "+day(st.Quiet))
+			w.Rules = append(w.Rules, "its site is paused until "+day(st.Quiet))
 		}
 	}
 	return w, nil

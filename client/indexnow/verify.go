@@ -210,7 +210,7 @@ func (r *Receiver) check(ctx context.Context, c *check) {
 	now := r.now()
 	switch {
 	case err != nil:
-		r.log().Info("indexnow: a key cannot be looked at", "location", c.location, "err", err, "try", c.tries+1)
+		r.log().Info("indexnow: a key file could not be fetched", "location", c.location, "err", err, "try", c.tries+1)
 		if c.tries++; c.tries < maxTries {
 			c.due = now.Add(firstAgain << (2 * (c.tries - 1)))
 			r.again = append(r.again, c)

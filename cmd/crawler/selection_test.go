@@ -104,7 +104,7 @@ func TestFollowAPart(t *testing.T) {
 	if _, out, said := program(t.Context(), "status", dir); !strings.Contains(out, "last: as delta: what is held is the base of differences") {
 		t.Errorf("status of what does not run: %s%s", out, said)
 	}
-	if _, out, _ := program(t.Context(), "why", "--into", dir, s.Base+"docs/p1.html"); !strings.Contains(out, "told by stream; last asked to tell as delta: what is held is") {
+	if _, out, _ := program(t.Context(), "why", "--into", dir, s.Base+"docs/p1.html"); !strings.Contains(out, "told by stream; last subscribed as delta: what is held is") {
 		t.Errorf("why, of what does not run: %s", out)
 	}
 }

@@ -142,7 +142,7 @@ func TestPushedThoughBytesSayNothing(t *testing.T) {
 	b.rig.until("what was pushed has been judged, and that is stored with a page that comes later", func() bool {
 		return b.pushed(page(0), 20*time.Second) && site()["judged"].(float64) >= 40
 	})
-	honest := fmt.Sprintf("what it says is right in %.0f of 100 cases", 100*site()["honest"].(float64))
+	honest := fmt.Sprintf("its announcements are right in %.0f of 100 cases", 100*site()["honest"].(float64))
 	if why := b.why(r.base + page(1)); !strings.Contains(why, honest) {
 		t.Errorf("crawler sites says that %s, and crawler why:\n%s", honest, why)
 	}

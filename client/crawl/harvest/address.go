@@ -120,6 +120,6 @@ func (h *Harvester) weary(sl *slot, now time.Time) {
 		clear(a.refused)
 		a.halved = min(a.halved+1, maxHalved)
 		a.next = a.last.Add(h.pause(a, now))
-		h.log.Info("many names of an address have refused: it is asked half as often", "address", sl.key.net, "pause", h.pause(a, now))
+		h.log.Info("several names of an address have refused: its request rate is halved", "address", sl.key.net, "pause", h.pause(a, now))
 	}
 }
