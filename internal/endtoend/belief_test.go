@@ -135,7 +135,7 @@ func TestPushedThoughBytesSayNothing(t *testing.T) {
 	if long["truncated"] != true || long["length"] != 400_000. || b.row("pages", "url", r.base+page(1))["truncated"] == true {
 		t.Errorf("crawler pages says of the long page: %v", long)
 	}
-	if why := b.why(r.base + "long.html"); !strings.Contains(why, "truncated: it is longer") {
+	if why := b.why(r.base + "long.html"); !strings.Contains(why, "truncated: only its first 400000 bytes") {
 		t.Errorf("crawler why does not say that the page is not whole:\n%s", why)
 	}
 	site := func() map[string]any { return b.row("sites", "origin", strings.TrimSuffix(r.base, "/")) }
