@@ -289,7 +289,7 @@ func (m *mirror) story(form string, kills int) {
 	}
 	status, err := exec.Command(m.notifier.cmd.Path, "status", "--base", m.web.Base, "--state", m.state).CombinedOutput()
 	m.must(err)
-	if !regexp.MustCompile(`as ` + form + ` +1 listen; [1-9]`).Match(status) {
+	if !regexp.MustCompile(`as ` + form + ` +1 subscribers; [1-9]`).Match(status) {
 		m.Errorf("it was not told as=%s:\n%s", form, status)
 	}
 	m.client.end(syscall.SIGTERM)
