@@ -122,7 +122,7 @@ func (x *teller) differs() (names []string) {
 func (x *teller) settled() {
 	x.t.Helper()
 	owed, faults := 0, []string(nil)
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		if _, owed, _, faults = x.counts(); owed == 0 && x.manifest().Cursor == x.Head() && len(x.differs()) == 0 {
 			return
 		}
