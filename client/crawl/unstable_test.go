@@ -111,7 +111,7 @@ func TestOnePageOverTheLimitJudgesNobody(t *testing.T) {
 			}
 		}
 		site, _ := col.Site(s.Origin)
-		if says := explained(t, c, col, s.Origin+"/long.html"); long != 1 || site.Cut != 1 || !strings.Contains(says, "truncated: it is longer than the 400000 bytes") {
+		if says := explained(t, c, col, s.Origin+"/long.html"); long != 1 || site.Cut != 1 || !strings.Contains(says, "truncated: only its first 400000 bytes") {
 			t.Errorf("%d events, %d pages of the site, and %q tell of the page that is truncated", long, site.Cut, says)
 		}
 		if at, _ := visits(w, s, time.Time{}); len(at["/long.html"]) != 1 {
