@@ -269,6 +269,9 @@ func (s *stream) close(life context.Context, err error) (int, string) {
 		m.Code, m.Reason = protocol.CloseEpoch, "the epoch has ended: read the manifest"
 	case life.Err() != nil:
 		return protocol.CloseShutdown, errShutdown.Error()
+	case s.broken != nil: // a subscriber that goes while it is written to is no failure of the site
+		orDiscard(s.n.Logger).Debug("subscriber has gone", "at", s.at.String(), "err", err)
+		return 1000, ""
 	default:
 		orDiscard(s.n.Logger).Error("stream ended", "at", s.at.String(), "err", err)
 		m.Code, m.Reason = protocol.CloseShutdown, "the journal could not be read"
