@@ -27,14 +27,24 @@ func (ts *trees) share(t *tree) {
 // lend returns the tree of the present look, or the docroot as it is now.
 func (ts *trees) lend() (*tree, error) {
 	ts.mu.Lock()
-	t := ts.present
-	if t != nil {
-		t.users++
-	}
+	t := ts.present.used()
 	ts.mu.Unlock()
 	if t != nil {
 		return t, nil
 	}
+	return ts.open()
+}
+
+// used counts one more user, unless there is no tree.
+func (t *tree) used() *tree {
+	if t != nil {
+		t.users++
+	}
+	return t
+}
+
+// open returns the docroot as it is now, for one user.
+func (ts *trees) open() (*tree, error) {
 	t, err := openTree(ts.docroot)
 	if err != nil {
 		return nil, err
@@ -53,19 +63,15 @@ const briefly = 100 * time.Millisecond
 // no more than close the docroot.
 func (ts *trees) lendBriefly() (*tree, error) {
 	ts.mu.Lock()
-	t, looks := cmp.Or(ts.present, ts.brief), ts.looks
-	if t != nil {
-		t.users++
-	}
+	t, looks := cmp.Or(ts.present, ts.brief).used(), ts.looks
 	ts.mu.Unlock()
 	if t != nil {
 		return t, nil
 	}
-	t, err := openTree(ts.docroot)
+	t, err := ts.open()
 	if err != nil {
 		return nil, err
 	}
-	t.users = 1
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.brief == nil && ts.looks == looks {
