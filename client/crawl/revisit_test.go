@@ -177,6 +177,35 @@ func TestRevisitsOfWhatIsTold(t *testing.T) {
 	}
 }
 
+// Where bytes are what visits cost, a budget that is as good as nothing still leaves room for a hundred middling pages at once.
+func TestRevisitsOfWhatIsToldByBytes(t *testing.T) {
+	noRace(t)
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
+		defer w.Close()
+		s := numbered(w, 30)
+		s.Speaks = true
+		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true, Costs: fresh.Bytes()}, PerDay: 0.5})
+		defer col.Close()
+		var edited time.Time
+		runFor(t, c, aDay, func(ctx context.Context) {
+			if pause.For(ctx, 12*time.Hour) {
+				edited = time.Now()
+				for i := range 30 {
+					s.Put(nth(i), "<title>longer</title>"+strings.Repeat("<p>many words", 1500))
+				}
+			}
+		})
+		at, _ := visits(w, s, edited)
+		for i := range 30 {
+			if len(at[nth(i)]) != 1 {
+				t.Errorf("%s has changed once and was fetched %d times", nth(i), len(at[nth(i)]))
+			}
+		}
+	})
+}
+
 // After a restart nothing that is held is visited before there is a plan, though all of it
 // is due by the plan of the run before; and the new one has no money for it.
 func TestRevisitsAfterRestart(t *testing.T) {
