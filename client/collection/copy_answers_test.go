@@ -113,8 +113,8 @@ func TestCopyToldDuringTheRequest(t *testing.T) {
 	}
 }
 
-// A page that becomes while it is asked for what it was before, as in a release that is taken back, is held
-// as it was: the answer is of between.
+// A page that changes and changes back while a request for it is under way, as when a release is rolled back, is stored
+// as it is, and not as the late answer has it.
 func TestCopyToldDuringTheRequestThatAPageIsAsItWas(t *testing.T) {
 	for name, between := range map[string]map[string]string{"another content": homeSite("/a", "A2"), "nothing": homeSite()} {
 		for _, later := range []time.Duration{0, time.Second} {

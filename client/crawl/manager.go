@@ -477,7 +477,7 @@ func (r *run) task(p *collection.Page) harvest.Task {
 	// Where a site has just named another digest, its validators may be too
 	// coarse to tell: two edits of one second look alike. The last of several
 	// requests is not conditional for the same reason.
-	// Nor is one of a page that was fetched in the second in which it changed, give or take what its clock is off.
+	// Nor is the request for a page that was last fetched within about a second of its change.
 	held := fetch.Validators{ETag: p.ETag, LastModified: p.LastModified}
 	if p.State == collection.Held && (p.Debt == p.Digest || p.Debt.IsZero() || p.Missed == 1) && held.Show(p.Last.Add(-time.Second)) {
 		t.IfNoneMatch, t.IfModifiedSince = p.ETag, p.LastModified

@@ -39,7 +39,7 @@ func (v Validators) Show(answered time.Time) bool {
 		return true
 	}
 	ago := answered.Unix() - changed.Unix()
-	const off = 60 // seconds by which clocks differ; what is dated later was dated by hand, and the next change will not be
+	const off = 60 // seconds that clocks may differ by; a date beyond that was set by hand, and the next change gets another one
 	return ago > 0 || ago < -off
 }
 

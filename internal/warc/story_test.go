@@ -376,7 +376,7 @@ func TestDamageBeforeTheMark(t *testing.T) {
 	w.Close()
 	name := filepath.Join(dir, mark.File)
 	data, _ := os.ReadFile(name)
-	copy(data[places[2].Offset:], "XXXX")
+	copy(data[places[2].Offset:], "junk")
 	os.WriteFile(name, data, 0o644)
 	os.WriteFile(name+".cdxj.log", nil, 0o644)
 	w = open(t, dir, warc.Options{Mark: &mark})
