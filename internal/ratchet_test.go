@@ -111,10 +111,10 @@ func (p *loaded) name() string {
 	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 }
 
-// load returns the packages of the module but for benches, examples and what only tests use.
-func load(t *testing.T) (list []*loaded) {
+// listed is what go list says of the module's packages and of all that they import.
+func listed[P any](t *testing.T, fields string) (list []*P) {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,DepOnly", "./...")
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json="+fields, "./...")
 	cmd.Dir = ".."
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -122,26 +122,39 @@ func load(t *testing.T) (list []*loaded) {
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, stderr.String())
 	}
-	exports := map[string]string{}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		p := &loaded{}
+		p := new(P)
 		if err := d.Decode(p); err == io.EOF {
-			break
+			return list
 		} else if err != nil {
 			t.Fatal(err)
 		}
+		list = append(list, p)
+	}
+}
+
+// importing reads the types of packages from their export data, by the files that go list has named.
+func importing(fset *token.FileSet, exports map[string]string) types.Importer {
+	return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		if exports[path] == "" {
+			return nil, fmt.Errorf("no export data of %s", path)
+		}
+		return os.Open(exports[path])
+	})
+}
+
+// load returns the packages of the module but for benches, examples and what only tests use.
+func load(t *testing.T) (list []*loaded) {
+	t.Helper()
+	exports := map[string]string{}
+	for _, p := range listed[loaded](t, "ImportPath,Dir,Export,GoFiles,DepOnly") {
 		exports[p.ImportPath] = p.Export
 		if !p.DepOnly && len(p.GoFiles) > 0 && !regexp.MustCompile(`^(bench|examples|internal/(anysite|endtoend|fakeweb|front|machine|sitetest))(/|$)`).MatchString(p.name()) {
 			list = append(list, p)
 		}
 	}
 	fset := token.NewFileSet()
-	imp := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
-		if exports[path] == "" {
-			return nil, fmt.Errorf("no export data of %s", path)
-		}
-		return os.Open(exports[path])
-	})
+	imp := importing(fset, exports)
 	for _, p := range list {
 		var files []*ast.File
 		for _, name := range p.GoFiles {
@@ -152,6 +165,7 @@ func load(t *testing.T) (list []*loaded) {
 			files = append(files, f)
 		}
 		c := types.Config{Importer: imp, IgnoreFuncBodies: true}
+		var err error
 		if p.types, err = c.Check(p.ImportPath, fset, files, nil); err != nil {
 			t.Fatal(err)
 		}

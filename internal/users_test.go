@@ -1,18 +1,12 @@
 package internal_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -76,38 +70,19 @@ func rel(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path
 // load reads all packages, and notes what is used of each from elsewhere.
 func (u *users) load(t *testing.T) {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Name,Dir,Export,GoFiles,TestGoFiles,XTestGoFiles,DepOnly", "./...")
-	cmd.Dir = ".."
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, stderr.String())
-	}
-	type listed struct {
+	type sources struct {
 		ImportPath, Name, Dir, Export      string
 		GoFiles, TestGoFiles, XTestGoFiles []string
 		DepOnly                            bool
 	}
-	var list []listed
-	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p listed
-		if err := d.Decode(&p); err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	var list []*sources
+	for _, p := range listed[sources](t, "ImportPath,Name,Dir,Export,GoFiles,TestGoFiles,XTestGoFiles,DepOnly") {
 		u.exports[p.ImportPath] = p.Export
 		if !p.DepOnly && !strings.HasPrefix(rel(p.ImportPath), "bench/") {
 			list = append(list, p)
 		}
 	}
-	imp := importer.ForCompiler(u.fset, "gc", func(path string) (io.ReadCloser, error) {
-		if u.exports[path] == "" {
-			return nil, fmt.Errorf("no export data of %s", path)
-		}
-		return os.Open(u.exports[path])
-	})
+	imp := importing(u.fset, u.exports)
 	u.methods = map[string]bool{"Unwrap()(error,)": true, "Unwrap()([]error,)": true} // package errors asks for them
 	for _, p := range list {
 		u.check(t, imp, p.ImportPath, p.Dir, append(p.GoFiles, p.TestGoFiles...))
