@@ -35,7 +35,7 @@ func (m *Maker) Coming() bool {
 	// It is worth waiting for one that is due soon: whoever is told of changes
 	// asks for the pages one by one.
 	good := m.good()
-	return len(good) > 0 && m.other(good[0]) && !m.unmade && m.rest() < m.every()
+	return (len(good) == 0 || m.other(good[0])) && !m.unmade && m.rest() < m.every()
 }
 
 // Within is of [server.Archive].
@@ -64,8 +64,8 @@ func (m *Maker) Wait(ctx context.Context, a server.Archived) error {
 		}
 		wake := m.wake
 		var rested <-chan time.Time // when another is due
-		if !m.making && !m.asked && m.other(f) {
-			rested = time.After(m.rest() + time.Millisecond)
+		if rest := m.rest(); !m.making && !m.asked && (f == nil || m.other(f)) && rest > 0 {
+			rested = time.After(rest + time.Millisecond)
 		}
 		m.mu.Unlock()
 		if now != a {
@@ -80,43 +80,28 @@ func (m *Maker) Wait(ctx context.Context, a server.Archived) error {
 	}
 }
 
-// retry is when to come again for an archive that is being made.
+// retry is when to come again for an archive that is being made, and how long a request for one waits.
 const retry = 5 * time.Second
 
 // ServeHTTP sends the newest archive, or with the parameter at the one that
 // stands at that cursor, by Range too. Whoever goes on with a part of the one
-// before, and says so by If-Range, is given that.
+// before, and says so by If-Range, is given that. One that is being made is waited
+// for, for a few seconds.
 func (m *Maker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.init()
 	at := r.URL.Query().Get("at")
-	m.mu.Lock()
-	f := m.latest()
-	if known := r.Header.Get("If-Range"); at == "" && known != "" {
-		for _, k := range m.kept {
-			if k.etag == known && k.sound {
-				f = k
-			}
-		}
+	f, in, err := m.find(at, r.Header.Get("If-Range"))
+	if err != nil && at == "" && r.Method != http.MethodHead && m.Coming() {
+		ctx, cancel := context.WithTimeout(r.Context(), retry)
+		m.Wait(ctx, server.Archived{}) // an error is that it takes longer
+		cancel()
+		f, in, err = m.find(at, "")
 	}
-	if at != "" {
-		f = nil
-		for _, k := range m.kept {
-			if k.Cursor.String() == at && k.sound {
-				f = k
-			}
-		}
-	}
-	var in *os.File
-	var err error = os.ErrNotExist
-	if f != nil {
-		in, err = os.Open(f.path)
-	}
-	m.mu.Unlock()
-	if err != nil {
-		if at != "" {
-			server.Refuse(w, r, http.StatusGone, "there is no archive that stands at "+at+": without at there is the newest", 0)
-			return
-		}
+	switch {
+	case err != nil && at != "":
+		server.Refuse(w, r, http.StatusGone, "there is no archive that stands at "+at+": without at there is the newest", 0)
+		return
+	case err != nil:
 		server.Refuse(w, r, http.StatusServiceUnavailable, "the archive is not made yet", retry)
 		return
 	}
@@ -156,3 +141,24 @@ func (g guarded) Write(b []byte) (int, error) {
 func (g guarded) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
 var _ server.Archive = (*Maker)(nil)
+
+// find opens the archive that a request is for: the one that stands at a cursor, the one of
+// which the reader has a part, or the newest.
+func (m *Maker) find(at, part string) (*file, *os.File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f := m.latest()
+	if at != "" {
+		f = nil
+	}
+	for _, k := range m.kept {
+		if k.sound && (at != "" && k.Cursor.String() == at || at == "" && part != "" && k.etag == part) {
+			f = k
+		}
+	}
+	if f == nil {
+		return nil, nil, os.ErrNotExist
+	}
+	in, err := os.Open(f.path)
+	return f, in, err
+}

@@ -294,16 +294,16 @@ func (m *Maker) due(f *file) bool {
 	if m.Journal.Head().IsZero() || m.failed != nil || f == nil && m.unsound() {
 		return false
 	}
-	if m.other(f) {
-		return m.rest() == 0
+	if m.rest() > 0 {
+		return false
+	}
+	if f == nil || m.other(f) {
+		return true
 	}
 	if m.sinceBegun() < m.every() {
 		return false
 	}
-	if m.rest() > 0 {
-		return false
-	}
-	return f == nil || m.Givable != nil && f.bodies >= 0 && float64(m.Givable()-f.bodies-f.left) > m.share()*float64(f.Items) ||
+	return m.Givable != nil && f.bodies >= 0 && float64(m.Givable()-f.bodies-f.left) > m.share()*float64(f.Items) ||
 		m.goneFor(f) > m.every()
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,6 +100,41 @@ func TestMadeOnce(t *testing.T) {
 			t.Errorf("made %d times", n)
 		}
 		stop()
+	}
+}
+
+// Who asks for an archive while it is made is given it when it is there, and not sent away.
+func TestAskedForWhileItIsMade(t *testing.T) {
+	d := newDepot(t)
+	hold := make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(hold) })
+	d.before = func(string) { <-hold }
+	d.run()
+	defer goOn()
+	for !d.maker.Coming() {
+		d.maker.Latest() // has one made
+		time.Sleep(time.Millisecond)
+	}
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { goOn() }})
+	req, err := http.NewRequestWithContext(ctx, "GET", d.base+"parley/site.wacz", nil)
+	d.must(err)
+	resp, err := http.DefaultClient.Do(req)
+	d.must(err)
+	defer resp.Body.Close()
+	if a, _ := d.maker.Latest(); resp.StatusCode != 200 || resp.Header.Get("Parley-Cursor") != a.Cursor.String() {
+		t.Errorf("%s %v", resp.Status, resp.Header)
+	}
+}
+
+// Who waits for an archive gets it as soon as it may be made again, though nobody asks meanwhile.
+func TestMadeAgainForWhoWaits(t *testing.T) {
+	d := newDepot(t, func(m *archive.Maker) { m.MaxAge, m.Now = time.Nanosecond, time.Now })
+	d.run()
+	d.next(server.Archived{})
+	d.write("d0/p0.html", "<p>other text")
+	at := d.publish()
+	if a := d.next(server.Archived{}); a.Cursor != at {
+		t.Errorf("%+v", a)
 	}
 }
 
