@@ -3,6 +3,7 @@ package harvest
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -93,19 +94,55 @@ func (h *Harvester) dialHost(ctx context.Context, network, address string) (net.
 		return nil, err
 	}
 	h.found(plainName(host), ip)
-	return countedConn{nc, &h.count.transported}, nil
+	return &countedConn{Conn: nc, came: &h.count.transported}, nil
 }
 
-// A countedConn counts what comes.
+// A countedConn counts what comes, and says when a request has gone.
 type countedConn struct {
 	net.Conn
 	came *atomic.Int64
+	sent atomic.Pointer[func()] // called once after the next Write; nil: nobody waits for it
 }
 
-func (c countedConn) Read(p []byte) (int, error) {
+func (c *countedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.came.Add(int64(n))
 	return n, err
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if sent := c.sent.Swap(nil); sent != nil {
+		(*sent)()
+	}
+	return n, err
+}
+
+// onSent returns a trace of a request that calls f when it was handed to the kernel. Of HTTP/1 net/http says
+// WroteRequest before it flushes its buffer, and a busy machine may take long between the two; of HTTP/2 after it.
+func onSent(f func()) *httptrace.ClientTrace {
+	var conn atomic.Pointer[countedConn] // whose buffer is to be flushed
+	return &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) {
+			nc := info.Conn
+			if t, ok := nc.(*tls.Conn); ok {
+				if nc = t.NetConn(); t.ConnectionState().NegotiatedProtocol == "h2" {
+					nc = nil
+				}
+			}
+			c, _ := nc.(*countedConn)
+			conn.Store(c)
+		},
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			switch c := conn.Load(); {
+			case info.Err != nil:
+			case c != nil:
+				c.sent.Store(&f)
+			default:
+				f()
+			}
+		},
+	}
 }
 
 // A visitor asks one origin by net/http.
@@ -231,11 +268,7 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 	if polls { // it waits for news without the slot, once it was sent
 		free := sync.OnceFunc(func() { h.finish(s, 0, nil) })
 		defer free()
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) {
-			if info.Err == nil {
-				free()
-			}
-		}})
+		ctx = httptrace.WithClientTrace(ctx, onSent(free))
 	}
 	w := h.newWatch(s, await, polls, cancel)
 	r2 := r.Clone(ctx)
