@@ -177,7 +177,7 @@ func (w *world) history(ctx context.Context) error {
 
 // longest is how long the end of a history is waited for at most, however long it may take by its settings:
 // such a run says nothing of liveness.
-const longest = 30 * time.Second
+const longest = time.Minute
 
 // settle waits until the copy is right twice in a row, or D is over, or for so long.
 func (w *world) settle(ctx context.Context, c *process, most time.Duration) {

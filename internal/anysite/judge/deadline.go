@@ -126,7 +126,16 @@ func deadline(w *world, p record.Program) time.Duration {
 	if p.Kind != "follow" && pause > 0 {
 		pause = max(pause, 10*w.slowness(p.Name)) // whoever answers slowly is left in peace for ten times as long
 	}
-	d += 2 * time.Duration(urls) * pause // a page that is not what was told is asked for twice
+	turns := 2 * urls // a page that is not what was told is asked for twice
+	if p.Kind == "run" {
+		turns += urls // and between two pages the manifest may be due again
+	}
+	for u := range w.seen {
+		if w.misled(u) {
+			turns += 6 // what stays different from what was told is asked for three times more, and each time twice
+		}
+	}
+	d += time.Duration(turns) * pause
 	switch {
 	case p.Kind == "follow" && option(p, "via", "stream") == "manifest", p.Kind == "follow" && !slices.ContainsFunc(p.Sites, func(s string) bool {
 		return slices.ContainsFunc(w.publishers(s), streams)

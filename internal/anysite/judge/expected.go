@@ -66,6 +66,8 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 		told := state == "told" && published(w, u) && theirs == "always" && !(p.Kind != "follow" && isSet(p, "no-manifests"))
 		changed := l.from.After(began) || w.before(u, l, began)
 		switch linked := reach[u] > 0 && reach[u] <= int(number(p, "max-depth", 15))+1; {
+		case !w.ever(u, "") && w.equalToAnother(u):
+			except(u, "equal") // who holds those bytes by another name need not ask for them
 		case !w.ever(u, ""):
 			wants[u] = Want{} // nobody was ever given a body
 		case mine == "sometimes" || theirs == "sometimes" && state == "told":
@@ -125,7 +127,7 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 			except(u, "mistold") // whoever said what is not so is believed less
 		case !told && changed && (p.Kind == "run" && !plenty(p, len(w.urls)) || p.Kind == "crawl" && len(runs) > 1 && !isSet(p, "again")):
 			except(u, "budget") // it is visited again when that is worth its price
-		case told && changed && w.thrift(p, runs, u):
+		case told && (changed || w.rewritten(u, began)) && w.thrift(p, runs, u):
 			except(u, "budget")
 		case l.Size > size(p, "max-file", 400_000):
 			wants[u] = Want{Sums: sums, Except: "limit", Cut: size(p, "max-file", 400_000)}

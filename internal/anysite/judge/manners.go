@@ -201,7 +201,7 @@ func (m *mannered) request(q record.Request) {
 	if done.took = done.ended.Sub(q.Began); waiting {
 		done.ended, done.took = q.Began, 0          // it waits for news, and others go on
 		if !q.Sent.IsZero() && q.Door != "stream" { // which keeps its turn until it is answered
-			done.ended = q.Sent.Add(-unflushed)
+			done.ended = q.Sent
 		}
 	}
 	for _, k := range keys {
@@ -332,11 +332,6 @@ func (m *mannered) mayAsk(host, port string) bool {
 	}
 	return there || !explicit
 }
-
-// unflushed is how much later than a crawler thinks a request that waits for news may leave: net/http says that it was
-// written just before it hands it to the kernel, and a busy machine may take a time slice between the two. It is
-// for these requests alone, since the gap after all others begins with their answer.
-const unflushed = 4 * time.Millisecond
 
 // waits reports whether a request only waits for news, so that others may go on meanwhile.
 func waits(q record.Request) bool {

@@ -116,6 +116,13 @@ func (w *world) shownByAnother(u, sum string, from, to time.Time) bool {
 	return false
 }
 
+// equalToAnother reports whether a file had at any time the bytes that another URL of its host showed.
+func (w *world) equalToAnother(u string) bool {
+	return slices.ContainsFunc(w.r.Docroot, func(f record.Fetch) bool {
+		return f.URL == u && w.shownByAnother(u, f.Sum, always, never)
+	})
+}
+
 // wrongStored is wrongBytes for what a crawler says to have stored at a time, by
 // the second. A time that it does not say may be any.
 func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time.Time) string {

@@ -203,6 +203,18 @@ func (w *world) before(u string, l seen, began time.Time) bool {
 	})
 }
 
+// rewritten reports whether the file behind a URL was another one than it is for a while after a time: a publisher
+// that watches it tells of both changes, though nobody else may see either.
+func (w *world) rewritten(u string, began time.Time) bool {
+	last := ""
+	for _, f := range w.r.Docroot { // in the order of time
+		if f.URL == u {
+			last = f.Sum
+		}
+	}
+	return slices.ContainsFunc(w.r.Docroot, func(f record.Fetch) bool { return f.URL == u && f.At.After(began) && f.Sum != last })
+}
+
 // base is the longest base that a URL is published below.
 func base(w *world, u string) (b string) {
 	for _, p := range w.publishers(u) {
@@ -247,7 +259,7 @@ func (w *world) thrift(p record.Program, runs []record.Program, u string) bool {
 	for _, v := range w.urls {
 		if l, ok := w.last(v, never); ok && l.Status == 200 {
 			pages++
-			if l.from.After(runs[0].Started) {
+			if l.from.After(runs[0].Started) || w.rewritten(v, runs[0].Started) {
 				changes += max(1, cost(p, l.Size))
 			}
 		}
