@@ -124,6 +124,20 @@ type access struct {
 	ended time.Time
 	took  time.Duration
 	url   string
+
+	began time.Time
+	might time.Time // the first moment at which it might have begun, by the access before it
+}
+
+// stamped is how much later than it was sent a request may be stamped: over the loopback interface the kernel stamps
+// what it takes in, and on a busy machine the thread that does so waits for a processor. It makes every gap longer but
+// the one after a request that waits for news, which begins when that was sent and not with its answer.
+const stamped = 30 * time.Millisecond
+
+// overtook reports whether a request that waits for news, and was stamped after another access began, may
+// have been sent before that, so that the gap was kept between the two.
+func (a access) overtook(sent time.Time, gap time.Duration) bool {
+	return !later(sent.Add(-stamped), a.might).Add(gap).After(a.began)
 }
 
 type bucket struct {
@@ -162,6 +176,8 @@ func (m *mannered) request(q record.Request) {
 	// One slot for a host over all its ports, and for a domain on one address.
 	keys := []string{host, domain(host) + " " + at.String()}
 	gap := wait
+	news := waiting && q.Door != "stream" // which keeps its turn until it is answered
+	var might time.Time
 	if wait > 0 {
 		last := m.slots[keys[0]]
 		if other := m.slots[keys[1]]; other.ended.After(last.ended) {
@@ -178,8 +194,9 @@ func (m *mannered) request(q record.Request) {
 		if free {
 			q.Began = earlier(latest, later(q.Began, last.ended.Add(least)))
 		}
-		if d := q.Began.Sub(last.ended); last.ended.IsZero() {
-			// The first one.
+		might = last.ended.Add(least)
+		if d := q.Began.Sub(last.ended); last.ended.IsZero() || d < least && news && last.overtook(q.Began, gap) {
+			// The first one, or it was there before.
 		} else if d < 0 {
 			say("began %s before %s was answered, and a host is asked one thing at a time", -d, last.url)
 		} else if d < least {
@@ -197,11 +214,11 @@ func (m *mannered) request(q record.Request) {
 			}
 		}
 	}
-	done := access{ended: later(q.Ended, q.Began), url: q.URL}
+	done := access{ended: later(q.Ended, q.Began), url: q.URL, began: q.Began, might: might}
 	if done.took = done.ended.Sub(q.Began); waiting {
-		done.ended, done.took = q.Began, 0          // it waits for news, and others go on
-		if !q.Sent.IsZero() && q.Door != "stream" { // which keeps its turn until it is answered
-			done.ended = q.Sent
+		done.ended, done.took = q.Began, 0 // it waits for news, and others go on
+		if !q.Sent.IsZero() && news {
+			done.ended = q.Sent.Add(-stamped)
 		}
 	}
 	for _, k := range keys {
