@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
@@ -265,7 +266,7 @@ func (t *taking) gone(url string, a Announcement, k *known) {
 	at, said := a.Modified.Truncate(time.Millisecond), saidModified(k.entry)
 	dated := !a.Modified.IsZero()
 	if !dated {
-		at = latest(t.now, said).Truncate(time.Millisecond)
+		at = clock.Later(t.now, said).Truncate(time.Millisecond)
 	}
 	switch {
 	case !k.present:
@@ -351,7 +352,7 @@ func (t *taking) there(url string, a Announcement, k *known) {
 		t.done.Unchanged++
 		return
 	}
-	k.entry = journal.Entry{Item: it, Stamp: stamp, Other: latest(was.Other, newest(was))}
+	k.entry = journal.Entry{Item: it, Stamp: stamp, Other: clock.Later(was.Other, newest(was))}
 	t.importance(&k.entry)
 	t.steps = append(t.steps, journal.Step{Op: protocol.Update, Entry: k.entry, Significance: significance(was, k.entry)})
 	t.done.Updated++

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/bundle"
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -363,7 +364,7 @@ func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle
 
 func newestOf(changes []protocol.Change) (t time.Time) {
 	for i := range changes {
-		t = latest(t, changes[i].At)
+		t = clock.Later(t, changes[i].At)
 	}
 	return t
 }

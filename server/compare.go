@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/inventory"
@@ -243,7 +244,7 @@ func (c *comparison) compareRead(ctx context.Context, e journal.Entry, r invento
 	it.Importance = c.importanceOf(it)
 	now := journal.Entry{Item: it, Stamp: r.Stamp, Sketch: r.Sketch, Newest: e.Newest, Other: e.Other}
 	if it.Digest != e.Item.Digest {
-		now.Newest, now.Other = time.Time{}, latest(e.Other, newest(e))
+		now.Newest, now.Other = time.Time{}, clock.Later(e.Other, newest(e))
 	}
 	if r.Digest.IsZero() && !tell {
 		now.Sketch = e.Sketch

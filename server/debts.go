@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -69,7 +70,7 @@ func (p *Publisher) healOwed(ctx context.Context, rep *Report) error {
 		now := p.now()
 		for s, t := range p.owed {
 			if t.Sub(now) <= healPatience {
-				scopes, at = append(scopes, s), latest(at, t)
+				scopes, at = append(scopes, s), clock.Later(at, t)
 			}
 		}
 		p.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/server/internal/stat"
 	"github.com/parleyweb/parley/server/inventory"
@@ -40,13 +41,6 @@ func second(t time.Time) time.Time {
 	return time.Unix(t.Unix(), 0).UTC()
 }
 
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 // newest is the latest second that visitors may have been told together with
 // the present bytes of a page. Before it was kept, that was the item's own.
 func newest(e journal.Entry) time.Time {
@@ -75,7 +69,7 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 	}
 	now := c.clock()
 	if !r.Modified.After(now.Add(servedAhead)) {
-		e.Newest = latest(e.Newest, second(r.Modified))
+		e.Newest = clock.Later(e.Newest, second(r.Modified))
 	}
 	to := healTo(*e)
 	if c.healer == nil || to.IsZero() || to.Equal(second(r.Modified)) {
@@ -97,7 +91,7 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 	h, err := c.healer.Heal(ctx, r, to)
 	switch {
 	case err == nil:
-		e.Stamp, e.Newest = h.Stamp, latest(e.Newest, to)
+		e.Stamp, e.Newest = h.Stamp, clock.Later(e.Newest, to)
 		c.rep.Healed++
 	case ctx.Err() != nil:
 		return false, ctx.Err()
@@ -105,7 +99,7 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 		c.unsettled(e.Item.URL)
 		return false, nil
 	default:
-		e.Stamp, e.Newest = h.Stamp, latest(e.Newest, second(h.Modified))
+		e.Stamp, e.Newest = h.Stamp, clock.Later(e.Newest, second(h.Modified))
 		if again {
 			c.refused[e.Item.URL] = true
 		} else if c.unhealed++; c.unhealed == 1 {

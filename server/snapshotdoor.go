@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -263,7 +264,7 @@ func (s *Snapshot) makeFeed(ctx context.Context, j *Journal, st *published, sinc
 			return nil, err
 		}
 		for _, c := range changes {
-			at.Seq, newest = c.Seq, latest(newest, c.At)
+			at.Seq, newest = c.Seq, clock.Later(newest, c.At)
 			c, ok := tellable(c, public)
 			if !ok {
 				continue

@@ -10,6 +10,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -354,7 +355,7 @@ func (s *applying) confirmed(w *work, item *protocol.Item) {
 		w.settle()
 		w.planned, replan, w.proved = false, true, true
 	}
-	since := s.now.Sub(later(w.Confirmed, w.Last))
+	since := s.now.Sub(clock.Later(w.Confirmed, w.Last))
 	if !s.heeded(w) && since >= max(leastWait, s.now.Sub(w.Last)/confirmShare) && !w.Told {
 		w.History.Told = false
 		w.History = w.History.Confirm(s.now)
@@ -370,13 +371,6 @@ func (s *applying) confirmed(w *work, item *protocol.Item) {
 func (s *applying) heeded(w *work) bool {
 	b := s.siteAt(w.Site).Belief
 	return s.by == ByManifest && w.Listed && b != nil && b.Manifest.Recall > 0
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // What an offer means for a page.

@@ -1,4 +1,4 @@
-// Package clock tells the time.
+// Package clock tells the time, and compares times.
 package clock
 
 import "time"
@@ -9,4 +9,12 @@ func Now(clock func() time.Time) time.Time {
 		return clock()
 	}
 	return time.Now()
+}
+
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

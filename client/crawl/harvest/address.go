@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"net/http"
 	"time"
+
+	"github.com/parleyweb/parley/internal/clock"
 )
 
 // What an address bears in all, whatever the number of names there.
@@ -76,7 +78,7 @@ func (h *Harvester) admit(s *site, sl *slot, now time.Time) {
 
 // charge takes a token. The lock is held.
 func (h *Harvester) charge(a *address, now time.Time) {
-	a.last = later(a.last, now)
+	a.last = clock.Later(a.last, now)
 	a.next = a.last.Add(h.pause(a, now))
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/inet"
 )
@@ -100,7 +101,7 @@ func plainName(name string) string {
 }
 
 // soonest is when the site may be asked at the earliest, as it wishes itself.
-func (s *site) soonest() time.Time { return later(s.next, s.host.rest) }
+func (s *site) soonest() time.Time { return clock.Later(s.next, s.host.rest) }
 
 // site returns the site of an origin, new if it is not known. The lock is held.
 func (h *Harvester) site(origin string) (*site, error) {
@@ -184,10 +185,10 @@ func (h *Harvester) leave(s *site, a *Answer) {
 	h.heed(s, a, now)
 	if !a.Asked.IsZero() {
 		s.left = now
-		s.held.next = later(s.held.next, now.Add(h.ours(s, a.Took)))
+		s.held.next = clock.Later(s.held.next, now.Add(h.ours(s, a.Took)))
 		h.later(s, now.Add(h.gap(s, a.Took)))
 	}
-	s.host.rest = later(s.host.rest, h.comeLater(s, a, now))
+	s.host.rest = clock.Later(s.host.rest, h.comeLater(s, a, now))
 	if s.held.at != nil {
 		h.depart(s.held, a.Status, now)
 	}
@@ -280,11 +281,4 @@ func (h *Harvester) unkeep(s *site) {
 		delete(s.keptAt.kept, s)
 		s.keptAt = nil
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

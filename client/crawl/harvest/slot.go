@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/inet"
 	"github.com/parleyweb/parley/internal/pause"
 )
@@ -343,7 +344,7 @@ func (h *Harvester) move(n *host, ip netip.Addr) {
 	n.slot = sl
 	sl.hosts++
 	if old != nil {
-		sl.next = later(sl.next, old.next)
+		sl.next = clock.Later(sl.next, old.next)
 		h.vacate(old)
 	}
 }

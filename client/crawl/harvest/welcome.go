@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/fetch"
 )
 
@@ -103,7 +104,7 @@ func (h *Harvester) Refused(origin string, status int, header http.Header) {
 	}
 	now := time.Now()
 	if wait, ok := fetch.RetryAfter(header, now, maxRetryAfter); ok {
-		s.host.rest = later(s.host.rest, now.Add(wait))
+		s.host.rest = clock.Later(s.host.rest, now.Add(wait))
 	}
 	if !refuses(status) {
 		return
