@@ -75,15 +75,10 @@ type Refused struct {
 // has not been looked at yet. Try again in a moment.
 var ErrNotReady = errors.New("the first look at the site is not over")
 
-// announceMark begins the stamp of what was announced, which goes on with the
-// date that was said, in milliseconds, and a hash of all of it. Stamps of a
-// docroot begin with a device number.
-const announceMark = "\x00announced\x00"
-
 // saidModified is when a page changed, as it was said: by a clock that is
 // ahead of ours, perhaps, whose dates are taken in as ours. Zero is unknown.
 func saidModified(e journal.Entry) time.Time {
-	if said, ok := bytes.CutPrefix(e.Stamp, []byte(announceMark)); ok && len(said) > 8 {
+	if said, ok := bytes.CutPrefix(e.Stamp, []byte(AnnounceMark)); ok && len(said) > 8 {
 		if ms := int64(binary.BigEndian.Uint64(said)); ms != 0 {
 			return time.UnixMilli(ms)
 		}
@@ -201,8 +196,8 @@ func (t *taking) take(a Announcement) error {
 			}
 		}
 	}
-	switch was := isAnnounced(k.entry); {
-	case a.Gone && k.present && !was && (!isInherited(k.entry) || k.entry.Held.IsZero()):
+	switch was := IsAnnounced(k.entry); {
+	case a.Gone && k.present && !was && (!IsInherited(k.entry) || k.entry.Held.IsZero()):
 		// It would be there again after the next look.
 		t.refuse(url, "the site's inventory offers it: it is gone once that does not")
 		t.dirty = append(t.dirty, inventory.ScopeOf(url))
@@ -210,7 +205,7 @@ func (t *taking) take(a Announcement) error {
 		t.gone(url, a, &k)
 	default:
 		t.there(url, a, &k)
-		if !was && isAnnounced(k.entry) {
+		if !was && IsAnnounced(k.entry) {
 			t.more++
 		}
 	}
@@ -279,7 +274,7 @@ func (t *taking) gone(url string, a Announcement, k *known) {
 		return
 	default:
 		t.done.Deleted++
-		if isAnnounced(k.entry) {
+		if IsAnnounced(k.entry) {
 			t.more--
 		}
 		t.steps = append(t.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}})
@@ -321,7 +316,7 @@ func (t *taking) there(url string, a Announcement, k *known) {
 		if t.isOld(url, a, k) {
 			return
 		}
-		k.entry, k.present = journal.Entry{Item: itemOf(o, t.now, true), Stamp: stamp}, true
+		k.entry, k.present = journal.Entry{Item: ItemOf(o, t.now, true), Stamp: stamp}, true
 		t.importance(&k.entry)
 		t.steps = append(t.steps, journal.Step{Op: protocol.Create, Entry: k.entry})
 		t.done.Created++
@@ -329,7 +324,7 @@ func (t *taking) there(url string, a Announcement, k *known) {
 	}
 	was := k.entry
 	switch news := compareNews(a, was); {
-	case news < 0, news == 0 && was.Held.IsZero() && len(was.Stamp) > 0 && !isInherited(was):
+	case news < 0, news == 0 && was.Held.IsZero() && len(was.Stamp) > 0 && !IsInherited(was):
 		t.done.Unchanged++
 		return
 	case news == 0: // it vanished, or the state was lost, and now somebody says that it is there
@@ -338,7 +333,7 @@ func (t *taking) there(url string, a Announcement, k *known) {
 		t.done.Unchanged++
 		return
 	}
-	it, _ := after(was.Item, o, t.now)
+	it, _ := ItemAfter(was.Item, o, t.now)
 	if it.Title == "" {
 		it.Title = was.Item.Title
 	}
@@ -352,9 +347,9 @@ func (t *taking) there(url string, a Announcement, k *known) {
 		t.done.Unchanged++
 		return
 	}
-	k.entry = journal.Entry{Item: it, Stamp: stamp, Other: clock.Later(was.Other, newest(was))}
+	k.entry = journal.Entry{Item: it, Stamp: stamp, Other: clock.Later(was.Other, Newest(was))}
 	t.importance(&k.entry)
-	t.steps = append(t.steps, journal.Step{Op: protocol.Update, Entry: k.entry, Significance: significance(was, k.entry)})
+	t.steps = append(t.steps, journal.Step{Op: protocol.Update, Entry: k.entry, Significance: Significance(was, k.entry)})
 	t.done.Updated++
 }
 
@@ -391,7 +386,7 @@ func (a Announcement) stamp() []byte {
 	if !a.Modified.IsZero() {
 		said = uint64(a.Modified.UnixMilli())
 	}
-	return append(binary.BigEndian.AppendUint64([]byte(announceMark), said), sum[:16]...)
+	return append(binary.BigEndian.AppendUint64([]byte(AnnounceMark), said), sum[:16]...)
 }
 
 // cleanType returns a media type without parameters, in lower case, and the

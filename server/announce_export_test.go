@@ -12,7 +12,7 @@ func (p *Publisher) AnnouncedPages() (counted, are int, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
-		if isAnnounced(e) {
+		if IsAnnounced(e) {
 			are++
 		}
 	}

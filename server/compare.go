@@ -24,70 +24,47 @@ const (
 	flushTime  = 5 * time.Second
 )
 
-// sideList is what Publisher.MaxMoves is by default.
-const sideList = 100_000
-
-// A comparison is one turn of a Publisher: a merge join of what an Inventory
-// offers with what the journal holds, both in the order of protocol.Compare.
+// A comparison is a Look on its way.
 type comparison struct {
-	inv    inventory.Inventory
-	j      *Journal
-	scopes []inventory.Scope // in order, none within another; none at all means everything
-	accept bool              // announce every deletion
-	limit  int               // of each side list
-	now    time.Time
-	clock  func() time.Time
-	prove  func() error              // called before the first steps that will be told
-	ripe   func(held time.Time) bool // is a page held since then to be announced?
-	warn   func(msg string, args ...any)
+	look  *Look
+	found Found
 
-	healer     inventory.Healer                     // nil: times stay as they are found
-	importance func(url string) protocol.Importance // nil: what is known of it stays
-
-	mayBeAnnounced func(journal.Entry) bool
-
-	progress func(Report)
-
-	rep   Report
-	left  *entries
-	steps []journal.Step
-
+	left    *entries
+	steps   []journal.Step
 	flushed time.Time // when steps were last appended; the real time
+	broken  bool      // the journal takes no more
 
 	gone   []journal.Entry   // absent, and newly so or ripe
 	born   []inventory.Offer // new, and read
 	direct bool              // new pages are taken in at once: no moves
 	unseen []string
 	unread int
-	soon   []inventory.Scope // to be looked at again soon
-	again  bool              // more was ripe than the side list holds
-	broken bool              // the journal takes no more
-
-	owed      debts           // what is to be healed later
-	unhealed  int             // pages whose time could not be set
-	unhealing error           // why the first of them could not
-	refused   map[string]bool // pages that were read in vain to be healed
 
 	inherited int // pages newly held of which no look has seen anything
 
-	// Entries that are there because they were announced: in the whole journal
-	// before this look, as a look at everything counts them itself, and those
+	// Entries that are there because they were announced: in the whole journal before this look, and those
 	// that are so no more by the steps, and by what was appended of them.
 	announced, giving, given int
+}
 
-	nextHeld time.Time // since when the page is held that is ripe next; zero if none
+// settle ends the first description.
+func (c *comparison) settle() error {
+	if c.look.Journal.Len() == 0 && len(c.unseen) > 0 {
+		return fmt.Errorf("nothing could be looked at below %s", c.unseen[0])
+	}
+	return c.look.Journal.Settle()
 }
 
 // walk does the merge join. It appends what can be decided at once, and fills
 // gone and born with what only the end of the walk decides. On an error
 // nothing is known of what was not yielded.
 func (c *comparison) walk(ctx context.Context) error {
-	c.left, c.flushed = &entries{j: c.j, scopes: c.scopes}, time.Now()
+	c.left, c.flushed = &entries{j: c.look.Journal, scopes: c.look.Scopes}, time.Now()
 	defer func() { c.left.pause() }()
-	if c.j.Len() == 0 {
+	if c.look.Journal.Len() == 0 {
 		c.left.end = true // a view of nothing is not worth keeping open
 	}
-	if !c.j.Whole() {
+	if !c.look.Journal.Whole() {
 		c.direct = true // what is not told to anybody need not be told as a move
 	}
 	var e journal.Entry
@@ -100,7 +77,7 @@ func (c *comparison) walk(ctx context.Context) error {
 		return err
 	}
 	last, seen := "", 0
-	for o, err := range c.inv.Look(ctx, c.scopes) {
+	for o, err := range c.look.Inventory.Look(ctx, c.look.Scopes) {
 		if err := begin(); err != nil {
 			return err
 		}
@@ -111,16 +88,16 @@ func (c *comparison) walk(ctx context.Context) error {
 			}
 			c.unseen = append(c.unseen, u.Prefix)
 			if !u.Expected {
-				c.warn("part of the site could not be looked at: what is known of it stays", "prefix", u.Prefix, "err", u.Err)
+				c.look.Warn("part of the site could not be looked at: what is known of it stays", "prefix", u.Prefix, "err", u.Err)
 			}
 			continue
 		}
 		if seen%512 == 0 {
-			c.progress(c.rep)
+			c.look.Progress(c.found.Report)
 		}
 		seen++
 		if o.LeftOut != "" {
-			c.rep.LeftOut++
+			c.found.Report.LeftOut++
 		}
 		if o.URL == "" {
 			continue
@@ -164,7 +141,7 @@ func (c *comparison) walk(ctx context.Context) error {
 		return err
 	}
 	c.left.pause()
-	c.progress(c.rep)
+	c.look.Progress(c.found.Report)
 	return c.flush(ctx)
 }
 
@@ -178,7 +155,7 @@ func (c *comparison) advance(ctx context.Context) (journal.Entry, bool, error) {
 
 func (c *comparison) next() (journal.Entry, bool, error) {
 	e, more, err := c.left.next()
-	if len(c.scopes) == 0 && isAnnounced(e) {
+	if len(c.look.Scopes) == 0 && IsAnnounced(e) {
 		c.announced++
 	}
 	return e, more, err
@@ -205,7 +182,7 @@ func (c *comparison) known(ctx context.Context, e journal.Entry, o inventory.Off
 	case err != nil:
 		return err
 	case r.LeftOut != "":
-		c.rep.LeftOut++
+		c.found.Report.LeftOut++
 		c.withdraw(e)
 	case r.Unsettled:
 		c.unsettled(o.URL)
@@ -223,16 +200,16 @@ func isStamp(kept []byte, o inventory.Offer) bool {
 // unchanged takes in that a page is what it was, without its being read.
 func (c *comparison) unchanged(e journal.Entry) {
 	if e.Held.IsZero() {
-		c.rep.Unchanged++
-		if c.importance == nil || len(c.scopes) > 0 {
+		c.found.Report.Unchanged++
+		if c.look.Importance == nil || len(c.look.Scopes) > 0 {
 			return
 		}
 	} else {
-		c.rep.Returned++
+		c.found.Report.Returned++
 	}
 	now := e
 	now.Held = time.Time{}
-	if len(c.scopes) == 0 {
+	if len(c.look.Scopes) == 0 {
 		now.Item.Importance = c.importanceOf(e.Item)
 	}
 	c.keep(e, now)
@@ -240,11 +217,11 @@ func (c *comparison) unchanged(e journal.Entry) {
 
 // compareRead compares a present page with what was read of it.
 func (c *comparison) compareRead(ctx context.Context, e journal.Entry, r inventory.Offer) error {
-	it, tell := after(e.Item, r, c.now)
+	it, tell := ItemAfter(e.Item, r, c.look.Now)
 	it.Importance = c.importanceOf(it)
 	now := journal.Entry{Item: it, Stamp: r.Stamp, Sketch: r.Sketch, Newest: e.Newest, Other: e.Other}
 	if it.Digest != e.Item.Digest {
-		now.Newest, now.Other = time.Time{}, clock.Later(e.Other, newest(e))
+		now.Newest, now.Other = time.Time{}, clock.Later(e.Other, Newest(e))
 	}
 	if r.Digest.IsZero() && !tell {
 		now.Sketch = e.Sketch
@@ -254,17 +231,17 @@ func (c *comparison) compareRead(ctx context.Context, e journal.Entry, r invento
 	}
 	c.takeOver(e)
 	if tell {
-		c.rep.Changed++
-		c.steps = append(c.steps, journal.Step{Op: protocol.Update, Entry: now, Significance: significance(e, now)})
+		c.found.Report.Changed++
+		c.steps = append(c.steps, journal.Step{Op: protocol.Update, Entry: now, Significance: Significance(e, now)})
 		return nil
 	}
 	switch {
 	case !e.Held.IsZero():
-		c.rep.Returned++
-	case len(e.Stamp) > 0 && !isInherited(e) && !bytes.Equal(e.Stamp, r.Stamp):
-		c.rep.Touched++
+		c.found.Report.Returned++
+	case len(e.Stamp) > 0 && !IsInherited(e) && !bytes.Equal(e.Stamp, r.Stamp):
+		c.found.Report.Touched++
 	default:
-		c.rep.Unchanged++ // its stamp was too young to be kept
+		c.found.Report.Unchanged++ // its stamp was too young to be kept
 	}
 	c.keep(e, now)
 	return nil
@@ -282,10 +259,10 @@ func (c *comparison) keep(was, now journal.Entry) {
 
 // importanceOf asks how important a page is.
 func (c *comparison) importanceOf(it protocol.Item) protocol.Importance {
-	if c.importance == nil {
+	if c.look.Importance == nil {
 		return it.Importance
 	}
-	return c.importance(it.URL)
+	return c.look.Importance(it.URL)
 }
 
 // fresh takes in an offer of what the journal does not hold.
@@ -303,14 +280,14 @@ func (c *comparison) fresh(ctx context.Context, o inventory.Offer) error {
 	case err != nil:
 		return err
 	case r.LeftOut != "":
-		c.rep.LeftOut++
+		c.found.Report.LeftOut++
 	case r.Unsettled:
 		c.unsettled(o.URL)
 	case c.direct:
 		return c.create(ctx, r)
 	default:
 		c.born = append(c.born, r)
-		if len(c.born) > c.limit {
+		if len(c.born) > c.look.limit() {
 			c.direct = true
 			return c.createBorn(ctx)
 		}
@@ -330,9 +307,9 @@ func (c *comparison) createBorn(ctx context.Context) error {
 }
 
 func (c *comparison) create(ctx context.Context, r inventory.Offer) error {
-	e, ok, err := c.newborn(ctx, itemOf(r, c.now, c.j.Whole()), r)
+	e, ok, err := c.newborn(ctx, ItemOf(r, c.look.Now, c.look.Journal.Whole()), r)
 	if ok {
-		c.rep.New++
+		c.found.Report.New++
 		c.steps = append(c.steps, journal.Step{Op: protocol.Create, Entry: e})
 	}
 	return err
@@ -343,8 +320,8 @@ func (c *comparison) create(ctx context.Context, r inventory.Offer) error {
 func (c *comparison) newborn(ctx context.Context, it protocol.Item, r inventory.Offer) (e journal.Entry, ok bool, err error) {
 	it.Importance = c.importanceOf(it)
 	e = journal.Entry{Item: it, Stamp: r.Stamp, Sketch: r.Sketch}
-	if !r.Digest.IsZero() && c.j.Whole() {
-		dead, was, err := c.j.Gone(it.URL)
+	if !r.Digest.IsZero() && c.look.Journal.Whole() {
+		dead, was, err := c.look.Journal.Gone(it.URL)
 		if err != nil {
 			return e, false, err
 		}
@@ -361,27 +338,27 @@ func (c *comparison) newborn(ctx context.Context, it protocol.Item, r inventory.
 // absent notes that a present page was not offered.
 func (c *comparison) absent(e journal.Entry) {
 	switch {
-	case !c.inv.Public(e.Item.URL):
+	case !c.look.Inventory.Public(e.Item.URL):
 		c.withdraw(e)
-	case isAnnounced(e):
+	case IsAnnounced(e):
 		c.unchanged(e)
 	case c.isUnseen(e.Item.URL): // as far as is known by now: finish looks again
-	case e.Held.After(c.now) && !c.accept:
+	case e.Held.After(c.look.Now) && !c.look.Accept:
 		c.hold(e) // the clock was set back: it would wait until then, and for its grace
-	case !e.Held.IsZero() && !c.accept && (c.mayBeAnnounced(e) || !c.ripe(e.Held)):
+	case !e.Held.IsZero() && !c.look.Accept && (c.look.MayBeAnnounced(e) || !c.look.Ripe(e.Held)):
 		// It waits.
-	case len(c.gone) < c.limit:
+	case len(c.gone) < c.look.limit():
 		c.gone = append(c.gone, e)
 	case e.Held.IsZero():
 		c.hold(e)
-		c.again = c.again || c.accept
+		c.found.Again = c.found.Again || c.look.Accept
 	default:
-		c.again = true
+		c.found.Again = true
 	}
 }
 
 func (c *comparison) withdraw(e journal.Entry) {
-	c.rep.Withdrawn++
+	c.found.Report.Withdrawn++
 	c.takeOver(e)
 	c.steps = append(c.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: e.Item.URL, Length: -1}}})
 }
@@ -389,15 +366,15 @@ func (c *comparison) withdraw(e journal.Entry) {
 // takeOver notes that the next step makes of an entry one that is not there
 // because it was announced.
 func (c *comparison) takeOver(e journal.Entry) {
-	if isAnnounced(e) {
+	if IsAnnounced(e) {
 		c.giving++
 	}
 }
 
 func (c *comparison) unsettled(url string) {
-	c.rep.Unsettled++
-	if s := inventory.ScopeOf(url); len(c.soon) == 0 || c.soon[len(c.soon)-1] != s {
-		c.soon = append(c.soon, s)
+	c.found.Report.Unsettled++
+	if s := inventory.ScopeOf(url); len(c.found.Soon) == 0 || c.found.Soon[len(c.found.Soon)-1] != s {
+		c.found.Soon = append(c.found.Soon, s)
 	}
 }
 
@@ -410,16 +387,16 @@ func (c *comparison) read(ctx context.Context, o inventory.Offer) (inventory.Off
 	if !o.Digest.IsZero() {
 		return o, nil
 	}
-	r, err := c.inv.Read(ctx, o)
+	r, err := c.look.Inventory.Read(ctx, o)
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		return r, err
 	case ctx.Err() != nil:
 		return r, ctx.Err()
 	}
-	c.rep.Unread++
+	c.found.Report.Unread++
 	if c.unread++; c.unread <= 5 {
-		c.warn("page could not be read: what is known of it stays", "url", o.URL, "place", o.Place, "err", err)
+		c.look.Warn("page could not be read: what is known of it stays", "url", o.URL, "place", o.Place, "err", err)
 	}
 	return r, errUnread
 }
@@ -441,14 +418,14 @@ func (c *comparison) flushFull(ctx context.Context) error {
 // No view may be open.
 func (c *comparison) flush(ctx context.Context) error {
 	tells := func(s journal.Step) bool { return s.Op != "" }
-	if c.prove != nil && c.j.Whole() && slices.ContainsFunc(c.steps, tells) {
-		if err := c.prove(); err != nil {
+	if c.look.Prove != nil && c.look.Journal.Whole() && slices.ContainsFunc(c.steps, tells) {
+		if err := c.look.Prove(); err != nil {
 			return err
 		}
 	}
 	for s := c.steps; len(s) > 0; {
 		n := min(len(s), protocol.MaxBatch)
-		if _, err := c.j.Append(ctx, s[:n]); err != nil {
+		if _, err := c.look.Journal.Append(ctx, s[:n]); err != nil {
 			c.broken = true
 			return err
 		}

@@ -9,42 +9,21 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// healPatience is how far in the future the time may lie that a page is to
-// get, for a Turn to wait for it.
-const healPatience = 2 * time.Second
-
-// debts says in which directories there are pages whose time could not be set
-// yet, and when that can be.
-type debts map[inventory.Scope]time.Time
-
-// add notes a page. All that can soon be done in a directory is done at one
-// time; what must wait for long is found again by then.
-func (d *debts) add(s inventory.Scope, at, now time.Time) {
-	if *d == nil {
-		*d = make(debts)
-	}
-	was, ok := (*d)[s]
-	soon := func(t time.Time) bool { return t.Sub(now) <= healPatience }
-	if !ok || soon(at) && (at.After(was) || !soon(was)) {
-		(*d)[s] = at
-	}
-}
-
 // healRounds is how often a Turn looks again at pages whose time was still to
 // come: they may have been written again meanwhile.
 const healRounds = 2
 
-// owe takes in what a comparison could not heal yet, and warns of what it
+// owe takes in what a look could not heal yet, and warns of what it
 // never will.
-func (p *Publisher) owe(c *comparison) {
-	if c.unhealed > 0 {
+func (p *Publisher) owe(found *Found, now time.Time) {
+	if found.Unhealed > 0 {
 		p.log().Warn("some files keep the time that they have: a web server may tell visitors that they changed, or that they did not",
-			"files", c.unhealed, "err", c.unhealing)
+			"files", found.Unhealed, "err", found.Unhealing)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for s, at := range c.owed {
-		p.owed.add(s, at, c.now)
+	for s, at := range found.Owed {
+		p.owed.Add(s, at, now)
 	}
 }
 
@@ -69,7 +48,7 @@ func (p *Publisher) healOwed(ctx context.Context, rep *Report) error {
 		p.mu.Lock()
 		now := p.now()
 		for s, t := range p.owed {
-			if t.Sub(now) <= healPatience {
+			if t.Sub(now) <= HealPatience {
 				scopes, at = append(scopes, s), clock.Later(at, t)
 			}
 		}
@@ -82,7 +61,7 @@ func (p *Publisher) healOwed(ctx context.Context, rep *Report) error {
 		}
 		next, _, err := p.look(ctx, scopes, false)
 		next.Unchanged, next.LeftOut, next.Unread, next.Unsettled = rep.Unchanged, rep.LeftOut, rep.Unread, rep.Unsettled
-		rep.add(next) // of a few pages only
+		rep.Add(next) // of a few pages only
 		rep.Head = next.Head
 		if err != nil {
 			return err

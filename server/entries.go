@@ -12,7 +12,7 @@ import (
 // paused: a view that stays open keeps the journal from growing, so it is put
 // away for every append, and opened again where it was.
 type entries struct {
-	j      *Journal
+	j      *journal.Journal
 	scopes []inventory.Scope // as covering returns them
 	end    bool              // nothing more to come
 

@@ -43,7 +43,7 @@ func second(t time.Time) time.Time {
 
 // newest is the latest second that visitors may have been told together with
 // the present bytes of a page. Before it was kept, that was the item's own.
-func newest(e journal.Entry) time.Time {
+func Newest(e journal.Entry) time.Time {
 	if e.Newest.IsZero() {
 		return second(e.Item.Modified)
 	}
@@ -67,12 +67,12 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 	if r.Digest.IsZero() || r.Modified.IsZero() {
 		return true, nil
 	}
-	now := c.clock()
+	now := c.look.Clock()
 	if !r.Modified.After(now.Add(servedAhead)) {
 		e.Newest = clock.Later(e.Newest, second(r.Modified))
 	}
 	to := healTo(*e)
-	if c.healer == nil || to.IsZero() || to.Equal(second(r.Modified)) {
+	if c.look.Healer == nil || to.IsZero() || to.Equal(second(r.Modified)) {
 		return true, nil
 	}
 	// Once the clock has ticked since the time that it is to have, no later
@@ -85,14 +85,14 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 	}
 	if at = at.Add(stat.Tick); at.After(now) {
 		e.Stamp = nil // so that it is read again
-		c.owed.add(inventory.ScopeOf(e.Item.URL), at, now)
+		c.found.Owed.Add(inventory.ScopeOf(e.Item.URL), at, now)
 		return true, nil
 	}
-	h, err := c.healer.Heal(ctx, r, to)
+	h, err := c.look.Healer.Heal(ctx, r, to)
 	switch {
 	case err == nil:
 		e.Stamp, e.Newest = h.Stamp, clock.Later(e.Newest, to)
-		c.rep.Healed++
+		c.found.Report.Healed++
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case errors.Is(err, inventory.ErrChanged), errors.Is(err, fs.ErrNotExist):
@@ -101,13 +101,13 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 	default:
 		e.Stamp, e.Newest = h.Stamp, clock.Later(e.Newest, second(h.Modified))
 		if again {
-			c.refused[e.Item.URL] = true
-		} else if c.unhealed++; c.unhealed == 1 {
-			c.unhealing = err
+			c.look.Refused[e.Item.URL] = true
+		} else if c.found.Unhealed++; c.found.Unhealed == 1 {
+			c.found.Unhealing = err
 		}
 		if !errors.Is(err, inventory.ErrLinked) { // the page that has the file is healed
-			c.rep.Unhealed++
-			c.rep.Unhealing = err.Error()
+			c.found.Report.Unhealed++
+			c.found.Report.Unhealing = err.Error()
 		}
 	}
 	return true, nil
@@ -120,6 +120,27 @@ const maxRefused = 64
 // owesTime reports whether a page that need not be read has a time all the
 // same that should be another: it was looked at before anybody healed.
 func (c *comparison) owesTime(e journal.Entry, o inventory.Offer) bool {
-	return c.healer != nil && !e.Other.IsZero() && !o.Modified.IsZero() && !second(o.Modified).After(e.Other) &&
-		len(c.refused) < maxRefused && !c.refused[e.Item.URL]
+	return c.look.Healer != nil && !e.Other.IsZero() && !o.Modified.IsZero() && !second(o.Modified).After(e.Other) &&
+		len(c.look.Refused) < maxRefused && !c.look.Refused[e.Item.URL]
+}
+
+// HealPatience is how far in the future the time may lie that a page is to
+// get, for a Turn to wait for it.
+const HealPatience = 2 * time.Second
+
+// Debts says in which directories there are pages whose time could not be set
+// yet, and when that can be.
+type Debts map[inventory.Scope]time.Time
+
+// Add notes a page. All that can soon be done in a directory is done at one
+// time; what must wait for long is found again by then.
+func (d *Debts) Add(s inventory.Scope, at, now time.Time) {
+	if *d == nil {
+		*d = make(Debts)
+	}
+	was, ok := (*d)[s]
+	soon := func(t time.Time) bool { return t.Sub(now) <= HealPatience }
+	if !ok || soon(at) && (at.After(was) || !soon(was)) {
+		(*d)[s] = at
+	}
 }

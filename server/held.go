@@ -32,7 +32,7 @@ func (c *comparison) finish(ctx context.Context) error {
 	}
 	var ripe []string
 	for _, e := range c.gone {
-		if c.accept || !e.Held.IsZero() {
+		if c.look.Accept || !e.Held.IsZero() {
 			ripe = append(ripe, e.Item.URL)
 		} else {
 			c.hold(e)
@@ -45,12 +45,12 @@ func (c *comparison) finish(ctx context.Context) error {
 	if err := c.countHeld(); err != nil {
 		return err
 	}
-	if len(ripe) == 0 || c.rep.MassHeld && !c.accept {
-		c.again = false // nothing is made room for
+	if len(ripe) == 0 || c.found.Report.MassHeld && !c.look.Accept {
+		c.found.Again = false // nothing is made room for
 		return nil
 	}
 	for _, url := range ripe {
-		c.rep.Gone++
+		c.found.Report.Gone++
 		c.steps = append(c.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}})
 	}
 	if err := c.flush(ctx); err != nil {
@@ -61,31 +61,31 @@ func (c *comparison) finish(ctx context.Context) error {
 
 // countHeld counts what is held now, and finds when the next of it is ripe.
 func (c *comparison) countHeld() error {
-	c.rep.HeldNow, c.nextHeld = 0, time.Time{}
+	c.found.Report.HeldNow, c.found.Held = 0, time.Time{}
 	waiting := 0
-	err := eachHeld(c.j, func(e journal.Entry) {
-		c.rep.HeldNow++
-		if c.mayBeAnnounced(e) {
+	err := EachHeld(c.look.Journal, func(e journal.Entry) {
+		c.found.Report.HeldNow++
+		if c.look.MayBeAnnounced(e) {
 			waiting++
 			return
 		}
-		if !c.ripe(e.Held) && (c.nextHeld.IsZero() || e.Held.Before(c.nextHeld)) {
-			c.nextHeld = e.Held
+		if !c.look.Ripe(e.Held) && (c.found.Held.IsZero() || e.Held.Before(c.found.Held)) {
+			c.found.Held = e.Held
 		}
 	})
 	// What was announced cannot vanish, and what waits may have been: neither
 	// makes a disappearance smaller, or is part of one.
-	c.rep.MassHeld = isMass(c.rep.HeldNow-waiting, c.j.Len()-(c.announced-c.given)-waiting)
+	c.found.Report.MassHeld = IsMass(c.found.Report.HeldNow-waiting, c.look.Journal.Len()-(c.announced-c.given)-waiting)
 	if c.inherited > 0 {
-		c.warn("pages of the published manifest are offered by nothing, and no look has ever seen them: they stay until they are announced again, or somebody accepts their deletion",
+		c.look.Warn("pages of the published manifest are offered by nothing, and no look has ever seen them: they stay until they are announced again, or somebody accepts their deletion",
 			"pages", c.inherited)
 		c.inherited = 0
 	}
 	return err
 }
 
-// eachHeld calls f with every held entry. f must not use the journal.
-func eachHeld(j *Journal, f func(journal.Entry)) error {
+// EachHeld calls f with every held entry. f must not use the journal.
+func EachHeld(j *journal.Journal, f func(journal.Entry)) error {
 	v, err := j.View()
 	if err != nil {
 		return err
@@ -102,9 +102,9 @@ func eachHeld(j *Journal, f func(journal.Entry)) error {
 
 // hold notes that a page was not found.
 func (c *comparison) hold(e journal.Entry) {
-	c.rep.Held++
-	e.Held = c.now
-	if c.mayBeAnnounced(e) {
+	c.found.Report.Held++
+	e.Held = c.look.Now
+	if c.look.MayBeAnnounced(e) {
 		c.inherited++
 	}
 	c.steps = append(c.steps, journal.Step{Entry: e})
@@ -119,8 +119,8 @@ func (c *comparison) isUnseen(url string) bool {
 	return false
 }
 
-// isMass reports whether held pages of present ones (the held included) are a
+// IsMass reports whether held pages of present ones (the held included) are a
 // mass disappearance, which only a person or their return resolves.
-func isMass(held, present int) bool {
+func IsMass(held, present int) bool {
 	return held > 0 && (held >= present || held > massFloor && held > present/2)
 }

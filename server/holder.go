@@ -119,7 +119,7 @@ func (h *Holder) settled(ctx context.Context, do func(context.Context) (Report, 
 	for err == nil && rep.Unsettled > 0 && time.Since(begin) < settlePatience && pause.For(ctx, 20*time.Millisecond) {
 		var next Report
 		next, err = do(ctx)
-		rep.add(next)
+		rep.Add(next)
 		rep.Duration, rep.Head = time.Since(begin), next.Head
 	}
 	return rep, err

@@ -210,7 +210,7 @@ func (p *Publisher) ripeScopes(now time.Time) []inventory.Scope {
 	}
 	var scopes []inventory.Scope
 	last := inventory.Scope{}
-	err := eachHeld(p.Journal, func(e journal.Entry) {
+	err := EachHeld(p.Journal, func(e journal.Entry) {
 		if s := inventory.ScopeOf(e.Item.URL); s != last && !p.mayBeAnnounced(e) && p.ripe(e.Held, now) {
 			scopes, last = append(scopes, s), s
 		}

@@ -50,7 +50,7 @@ func (c *comparison) moves(ctx context.Context) error {
 			listed[e.Item.URL] = true
 		}
 	}
-	if err := eachHeld(c.j, func(e journal.Entry) {
+	if err := EachHeld(c.look.Journal, func(e journal.Entry) {
 		if !listed[e.Item.URL] {
 			lost(e, false)
 		}
@@ -88,7 +88,7 @@ func (c *comparison) moves(ctx context.Context) error {
 			rest = append(rest, r)
 			continue
 		}
-		it := itemOf(r, c.now, true)
+		it := ItemOf(r, c.look.Now, true)
 		it.Modified, it.Span = m.from.Item.Modified, m.from.Item.Span // the bytes are as old as they were
 		it.Importance = m.from.Item.Importance
 		e, ok, err := c.newborn(ctx, it, r)
@@ -98,7 +98,7 @@ func (c *comparison) moves(ctx context.Context) error {
 		if !ok {
 			continue // when it rests, the page that vanished is held, and found again
 		}
-		c.rep.Moved++
+		c.found.Report.Moved++
 		c.steps = append(c.steps, journal.Step{Op: protocol.Move, From: m.from.Item.URL, Entry: e})
 		went[m.from.Item.URL] = true
 	}
@@ -115,7 +115,7 @@ func (c *comparison) lookFor(ctx context.Context, urls []string) (map[string]boo
 	for i, u := range urls {
 		absent[u], scopes[i] = true, inventory.ScopeOf(u)
 	}
-	for o, err := range c.inv.Look(ctx, inventory.Covering(scopes)) {
+	for o, err := range c.look.Inventory.Look(ctx, inventory.Covering(scopes)) {
 		var u *inventory.UnseenError
 		switch {
 		case errors.As(err, &u):

@@ -9,10 +9,10 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// itemOf is the item that an offer, read, describes for the first time. Late
+// ItemOf is the item that an offer, read, describes for the first time. Late
 // says that it was not there before: then it cannot be older than the last
 // look, and where nobody says when it changed, that is now.
-func itemOf(o inventory.Offer, now time.Time, late bool) protocol.Item {
+func ItemOf(o inventory.Offer, now time.Time, late bool) protocol.Item {
 	m, span := claim(o, now)
 	if m.IsZero() && late && !o.Digest.IsZero() {
 		m = now.UTC().Truncate(time.Millisecond)
@@ -33,10 +33,10 @@ func claim(o inventory.Offer, now time.Time) (time.Time, time.Duration) {
 	return m.UTC().Truncate(time.Millisecond), o.Span
 }
 
-// after is the item of a present page once an offer of it was read, and
+// ItemAfter is the item of a present page once an offer of it was read, and
 // whether that is to be told.
-func after(was protocol.Item, r inventory.Offer, now time.Time) (it protocol.Item, tell bool) {
-	it = itemOf(r, now, false)
+func ItemAfter(was protocol.Item, r inventory.Offer, now time.Time) (it protocol.Item, tell bool) {
+	it = ItemOf(r, now, false)
 	it.Importance = was.Importance
 	switch {
 	case r.Digest.IsZero():
@@ -100,7 +100,7 @@ func movedOn(claimed, prev, now time.Time) time.Time {
 }
 
 // significance is how much of a page's main text an update changed.
-func significance(was, now journal.Entry) protocol.Significance {
+func Significance(was, now journal.Entry) protocol.Significance {
 	a, b := was.Item.Text, now.Item.Text
 	if a.IsZero() || b.IsZero() {
 		return 0

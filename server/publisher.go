@@ -103,7 +103,7 @@ type Publisher struct {
 	announced int             // entries that are there because they were announced
 	counted   bool            // announced is right
 	noHealer  bool            // that has been said
-	refused   map[string]bool // see comparison
+	refused   map[string]bool // see Look.Refused
 	goings    goings
 
 	writing sync.Mutex // held by whoever writes the outputs
@@ -114,7 +114,7 @@ type Publisher struct {
 	lookErr, writeErr error
 	held              time.Time     // since when the page is held that is ripe next; zero if none
 	loaded            bool          // the Snapshot has taken over the file of an earlier run
-	owed              debts         // what is to be healed later
+	owed              Debts         // what is to be healed later
 	outputs           []outputState // of Outputs
 	published         protocol.Cursor
 }
@@ -282,12 +282,12 @@ func (p *Publisher) Status() Status {
 	s.Head, s.Whole, s.Items = p.Journal.Head(), p.Journal.Whole(), p.Journal.Len()
 	if s.Looks == 0 { // nobody has counted yet
 		waiting := 0
-		err := eachHeld(p.Journal, func(e journal.Entry) {
+		err := EachHeld(p.Journal, func(e journal.Entry) {
 			if s.Held++; p.mayBeAnnounced(e) {
 				waiting++
 			}
 		})
-		s.MassHeld = err == nil && isMass(s.Held-waiting, s.Items-waiting)
+		s.MassHeld = err == nil && IsMass(s.Held-waiting, s.Items-waiting)
 	}
 	if p.Snapshot != nil {
 		s.Manifest, s.Path = p.Snapshot.Cursor(), p.Snapshot.Path
@@ -325,23 +325,16 @@ func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept b
 	total, was := Report{At: begin}, p.Journal.Head()
 	var held time.Time
 	for again := true; again; {
-		err = p.countAnnounced(scopes)
-		c := p.comparison(scopes, accept)
-		if err == nil {
-			err = c.walk(ctx)
+		if err = p.countAnnounced(scopes); err != nil {
+			break
 		}
-		if err == nil {
-			err = c.finish(ctx)
-		} else if ctx.Err() == nil && !c.broken {
-			err = errors.Join(err, c.flush(ctx)) // what a walk cut short knew for certain
-		}
-		if err == nil && len(scopes) == 0 && !p.Journal.Whole() {
-			err = c.settle()
-		}
-		p.recount(c, err == nil && len(scopes) == 0)
-		p.owe(c)
-		total.add(c.rep)
-		held, soon, again = c.nextHeld, c.soon, c.again && err == nil
+		l := p.nextLook(scopes, accept)
+		var found Found
+		found, err = l.Run(ctx)
+		p.announced, p.counted = found.Announced, p.counted || err == nil && len(scopes) == 0
+		p.owe(&found, l.Now)
+		total.Add(found.Report)
+		held, soon, again = found.Held, found.Soon, found.Again && err == nil
 	}
 	total.Duration, total.Head = p.now().Sub(begin), p.Journal.Head()
 	if err != nil {
@@ -351,42 +344,29 @@ func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept b
 	return total, soon, err
 }
 
-func (p *Publisher) comparison(scopes []inventory.Scope, accept bool) *comparison {
-	c := &comparison{inv: p.Inventory, j: p.Journal, scopes: scopes, accept: accept, limit: p.MaxMoves,
-		now: p.now(), clock: p.now, prove: p.mark, warn: p.log().Warn, progress: p.progress,
-		importance: p.Importance, mayBeAnnounced: p.mayBeAnnounced}
-	if len(scopes) > 0 {
-		c.announced = p.announced
-	}
-	if c.limit <= 0 {
-		c.limit = sideList
-	}
-	c.ripe = func(since time.Time) bool {
+// nextLook is a look that begins now.
+func (p *Publisher) nextLook(scopes []inventory.Scope, accept bool) *Look {
+	l := &Look{Inventory: p.Inventory, Journal: p.Journal, Scopes: scopes, Accept: accept, Limit: p.MaxMoves,
+		Now: p.now(), Clock: p.now, Prove: p.mark, Warn: p.log().Warn, Progress: p.progress,
+		Importance: p.Importance, MayBeAnnounced: p.mayBeAnnounced, Announced: p.announced}
+	l.Ripe = func(since time.Time) bool {
 		if p.Once {
 			return since.Before(p.began)
 		}
-		return p.ripe(since, c.now)
+		return p.ripe(since, l.Now)
 	}
 	if p.Heal {
 		if p.refused == nil {
 			p.refused = make(map[string]bool)
 		}
-		c.refused = p.refused
+		l.Refused = p.refused
 		var ok bool
-		if c.healer, ok = p.Inventory.(inventory.Healer); !ok && !p.noHealer {
+		if l.Healer, ok = p.Inventory.(inventory.Healer); !ok && !p.noHealer {
 			p.noHealer = true
 			p.log().Warn("nothing is healed: this inventory has no files whose time could be set")
 		}
 	}
-	return c
-}
-
-// settle ends the first description.
-func (c *comparison) settle() error {
-	if c.j.Len() == 0 && len(c.unseen) > 0 {
-		return fmt.Errorf("nothing could be looked at below %s", c.unseen[0])
-	}
-	return c.j.Settle()
+	return l
 }
 
 // Ready reports whether the Inventory has answered a look of this process: its
@@ -414,23 +394,6 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 		return d
 	}
 	return otherwise
-}
-
-// add adds the counts of another pass over the same scopes.
-func (r *Report) add(o Report) {
-	r.New += o.New
-	r.Changed += o.Changed
-	r.Moved += o.Moved
-	r.Gone += o.Gone
-	r.Withdrawn += o.Withdrawn
-	r.Held += o.Held
-	r.Returned += o.Returned
-	r.Touched += o.Touched
-	r.Healed += o.Healed
-	r.Unhealed += o.Unhealed
-	r.Unhealing = cmp.Or(r.Unhealing, o.Unhealing)
-	r.Unchanged, r.LeftOut, r.Unread, r.Unsettled = o.Unchanged, o.LeftOut, o.Unread, o.Unsettled
-	r.HeldNow, r.MassHeld = o.HeldNow, o.MassHeld
 }
 
 // done notes the end of a look that found the journal's head at from.

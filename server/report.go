@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -42,6 +43,23 @@ type Report struct {
 
 // Told reports how many changes the look appended for followers to read.
 func (r Report) Told() int { return r.New + r.Changed + r.Moved + r.Gone + r.Withdrawn }
+
+// Add adds the counts of another pass over the same scopes.
+func (r *Report) Add(o Report) {
+	r.New += o.New
+	r.Changed += o.Changed
+	r.Moved += o.Moved
+	r.Gone += o.Gone
+	r.Withdrawn += o.Withdrawn
+	r.Held += o.Held
+	r.Returned += o.Returned
+	r.Touched += o.Touched
+	r.Healed += o.Healed
+	r.Unhealed += o.Unhealed
+	r.Unhealing = cmp.Or(r.Unhealing, o.Unhealing)
+	r.Unchanged, r.LeftOut, r.Unread, r.Unsettled = o.Unchanged, o.LeftOut, o.Unread, o.Unsettled
+	r.HeldNow, r.MassHeld = o.HeldNow, o.MassHeld
+}
 
 // String is one line for a person: "new 2 changed 1 moved 0 gone 0 touched
 // only 4,421", and further counts where they are not zero.
