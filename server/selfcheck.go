@@ -266,11 +266,11 @@ func (f *Finding) altered(a *fetch.Answer, got, want int64) *Finding {
 		f.Cure = "Let it heed Accept-Encoding: crawlers check pages by their digest."
 		return f
 	case want >= 0 && got > want:
-		f.Detail = fmt.Sprintf("more than the %s bytes of the file", count(int(want)))
+		f.Detail = fmt.Sprintf("more than the %d bytes of the file", want)
 	case want >= 0 && got < want:
-		f.Detail = fmt.Sprintf("%s bytes instead of %s", count(int(got)), count(int(want)))
+		f.Detail = fmt.Sprintf("%d bytes instead of %d", got, want)
 	default:
-		f.Detail = fmt.Sprintf("%s bytes, as in the file, but others", count(int(got)))
+		f.Detail = fmt.Sprintf("%d bytes, as in the file, but others", got)
 	}
 	f.Cure = "Something between the file and the crawler rewrites pages: server-side includes, a CDN's minifier or script injection, or a --docroot that is not what is served. Switch it off for these pages, or publish what it makes."
 	if via := cmp.Or(a.Header.Get("Cf-Ray"), a.Header.Get("Via")); via != "" {
