@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/compare"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -78,7 +79,7 @@ var ErrNotReady = errors.New("the first look at the site is not over")
 // saidModified is when a page changed, as it was said: by a clock that is
 // ahead of ours, perhaps, whose dates are taken in as ours. Zero is unknown.
 func saidModified(e journal.Entry) time.Time {
-	if said, ok := bytes.CutPrefix(e.Stamp, []byte(AnnounceMark)); ok && len(said) > 8 {
+	if said, ok := bytes.CutPrefix(e.Stamp, []byte(compare.AnnounceMark)); ok && len(said) > 8 {
 		if ms := int64(binary.BigEndian.Uint64(said)); ms != 0 {
 			return time.UnixMilli(ms)
 		}
@@ -196,8 +197,8 @@ func (t *taking) take(a Announcement) error {
 			}
 		}
 	}
-	switch was := IsAnnounced(k.entry); {
-	case a.Gone && k.present && !was && (!IsInherited(k.entry) || k.entry.Held.IsZero()):
+	switch was := compare.IsAnnounced(k.entry); {
+	case a.Gone && k.present && !was && (!compare.IsInherited(k.entry) || k.entry.Held.IsZero()):
 		// It would be there again after the next look.
 		t.refuse(url, "the site's inventory offers it: it is gone once that does not")
 		t.dirty = append(t.dirty, inventory.ScopeOf(url))
@@ -205,7 +206,7 @@ func (t *taking) take(a Announcement) error {
 		t.gone(url, a, &k)
 	default:
 		t.there(url, a, &k)
-		if !was && IsAnnounced(k.entry) {
+		if !was && compare.IsAnnounced(k.entry) {
 			t.more++
 		}
 	}
@@ -274,7 +275,7 @@ func (t *taking) gone(url string, a Announcement, k *known) {
 		return
 	default:
 		t.done.Deleted++
-		if IsAnnounced(k.entry) {
+		if compare.IsAnnounced(k.entry) {
 			t.more--
 		}
 		t.steps = append(t.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}})
@@ -316,7 +317,7 @@ func (t *taking) there(url string, a Announcement, k *known) {
 		if t.isOld(url, a, k) {
 			return
 		}
-		k.entry, k.present = journal.Entry{Item: ItemOf(o, t.now, true), Stamp: stamp}, true
+		k.entry, k.present = journal.Entry{Item: compare.ItemOf(o, t.now, true), Stamp: stamp}, true
 		t.importance(&k.entry)
 		t.steps = append(t.steps, journal.Step{Op: protocol.Create, Entry: k.entry})
 		t.done.Created++
@@ -324,7 +325,7 @@ func (t *taking) there(url string, a Announcement, k *known) {
 	}
 	was := k.entry
 	switch news := compareNews(a, was); {
-	case news < 0, news == 0 && was.Held.IsZero() && len(was.Stamp) > 0 && !IsInherited(was):
+	case news < 0, news == 0 && was.Held.IsZero() && len(was.Stamp) > 0 && !compare.IsInherited(was):
 		t.done.Unchanged++
 		return
 	case news == 0: // it vanished, or the state was lost, and now somebody says that it is there
@@ -333,7 +334,7 @@ func (t *taking) there(url string, a Announcement, k *known) {
 		t.done.Unchanged++
 		return
 	}
-	it, _ := ItemAfter(was.Item, o, t.now)
+	it, _ := compare.ItemAfter(was.Item, o, t.now)
 	if it.Title == "" {
 		it.Title = was.Item.Title
 	}
@@ -347,9 +348,9 @@ func (t *taking) there(url string, a Announcement, k *known) {
 		t.done.Unchanged++
 		return
 	}
-	k.entry = journal.Entry{Item: it, Stamp: stamp, Other: clock.Later(was.Other, Newest(was))}
+	k.entry = journal.Entry{Item: it, Stamp: stamp, Other: clock.Later(was.Other, compare.Newest(was))}
 	t.importance(&k.entry)
-	t.steps = append(t.steps, journal.Step{Op: protocol.Update, Entry: k.entry, Significance: Significance(was, k.entry)})
+	t.steps = append(t.steps, journal.Step{Op: protocol.Update, Entry: k.entry, Significance: compare.Significance(was, k.entry)})
 	t.done.Updated++
 }
 
@@ -386,7 +387,7 @@ func (a Announcement) stamp() []byte {
 	if !a.Modified.IsZero() {
 		said = uint64(a.Modified.UnixMilli())
 	}
-	return append(binary.BigEndian.AppendUint64([]byte(AnnounceMark), said), sum[:16]...)
+	return append(binary.BigEndian.AppendUint64([]byte(compare.AnnounceMark), said), sum[:16]...)
 }
 
 // cleanType returns a media type without parameters, in lower case, and the

@@ -1,5 +1,7 @@
 package server
 
+import "github.com/parleyweb/parley/server/internal/compare"
+
 // AnnouncedPages returns how many pages a Publisher takes for announced ones,
 // and how many its journal has. Nobody may look or announce meanwhile.
 func (p *Publisher) AnnouncedPages() (counted, are int, err error) {
@@ -12,7 +14,7 @@ func (p *Publisher) AnnouncedPages() (counted, are int, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
-		if IsAnnounced(e) {
+		if compare.IsAnnounced(e) {
 			are++
 		}
 	}

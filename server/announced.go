@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/server/internal/compare"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -10,7 +11,7 @@ import (
 // or for a person. Of every file there is a digest; of what is announced there
 // may be one.
 func (p *Publisher) mayBeAnnounced(e journal.Entry) bool {
-	return IsInherited(e) && (p.Announces || e.Item.Digest.IsZero())
+	return compare.IsInherited(e) && (p.Announces || e.Item.Digest.IsZero())
 }
 
 // countAnnounced counts the entries that are there because they were
@@ -29,7 +30,7 @@ func (p *Publisher) countAnnounced(scopes []inventory.Scope) error {
 		if err != nil {
 			return err
 		}
-		if IsAnnounced(e) {
+		if compare.IsAnnounced(e) {
 			n++
 		}
 	}

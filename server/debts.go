@@ -6,6 +6,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/server/internal/compare"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -15,7 +16,7 @@ const healRounds = 2
 
 // owe takes in what a look could not heal yet, and warns of what it
 // never will.
-func (p *Publisher) owe(found *Found, now time.Time) {
+func (p *Publisher) owe(found *compare.Found, now time.Time) {
 	if found.Unhealed > 0 {
 		p.log().Warn("some files keep the time that they have: a web server may tell visitors that they changed, or that they did not",
 			"files", found.Unhealed, "err", found.Unhealing)
@@ -41,14 +42,14 @@ func (p *Publisher) pay(scopes []inventory.Scope) {
 
 // healOwed waits until the times that could not be set have come, and looks at
 // those pages again.
-func (p *Publisher) healOwed(ctx context.Context, rep *Report) error {
+func (p *Publisher) healOwed(ctx context.Context, rep *inventory.Report) error {
 	for range healRounds {
 		var scopes []inventory.Scope
 		var at time.Time
 		p.mu.Lock()
 		now := p.now()
 		for s, t := range p.owed {
-			if t.Sub(now) <= HealPatience {
+			if t.Sub(now) <= compare.HealPatience {
 				scopes, at = append(scopes, s), clock.Later(at, t)
 			}
 		}

@@ -55,7 +55,7 @@ func (s *stand) settle() {
 }
 
 // wantTold looks, and wants these changes to be told.
-func (s *stand) wantTold(want string) server.Report {
+func (s *stand) wantTold(want string) inventory.Report {
 	s.Helper()
 	s.settle()
 	rep, err := s.pub.Look(s.Context(), nil)

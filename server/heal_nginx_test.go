@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // tool returns the path of a program. Without it the test is skipped, or fails
@@ -154,7 +155,7 @@ func TestHealNginx(t *testing.T) {
 	d.must(err)
 	defer j.Close()
 	pub := &server.Publisher{Inventory: d.site, Journal: j, Once: true, Log: testLog(t)}
-	turn := func() server.Report {
+	turn := func() inventory.Report {
 		t.Helper()
 		rep, err := pub.Turn(t.Context())
 		d.must(err)

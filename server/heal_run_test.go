@@ -29,7 +29,7 @@ func TestHealTurn(t *testing.T) {
 	d.must(err)
 	defer j.Close()
 	pub := &server.Publisher{Inventory: d.site, Journal: j, Heal: true, Once: true}
-	turn := func() server.Report {
+	turn := func() inventory.Report {
 		rep, err := pub.Turn(t.Context())
 		d.must(err)
 		return rep

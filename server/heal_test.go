@@ -76,7 +76,7 @@ func (w *ward) second(place string) int64 {
 }
 
 // look looks at everything once the stamps of all files are old enough to be kept.
-func (w *ward) look() server.Report {
+func (w *ward) look() inventory.Report {
 	w.Helper()
 	for young := true; young; {
 		young = false

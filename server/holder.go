@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/internal/holder"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A Holder answers other processes of this machine for the one that has a
@@ -66,7 +67,7 @@ func (h *Holder) mux() http.Handler {
 		}
 		writeJSON(w, append(b, '\n'))
 	}
-	turn := func(do func(context.Context) (Report, error)) http.HandlerFunc {
+	turn := func(do func(context.Context) (inventory.Report, error)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			rep, err := h.settled(r.Context(), do)
 			if err != nil {
@@ -113,11 +114,11 @@ const settlePatience = 5 * time.Second
 
 // settled takes a turn, and more of them while something is unsettled. The
 // report adds up what they found.
-func (h *Holder) settled(ctx context.Context, do func(context.Context) (Report, error)) (Report, error) {
+func (h *Holder) settled(ctx context.Context, do func(context.Context) (inventory.Report, error)) (inventory.Report, error) {
 	begin := time.Now()
 	rep, err := do(ctx)
 	for err == nil && rep.Unsettled > 0 && time.Since(begin) < settlePatience && pause.For(ctx, 20*time.Millisecond) {
-		var next Report
+		var next inventory.Report
 		next, err = do(ctx)
 		rep.Add(next)
 		rep.Duration, rep.Head = time.Since(begin), next.Head

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // hold runs a holder until the test ends or stop is called.
@@ -60,7 +61,7 @@ func TestHolder(t *testing.T) {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
 	w.write("p/000.html", "new")
-	var rep server.Report
+	var rep inventory.Report
 	w.must(server.Ask(t.Context(), w.state(), "POST", "/look", &rep))
 	if rep.Changed != 1 || rep.Head != w.journal.Head() {
 		t.Errorf("%+v", rep)

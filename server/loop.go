@@ -10,6 +10,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/server/internal/compare"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -210,7 +211,7 @@ func (p *Publisher) ripeScopes(now time.Time) []inventory.Scope {
 	}
 	var scopes []inventory.Scope
 	last := inventory.Scope{}
-	err := EachHeld(p.Journal, func(e journal.Entry) {
+	err := compare.EachHeld(p.Journal, func(e journal.Entry) {
 		if s := inventory.ScopeOf(e.Item.URL); s != last && !p.mayBeAnnounced(e) && p.ripe(e.Held, now) {
 			scopes, last = append(scopes, s), s
 		}
@@ -249,7 +250,7 @@ func (p *Publisher) nextAt(now, fullAt, notYet time.Time, soon map[inventory.Sco
 }
 
 // countMissed counts what a regular look found that nobody had told of.
-func (p *Publisher) countMissed(rep Report, calls int) {
+func (p *Publisher) countMissed(rep inventory.Report, calls int) {
 	n := rep.New + rep.Changed + rep.Moved + rep.Withdrawn + rep.Held
 	p.mu.Lock()
 	if p.pending.calls != calls {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A tally is an Output that remembers when it was written.
@@ -86,7 +87,7 @@ func TestOutputs(t *testing.T) {
 	a, b, c := &tally{name: "a", order: &order}, &tally{name: "b", order: &order}, &tally{name: "c", order: &order}
 	use := func() { w.pub.Outputs = []server.Output{a, b, c} }
 	use()
-	turn := func() (server.Report, error) { return w.pub.Turn(w.Context()) }
+	turn := func() (inventory.Report, error) { return w.pub.Turn(w.Context()) }
 	want := func(what string, o *tally, want string) {
 		t.Helper()
 		if got := o.written(); got != want {

@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/compare"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -84,7 +85,7 @@ type Publisher struct {
 
 	// Progress, if not nil, is called now and then during a look, with its
 	// counts so far.
-	Progress func(Report)
+	Progress func(inventory.Report)
 
 	Log *slog.Logger
 	Now func() time.Time
@@ -114,7 +115,7 @@ type Publisher struct {
 	lookErr, writeErr error
 	held              time.Time     // since when the page is held that is ripe next; zero if none
 	loaded            bool          // the Snapshot has taken over the file of an earlier run
-	owed              Debts         // what is to be healed later
+	owed              compare.Debts // what is to be healed later
 	outputs           []outputState // of Outputs
 	published         protocol.Cursor
 }
@@ -129,14 +130,14 @@ type pending struct {
 
 // Status is how a Publisher stands.
 type Status struct {
-	Head     protocol.Cursor `json:"head"`
-	Whole    bool            `json:"whole"` // the first description is complete
-	Items    int             `json:"items"`
-	Held     int             `json:"held"`      // vanished pages not announced yet
-	MassHeld bool            `json:"mass_held"` // a person must accept, or they must return
-	Last     Report          `json:"last"`      // the last look that ended well
-	Looks    int             `json:"looks"`
-	Failed   int             `json:"failed"` // looks that ended with an error
+	Head     protocol.Cursor  `json:"head"`
+	Whole    bool             `json:"whole"` // the first description is complete
+	Items    int              `json:"items"`
+	Held     int              `json:"held"`      // vanished pages not announced yet
+	MassHeld bool             `json:"mass_held"` // a person must accept, or they must return
+	Last     inventory.Report `json:"last"`      // the last look that ended well
+	Looks    int              `json:"looks"`
+	Failed   int              `json:"failed"` // looks that ended with an error
 
 	// Error is why the newest look or write failed; empty if it did not.
 	Error string `json:"error,omitempty"`
@@ -176,7 +177,7 @@ func orDiscard(l *slog.Logger) *slog.Logger {
 // appends what differs. Until the first description is whole every look is at
 // everything. After an error the Report counts what was taken in before it;
 // then nothing is held or announced as gone on account of that look.
-func (p *Publisher) Look(ctx context.Context, scopes []inventory.Scope) (Report, error) {
+func (p *Publisher) Look(ctx context.Context, scopes []inventory.Scope) (inventory.Report, error) {
 	rep, _, err := p.look(ctx, scopes, false)
 	return rep, err
 }
@@ -184,17 +185,19 @@ func (p *Publisher) Look(ctx context.Context, scopes []inventory.Scope) (Report,
 // Turn looks at everything and then writes the manifest and the outputs: the
 // whole work of a process that runs once. If Heal could not set a time because
 // it was still to come, Turn waits for that, 2 s at most, unless Run does it.
-func (p *Publisher) Turn(ctx context.Context) (Report, error) { return p.fullTurn(ctx, false) }
+func (p *Publisher) Turn(ctx context.Context) (inventory.Report, error) {
+	return p.fullTurn(ctx, false)
+}
 
 // AcceptDeletions takes a turn that announces every deletion at once, be it
 // newly found, within its grace period, a mass disappearance, or that of a page
 // which only the published manifest knows (see [OpenJournal]): where pages are
 // announced, they should be announced again before that.
-func (p *Publisher) AcceptDeletions(ctx context.Context) (Report, error) {
+func (p *Publisher) AcceptDeletions(ctx context.Context) (inventory.Report, error) {
 	return p.fullTurn(ctx, true)
 }
 
-func (p *Publisher) fullTurn(ctx context.Context, accept bool) (Report, error) {
+func (p *Publisher) fullTurn(ctx context.Context, accept bool) (inventory.Report, error) {
 	p.load()
 	rep, _, err := p.look(ctx, nil, accept)
 	if err != nil {
@@ -282,12 +285,12 @@ func (p *Publisher) Status() Status {
 	s.Head, s.Whole, s.Items = p.Journal.Head(), p.Journal.Whole(), p.Journal.Len()
 	if s.Looks == 0 { // nobody has counted yet
 		waiting := 0
-		err := EachHeld(p.Journal, func(e journal.Entry) {
+		err := compare.EachHeld(p.Journal, func(e journal.Entry) {
 			if s.Held++; p.mayBeAnnounced(e) {
 				waiting++
 			}
 		})
-		s.MassHeld = err == nil && IsMass(s.Held-waiting, s.Items-waiting)
+		s.MassHeld = err == nil && compare.IsMass(s.Held-waiting, s.Items-waiting)
 	}
 	if p.Snapshot != nil {
 		s.Manifest, s.Path = p.Snapshot.Cursor(), p.Snapshot.Path
@@ -307,7 +310,7 @@ func (p *Publisher) takeTurn(ctx context.Context) (done func(), err error) {
 }
 
 // look is one turn of the loop. It returns scopes to look at again soon.
-func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept bool) (rep Report, soon []inventory.Scope, err error) {
+func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept bool) (rep inventory.Report, soon []inventory.Scope, err error) {
 	done, err := p.takeTurn(ctx)
 	if err != nil {
 		return rep, nil, err
@@ -322,14 +325,14 @@ func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept b
 	}
 	scopes = inventory.Covering(scopes)
 	p.pay(scopes)
-	total, was := Report{At: begin}, p.Journal.Head()
+	total, was := inventory.Report{At: begin}, p.Journal.Head()
 	var held time.Time
 	for again := true; again; {
 		if err = p.countAnnounced(scopes); err != nil {
 			break
 		}
 		l := p.nextLook(scopes, accept)
-		var found Found
+		var found compare.Found
 		found, err = l.Run(ctx)
 		p.announced, p.counted = found.Announced, p.counted || err == nil && len(scopes) == 0
 		p.owe(&found, l.Now)
@@ -345,8 +348,8 @@ func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept b
 }
 
 // nextLook is a look that begins now.
-func (p *Publisher) nextLook(scopes []inventory.Scope, accept bool) *Look {
-	l := &Look{Inventory: p.Inventory, Journal: p.Journal, Scopes: scopes, Accept: accept, Limit: p.MaxMoves,
+func (p *Publisher) nextLook(scopes []inventory.Scope, accept bool) *compare.Look {
+	l := &compare.Look{Inventory: p.Inventory, Journal: p.Journal, Scopes: scopes, Accept: accept, Limit: p.MaxMoves,
 		Now: p.now(), Clock: p.now, Prove: p.mark, Warn: p.log().Warn, Progress: p.progress,
 		Importance: p.Importance, MayBeAnnounced: p.mayBeAnnounced, Announced: p.announced}
 	l.Ripe = func(since time.Time) bool {
@@ -373,7 +376,7 @@ func (p *Publisher) nextLook(scopes []inventory.Scope, accept bool) *Look {
 // rules are known, and what its Public says counts. See [Notifier].
 func (p *Publisher) Ready() bool { return p.ready.Load() }
 
-func (p *Publisher) progress(r Report) {
+func (p *Publisher) progress(r inventory.Report) {
 	p.ready.Store(true)
 	if p.Progress != nil {
 		p.Progress(r)
@@ -397,7 +400,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 }
 
 // done notes the end of a look that found the journal's head at from.
-func (p *Publisher) done(rep Report, from protocol.Cursor, held time.Time, err error) {
+func (p *Publisher) done(rep inventory.Report, from protocol.Cursor, held time.Time, err error) {
 	p.mu.Lock()
 	was := p.status.MassHeld
 	if rep.Head.Epoch == from.Epoch {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // fill puts n pages with content of their own on the shelf.
@@ -402,7 +402,7 @@ func TestMoreThanIsRemembered(t *testing.T) {
 // Under cron there is no grace period but the time until the next run.
 func TestOnce(t *testing.T) {
 	w := newWorld(t)
-	run := func() server.Report {
+	run := func() inventory.Report {
 		t.Helper()
 		w.restart()
 		w.pub.Once = true
@@ -448,11 +448,11 @@ func TestOnce(t *testing.T) {
 }
 
 func TestReportString(t *testing.T) {
-	r := server.Report{New: 2, Changed: 1, Touched: 4421}
+	r := inventory.Report{New: 2, Changed: 1, Touched: 4421}
 	if got, want := r.String(), "new 2 changed 1 moved 0 gone 0 touched only 4,421"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	r = server.Report{New: 1234567, HeldNow: 3, Withdrawn: 1}
+	r = inventory.Report{New: 1234567, HeldNow: 3, Withdrawn: 1}
 	if got, want := r.String(), "new 1,234,567 changed 0 moved 0 gone 0 withdrawn 1 held 3 touched only 0"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

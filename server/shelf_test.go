@@ -267,7 +267,7 @@ func (w *world) must(err error) {
 
 func (w *world) write(path, content string) { w.put(path, content, w.clock()) }
 
-func (w *world) look(dirs ...string) server.Report {
+func (w *world) look(dirs ...string) inventory.Report {
 	w.Helper()
 	var scopes []inventory.Scope
 	for _, d := range dirs {

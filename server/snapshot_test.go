@@ -13,10 +13,11 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // turn looks at everything and writes the manifest.
-func (w *world) turn() server.Report {
+func (w *world) turn() inventory.Report {
 	w.Helper()
 	rep, err := w.pub.Turn(w.Context())
 	w.must(err)

@@ -38,6 +38,7 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/versions"
 )
 
@@ -70,7 +71,7 @@ func open(ctx context.Context, dir, state string, keep bool) (*site, error) {
 	return s, nil
 }
 
-func (s *site) look(ctx context.Context) (rep server.Report, c cost.Cost, err error) {
+func (s *site) look(ctx context.Context) (rep inventory.Report, c cost.Cost, err error) {
 	c, err = cost.Of(func() error { rep, err = s.publisher.Turn(ctx); return err })
 	return rep, c, err
 }

@@ -193,7 +193,7 @@ func (p *publication) publish(ctx context.Context, version tree) (e edition, err
 }
 
 // turn takes one turn, reads what it told, and checks what is held afterwards.
-func (p *publication) turn(ctx context.Context, e *edition, version tree) (rep server.Report, err error) {
+func (p *publication) turn(ctx context.Context, e *edition, version tree) (rep inventory.Report, err error) {
 	manifest := filepath.Join(p.dir, "robots.rdf")
 	j, err := server.OpenJournal(ctx, filepath.Join(p.dir, "state"), server.JournalOptions{Base: base, Published: manifest, Manifest: manifest})
 	if err != nil {

@@ -158,7 +158,7 @@ func (j *job) ask(ctx context.Context) error {
 	if j.accept {
 		verb = "/accept-deletions"
 	}
-	var found server.Report
+	var found inventory.Report
 	if err := server.Ask(ctx, j.site.State, "POST", verb, &found); err != nil {
 		return err
 	}
@@ -370,7 +370,7 @@ func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func
 	p = j.site.Publisher(site, journal, j.env.Log)
 	p.Once = true
 	bar, shown := j.env.Progress("looking", -1), 0
-	p.Progress = func(r server.Report) {
+	p.Progress = func(r inventory.Report) {
 		n := r.New + r.Changed + r.Moved + r.Touched + r.Unchanged
 		bar.Add(int64(n - shown))
 		shown = n
@@ -379,7 +379,7 @@ func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func
 }
 
 // tell says what was found: nothing, unless asked to or a person is needed.
-func (j *job) tell(found server.Report, checked *server.Checked) error {
+func (j *job) tell(found inventory.Report, checked *server.Checked) error {
 	if j.json {
 		if err := j.env.PrintJSON(found); err != nil {
 			return err
@@ -428,7 +428,7 @@ func (j *job) adviseRobots() {
 }
 
 // next names the next step, where there is one.
-func (j *job) next(found server.Report) string {
+func (j *job) next(found inventory.Report) string {
 	switch {
 	case found.Head.IsZero() || found.MassHeld:
 		return ""

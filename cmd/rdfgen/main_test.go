@@ -10,7 +10,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A desk is a docroot and what rdfgen says of it.
@@ -137,8 +137,8 @@ func TestDeletionsWaitForTheNextRun(t *testing.T) {
 	if err := os.Remove(filepath.Join(d.root, "a.html")); err != nil {
 		t.Fatal(err)
 	}
-	var found server.Report
-	for _, want := range []server.Report{{Held: 1, HeldNow: 1}, {Gone: 1}} {
+	var found inventory.Report
+	for _, want := range []inventory.Report{{Held: 1, HeldNow: 1}, {Gone: 1}} {
 		out, _ := d.run(0, append(d.published(), "--json")...)
 		if err := json.Unmarshal([]byte(out), &found); err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/front"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 var bin string // where the built programs are
@@ -127,7 +127,7 @@ func (r *rig) rdfgen(flags ...string) (string, int) {
 }
 
 // look has rdfgen look now and returns its report.
-func (r *rig) look() (found server.Report, code int) {
+func (r *rig) look() (found inventory.Report, code int) {
 	r.t.Helper()
 	out, code := r.rdfgen("--json", "--log-level", "error")
 	_, text, _ := strings.Cut(out, "{")

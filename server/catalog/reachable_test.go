@@ -78,7 +78,7 @@ func (d *docroot) remove(name string) {
 	}
 }
 
-func (d *docroot) look(pages ...string) server.Report {
+func (d *docroot) look(pages ...string) inventory.Report {
 	d.Helper()
 	r, err := d.pub.Look(d.Context(), nil)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A world is a dynamic site on the Web, what is written down of its pages, and
@@ -167,7 +168,7 @@ func (w *world) requests() []string {
 	return list
 }
 
-func (w *world) look() server.Report {
+func (w *world) look() inventory.Report {
 	w.Helper()
 	r, err := w.publisher.Look(w.Context(), nil)
 	if err != nil {
@@ -177,7 +178,7 @@ func (w *world) look() server.Report {
 }
 
 // baseline looks for the first time.
-func (w *world) baseline() server.Report {
+func (w *world) baseline() inventory.Report {
 	w.Helper()
 	r := w.look()
 	w.cursor = w.journal.Head()

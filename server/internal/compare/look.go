@@ -1,7 +1,7 @@
 // Package compare finds what has changed on a site: it puts what an inventory offers beside what the
 // journal holds, tells moves from deletions, heals times, and appends what differs. It is what a
 // Publisher does at each look.
-package server
+package compare
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type Look struct {
 	Prove     func() error              // called before the first steps that will be told
 	Ripe      func(held time.Time) bool // is a page held since then to be announced?
 	Warn      func(msg string, args ...any)
-	Progress  func(Report)
+	Progress  func(inventory.Report)
 
 	Healer     inventory.Healer                     // nil: times stay as they are found
 	Refused    map[string]bool                      // pages that were read in vain to be healed, by any Look; needed where there is a Healer
@@ -43,7 +43,7 @@ type Look struct {
 
 // Found is what a Look has come to.
 type Found struct {
-	Report Report // without At, Duration and Head
+	Report inventory.Report // without At, Duration and Head
 
 	Held  time.Time         // since when the page is held that is ripe next; zero if none
 	Soon  []inventory.Scope // to be looked at again soon

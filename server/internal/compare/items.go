@@ -1,4 +1,4 @@
-package server
+package compare
 
 import (
 	"time"

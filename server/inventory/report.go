@@ -1,4 +1,4 @@
-package server
+package inventory
 
 import (
 	"cmp"
@@ -34,7 +34,7 @@ type Report struct {
 
 	// HeldNow counts all pages held after the look. MassHeld says that they
 	// are so many that a person must accept their deletion: see
-	// [Publisher.AcceptDeletions].
+	// AcceptDeletions of server.Publisher.
 	HeldNow  int  `json:"held_now"`
 	MassHeld bool `json:"mass_held"`
 
