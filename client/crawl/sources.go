@@ -119,8 +119,9 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 	was, now := s, time.Now()
 	out := read{source: src, busy: 1}
 	s.Polled, s.Status, s.Fault = now, status, ""
+	lasts := lasts(a.Err)
 	r.mu.Lock()
-	src.lasts = lasts(a.Err)
+	src.lasts = lasts
 	r.mu.Unlock()
 	switch {
 	case a.Fault == harvest.FaultStopped:
@@ -136,7 +137,10 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 			s.Since = now
 		}
 		if s.Kind == collection.Robots {
-			again := r.hurried(seed.RobotsAgain(status, s.Fails))
+			again := seed.RobotsAgain(status, s.Fails)
+			if !r.Once || !lasts { // a crawl that is to end need not come back in haste for what stays as it is
+				again = r.hurried(again)
+			}
 			if r.Quiet > 0 {
 				again = min(again, r.Quiet)
 			}
