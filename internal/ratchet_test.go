@@ -23,16 +23,17 @@ import (
 // ceilings bound the size of the project, outside of tests, bench and examples. They go down
 // as the project gets smaller. To raise one, write here in a sentence what it was raised for.
 //
-// Tokens were raised by 2,500 for package family, which keeps a crawl out of traps.
+// Tokens were raised by 2,500 for package family, which keeps a crawl out of traps; by 600, and exported names by 5,
+// for package compare, whose border names what the package server shared in silence.
 var ceilings = map[string]int{
 	"wide structs":        79,
 	"methods of a type":   156,
-	"lines of a package":  9_950,
-	"exported names":      1_655,
-	"public names":        1_108,
-	"tokens":              661_000,
+	"lines of a package":  9_270,
+	"exported names":      1_660,
+	"public names":        1_098,
+	"tokens":              661_600,
 	"direct dependencies": 17,
-	"lines of a file":     640,
+	"lines of a file":     600,
 }
 
 // TestSizes prints how big the project is, and fails where it has outgrown a ceiling.

@@ -21,8 +21,8 @@ import (
 // for batches has failed.
 const bulkAfter = 10 * time.Minute
 
-// DefaultBulk is from how many pages on.
-const DefaultBulk = 20
+// defaultBulk is from how many pages on.
+const defaultBulk = 20
 
 // bulks takes the pages out of a batch that are better asked for together.
 func (r *run) bulks(b *harvest.Batch, now time.Time) {
@@ -30,7 +30,7 @@ func (r *run) bulks(b *harvest.Batch, now time.Time) {
 	defer r.mu.Unlock()
 	least := r.Bulk
 	if least == 0 {
-		least = DefaultBulk
+		least = defaultBulk
 	}
 	if least < 0 {
 		return

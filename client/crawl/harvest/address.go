@@ -11,7 +11,7 @@ import (
 // What an address bears in all, whatever the number of names there.
 const (
 	DefaultAddressRate  = 2.0 // requests a second
-	DefaultAddressConns = 4   // connections by which pages are asked for
+	defaultAddressConns = 4   // connections by which pages are asked for
 
 	wearyNames = 3         // of an address have refused to be asked, and its rate is halved
 	cleanAfter = time.Hour // without a refusal, the rate is doubled again
@@ -32,7 +32,7 @@ type address struct {
 	kept       map[*site]struct{} // that have a connection to it which nobody uses
 }
 
-func (h *Harvester) connections() int { return positive(h.AddressConns, DefaultAddressConns) }
+func (h *Harvester) connections() int { return positive(h.AddressConns, defaultAddressConns) }
 
 // pause is the time between two requests to an address: each of its names is asked once in
 // its gap, of our own making; what a name wishes beyond that is nothing to the others.

@@ -167,14 +167,14 @@ func (h *Harvester) exchange(ctx context.Context, c *conn, s *site, t Task, requ
 	if c.h2 != nil {
 		return h.exchange2(ctx, c, s, t, a)
 	}
-	resp, err := c.ask(request, positive(h.HeaderTimeout, DefaultHeader))
+	resp, err := c.ask(request, positive(h.HeaderTimeout, defaultHeader))
 	if err != nil {
 		return false, err
 	}
 	h.head(a, resp)
 	limit := h.limit(t)
 	whole, err := h.body(ctx, a, resp, limit, func() {
-		c.expect(h.patience(limit), positive(h.Window, DefaultWindow), h.speed())
+		c.expect(h.patience(limit), positive(h.Window, defaultWindow), h.speed())
 	})
 	return (err == nil || faultOf(err) == FaultSize || faultOf(err) == FaultCoding) && whole && !resp.Close && c.buf.Buffered() == 0, err
 }
@@ -194,7 +194,7 @@ func (h *Harvester) limit(t Task) int64 {
 
 // patience is how long a body of so many bytes may take.
 func (h *Harvester) patience(limit int64) time.Duration {
-	d := positive(h.Timeout, DefaultWhole)
+	d := positive(h.Timeout, defaultWhole)
 	return d * time.Duration(max(1, min(limit/DefaultMaxBytes, 24)))
 }
 

@@ -29,14 +29,14 @@ const (
 	DefaultMinSites = 10               // G19
 	DefaultPerConn  = 100              // G39
 	DefaultConnect  = 30 * time.Second // G20
-	DefaultHeader   = time.Minute
-	DefaultWhole    = 5 * time.Minute
-	DefaultWindow   = 30 * time.Second
+	defaultHeader   = time.Minute
+	defaultWhole    = 5 * time.Minute
+	defaultWindow   = 30 * time.Second
 	DefaultMinSpeed = 100        // bytes a second
 	DefaultMaxBytes = 10_000_000 // all 10,138 pages of the JDK's documentation are shorter; the thesis reads 400,000 (G22)
-	DefaultSlow     = 10         // Mercator's, G54
-	DefaultMemory   = 256 << 20
-	DefaultLookups  = 16
+	defaultSlow     = 10         // Mercator's, G54
+	defaultMemory   = 256 << 20
+	defaultLookups  = 16
 )
 
 // defaultAgent reaches nobody who knows what this crawler does.
@@ -202,7 +202,7 @@ func (h *Harvester) start() {
 		h.addresses, h.idle = map[netip.Addr]*address{}, map[*site]struct{}{}
 		h.log = cmp.Or(h.Log, slog.New(slog.DiscardHandler))
 		h.fixed = h.fixedHeader()
-		h.memory.free = positive(h.Memory, DefaultMemory)
+		h.memory.free = positive(h.Memory, defaultMemory)
 		h.memory.all = h.memory.free
 		var resolver Resolver = net.DefaultResolver
 		if h.Resolver != nil {
@@ -210,7 +210,7 @@ func (h *Harvester) start() {
 		}
 		h.names = names{
 			resolver: resolver, age: positive(h.AddressAge, time.Hour), bad: min(badName, positive(h.Hurry, badName)),
-			turn: make(chan struct{}, positive(h.Lookups, DefaultLookups)), count: &h.count,
+			turn: make(chan struct{}, positive(h.Lookups, defaultLookups)), count: &h.count,
 			known: map[string]*name{}, public: map[string]bool{},
 		}
 		h.decoders = make(chan *coding.Body, runtime.GOMAXPROCS(0))
@@ -279,7 +279,7 @@ func (h *Harvester) ours(s *site, took time.Duration) time.Duration {
 	}
 	w := h.least(s.pages)
 	if h.Slow >= 0 && h.waits() {
-		w = max(w, min(took*time.Duration(positive(h.Slow, DefaultSlow)), maxSlow))
+		w = max(w, min(took*time.Duration(positive(h.Slow, defaultSlow)), maxSlow))
 	}
 	return w
 }

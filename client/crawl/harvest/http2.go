@@ -13,7 +13,7 @@ import (
 func (h *Harvester) exchange2(ctx context.Context, c *conn, s *site, t Task, a *Answer) (reusable bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(positive(h.HeaderTimeout, DefaultHeader), func() { cancel(errSilent) })
+	silence := time.AfterFunc(positive(h.HeaderTimeout, defaultHeader), func() { cancel(errSilent) })
 	defer silence.Stop()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.URL, nil)
 	if err != nil {
@@ -35,7 +35,7 @@ func (h *Harvester) exchange2(ctx context.Context, c *conn, s *site, t Task, a *
 	defer p.stop()
 	resp.Body = p
 	_, err = h.body(ctx, a, resp, limit, func() {
-		c.expect(h.patience(limit), positive(h.Window, DefaultWindow), h.speed())
+		c.expect(h.patience(limit), positive(h.Window, defaultWindow), h.speed())
 		p.begin()
 	})
 	return faultOf(err) == FaultSize || err == nil, cause(ctx, err)

@@ -325,7 +325,7 @@ type watch struct {
 func (h *Harvester) newWatch(s *site, await time.Duration, polls bool, cancel context.CancelCauseFunc) *watch {
 	w := &watch{window: lease}
 	if !polls {
-		w.window = positive(h.Window, DefaultWindow)
+		w.window = positive(h.Window, defaultWindow)
 		w.least = int64(float64(h.speed()) * w.window.Seconds())
 	}
 	w.end = sync.OnceFunc(func() {
@@ -337,7 +337,7 @@ func (h *Harvester) newWatch(s *site, await time.Duration, polls bool, cancel co
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.timer = time.AfterFunc(positive(h.HeaderTimeout, DefaultHeader)+await, func() {
+	w.timer = time.AfterFunc(positive(h.HeaderTimeout, defaultHeader)+await, func() {
 		cancel(errSilent)
 		w.mu.Lock() // it is set by now
 		defer w.mu.Unlock()

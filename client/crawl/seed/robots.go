@@ -49,8 +49,8 @@ const (
 	// (RFC 9309, 2.3.1.4). After that the last one that was had counts, if there is one.
 	Unreachable = 30 * 24 * time.Hour
 
-	// RobotsAge is how long a robots.txt is believed (RFC 9309, 2.4).
-	RobotsAge = 24 * time.Hour
+	// robotsAge is how long a robots.txt is believed (RFC 9309, 2.4).
+	robotsAge = 24 * time.Hour
 
 	robotsRetry = time.Minute // doubled with each answer that was none
 
@@ -122,9 +122,9 @@ func (s *Seeder) Delay(origin string) time.Duration {
 // fails are the answers in a row, that one included, by which it could not be had.
 func RobotsAgain(status, fails int) time.Duration {
 	if !silences(status) {
-		return RobotsAge
+		return robotsAge
 	}
-	return min(robotsRetry<<min(max(fails-1, 0), 11), RobotsAge)
+	return min(robotsRetry<<min(max(fails-1, 0), 11), robotsAge)
 }
 
 // Specials returns what to poll of a site: what its robots.txt declares, and
