@@ -39,7 +39,7 @@ var ours = map[string][]string{
 	"internal/feed":        {"protocol"},
 	"internal/accesslog":   {"internal/coding"},
 	"internal/bundle":      {"protocol", "internal/coding", "internal/warc"},
-	"server":               {"protocol", "internal/atomicfile", "internal/bundle", "internal/coding", "internal/holder", "internal/inet", "internal/journal", "internal/maintext", "internal/pause", "internal/robots", "internal/wsconn", "server/describe", "internal/fetch", "server/inventory", "server/internal/docroot", "server/internal/stat"},
+	"server":               {"protocol", "internal/atomicfile", "internal/bundle", "internal/clock", "internal/coding", "internal/holder", "internal/inet", "internal/journal", "internal/pause", "internal/wsconn", "server/describe", "internal/fetch", "server/inventory", "server/internal/compare", "server/internal/docroot", "server/internal/stat"},
 	"server/describe":      {},
 	"server/inventory":     {"protocol"},
 	"server/archive":       {"protocol", "server", "internal/atomicfile", "internal/bundle", "internal/coding", "internal/warc", "internal/clock", "internal/pause"},
@@ -62,9 +62,9 @@ var ours = map[string][]string{
 	"client/index":         {"internal/html"},
 	"client/indexnow":      {"protocol", "internal/fetch", "internal/clock"},
 	"client/probe":         {"protocol", "client", "client/fresh", "client/trust", "client/crawl/seed", "internal/feed", "internal/html", "internal/robots", "internal/sitemap", "internal/fetch", "internal/clock", "internal/pause"},
-	"client/collection":    {"protocol", "client", "client/fresh", "client/frontier", "internal/atomicfile", "internal/filename", "internal/journal", "internal/warc", "internal/boltfile", "internal/pause"},
+	"client/collection":    {"protocol", "client", "client/fresh", "client/frontier", "internal/atomicfile", "internal/filename", "internal/journal", "internal/warc", "internal/boltfile", "internal/clock", "internal/pause"},
 	"client/crawl":         {"protocol", "client", "client/collection", "client/crawl/family", "client/crawl/gather", "client/crawl/harvest", "client/crawl/seed", "client/fresh", "client/frontier", "client/indexnow", "client/poll", "client/rank", "client/trust", "internal/fetch", "internal/pause"},
-	"client/crawl/harvest": {"protocol", "client/frontier", "internal/coding", "internal/inet", "internal/fetch", "internal/pause"},
+	"client/crawl/harvest": {"protocol", "client/frontier", "internal/clock", "internal/coding", "internal/inet", "internal/fetch", "internal/pause"},
 	"client/crawl/family":  {"client/frontier"},
 	"client/crawl/gather":  {"protocol", "internal/html", "internal/urlref"},
 	"client/crawl/seed":    {"protocol", "internal/coding", "internal/feed", "internal/inet", "internal/robots", "internal/sitemap", "internal/urlref"},
@@ -76,6 +76,7 @@ var ours = map[string][]string{
 	"internal/textual":     {"internal/html"},
 
 	// The floors of server, each below those before it.
+	"server/internal/compare": {"protocol", "internal/clock", "internal/journal", "internal/maintext", "server/inventory", "server/internal/stat"},
 	"server/internal/docroot": {"protocol", "internal/pause", "internal/robots", "server/inventory", "server/internal/public", "server/internal/stat"},
 	"server/internal/public":  {"internal/fetch", "internal/robots", "server/internal/stat"},
 	"server/internal/stat":    {},

@@ -65,7 +65,7 @@ func killCrawl(t *testing.T, rnd *rand.Rand, n int) {
 	if diff := calm.stands(); !maps.Equal(diff, site.readers(0)) {
 		t.Fatalf("undisturbed: %s", firstDifference(diff, site.readers(0)))
 	}
-	want := calm.inventory(nil)
+	want := calm.holding(nil)
 	for round := 0; n > 0; round++ {
 		c := &crawling{t: t, dir: filepath.Join(dir, fmt.Sprint("killed", round)), args: append(slices.Clone(calm.args),
 			"--strategy", []string{"breadth-first", "opic", "larger-sites-first"}[round%3], "--coding", []string{"gzip", "none", "zstd"}[round%3])}
@@ -90,7 +90,7 @@ func killCrawl(t *testing.T, rnd *rand.Rand, n int) {
 	}
 }
 
-func same(t *testing.T, got, want inventory) {
+func same(t *testing.T, got, want holding) {
 	t.Helper()
 	if !maps.Equal(got.pages, want.pages) {
 		t.Errorf("the collection is not that of an undisturbed crawl: %s", firstDifference(got.pages, want.pages))
@@ -133,7 +133,7 @@ func killRun(t *testing.T, rnd *rand.Rand, n int) {
 		c.stop()
 		stop()
 		others.Wait()
-		same(t, c.verify(x), calm.inventory(nil))
+		same(t, c.verify(x), calm.holding(nil))
 	}
 }
 
@@ -209,7 +209,7 @@ func killTold(t *testing.T, rnd *rand.Rand, n int) {
 		c.until("killed", want, onlyHeld)
 		calm.stop()
 		c.stop()
-		got, other := c.verify(x), calm.inventory(nil)
+		got, other := c.verify(x), calm.holding(nil)
 		if !maps.Equal(got.held, other.held) {
 			t.Errorf("%d pages are held, and by an undisturbed crawler %d", len(got.held), len(other.held))
 		}

@@ -133,23 +133,23 @@ func onlyHeld(m map[string]string) map[string]string {
 	return held
 }
 
-// An inventory is what a collection holds when no crawler has it.
-type inventory struct {
+// A holding is what a collection holds when no crawler has it.
+type holding struct {
 	pages  map[string]string // how each stands, and where it leads
 	held   map[string]protocol.Digest
 	copies map[string]bool // have the content that another page had: their links are not followed
 }
 
-// inventory reads the collection in process, and wants each page to have its
+// holding reads the collection in process, and wants each page to have its
 // content, and each event to lead to what it tells of.
-func (c *crawling) inventory(events []collection.Event) inventory {
+func (c *crawling) holding(events []collection.Event) holding {
 	c.t.Helper()
 	col, err := collection.Open(c.dir, &collection.Options{ReadOnly: true, Wait: 10 * time.Second})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer col.Close()
-	inv := inventory{map[string]string{}, map[string]protocol.Digest{}, map[string]bool{}}
+	inv := holding{map[string]string{}, map[string]protocol.Digest{}, map[string]bool{}}
 	url := map[uint32]string{}
 	for p, err := range col.Pages(c.t.Context()) {
 		if err != nil {
@@ -302,10 +302,10 @@ func (c *crawling) archived() map[string]int {
 
 // verify wants a collection that was killed again and again to be whole: the
 // content of each page, its archives, and the events that were read of it.
-func (c *crawling) verify(x *indexer) inventory {
+func (c *crawling) verify(x *indexer) holding {
 	c.t.Helper()
 	list := x.finish()
-	inv := c.inventory(list)
+	inv := c.holding(list)
 	c.mirrored(inv.held)
 	if told := replay(c.t, list); !maps.Equal(told, inv.held) {
 		c.t.Errorf("the events lead to %d pages, held are %d: they differ", len(told), len(inv.held))
