@@ -56,6 +56,7 @@ func (p *process) start(more ...string) error {
 	if err != nil {
 		return err
 	}
+	started := time.Now() // before the process can send a request
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
@@ -63,7 +64,7 @@ func (p *process) start(more ...string) error {
 	p.cmd, p.done, p.said, p.killed, p.asked, p.lines = cmd, make(chan struct{}), make(chan struct{}), false, false, nil
 	p.mu.Unlock()
 	p.w.mu.Lock()
-	p.w.rec.Settings = append(p.w.rec.Settings, record.Program{Name: p.name, Kind: p.kind, Args: args, Options: p.w.options(p.kind, args), Sites: p.uses, Started: time.Now()})
+	p.w.rec.Settings = append(p.w.rec.Settings, record.Program{Name: p.name, Kind: p.kind, Args: args, Options: p.w.options(p.kind, args), Sites: p.uses, Started: started})
 	p.w.mu.Unlock()
 	go p.weigh(cmd.Process.Pid, p.done)
 	go func() {
