@@ -6,35 +6,35 @@ import (
 	"fmt"
 )
 
-// An AgentKept is the answer of the door for programs: the digest by which a
-// program that was sent is named, Filter.Agent (C14).
+// An AgentKept is the response to an uploaded program: the digest that names
+// the program in Filter.Agent (C14).
 type AgentKept struct {
 	Agent Digest `json:"agent"`
 }
 
-// An AgentOutput is a line of the answer of the door parley/agents/run: what
-// a program makes of one page, or why it made nothing of it.
+// An AgentOutput is a line of the response of parley/agents/run: the output of
+// a program for one page, or the reason why it has none.
 type AgentOutput struct {
 	URL    string `json:"url"`
 	Digest Digest `json:"hash,omitzero"`    // of the page, zero if the site does not know it
-	Output []byte `json:"b64,omitempty"`    // at most MaxInline bytes; none if the page is told without
-	Failed string `json:"failed,omitempty"` // why the program gave no answer; empty if it did
+	Output []byte `json:"b64,omitempty"`    // at most MaxInline bytes; none if the page is reported without output
+	Failed string `json:"failed,omitempty"` // why the program failed; empty if it did not
 }
 
-// An AgentEnd is the last line: an answer without it is not whole. Whoever has
-// taken it in stands at To.
+// An AgentEnd is the last line: a response without it is incomplete. After it
+// the reader's cursor is To.
 type AgentEnd struct {
 	To    Cursor `json:"to"`
-	Pages int    `json:"n"` // that the program was asked about
+	Pages int    `json:"n"` // that the program was run on
 	Told  int    `json:"told"`
 }
 
-// MaxAgentLine bounds a line of that answer, in bytes: an Output in base64, and
-// the rest. A reader refuses beyond it.
+// MaxAgentLine bounds a line of that response, in bytes: an Output in base64, and
+// the other members. A reader refuses a longer line.
 const MaxAgentLine = (MaxInline+2)/3*4 + 64<<10
 
-// ParseAgentLine reads a line that is not empty: end is nil of all but the last, whose
-// output says nothing. What is too long wraps ErrLimit.
+// ParseAgentLine parses a line that is not empty. Only for the last line is end
+// not nil; output is then zero. The error for a line that is too long wraps ErrLimit.
 func ParseAgentLine(line []byte) (output AgentOutput, end *AgentEnd, err error) {
 	if len(line) > MaxAgentLine {
 		return AgentOutput{}, nil, fmt.Errorf("parse agent's line: more than %d bytes: %w", MaxAgentLine, ErrLimit)

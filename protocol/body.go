@@ -15,25 +15,25 @@ const (
 	// CodingArchive is a WARC file, each record a gzip member of its own.
 	CodingArchive = "warc.gz"
 
-	// CodingAgent is what a program of the reader's own made of the page.
+	// CodingAgent is the output of the reader's own program for the page.
 	CodingAgent = "agent"
 )
 
-// MaxInline is how many bytes a Body has at most within a message. What is
-// larger is named by Href. In a message it takes a third more at most.
+// MaxInline bounds the bytes of a Body within a message. A larger body is
+// referenced by Href. Encoded in a message, the bytes take at most a third more.
 const MaxInline = 256 << 10
 
-// A Body is what a message brings of a page, or of many. Decoded it is exactly
-// the bytes whose digest the change beside it has; a body that is not is as
-// none at all. The zero Body says nothing: ask the URL.
+// A Body is the content of a page, or of many pages, in a message. Decoded, the
+// bytes have exactly the digest of the change beside them; a body that does not
+// match is treated as missing. The zero Body says nothing: fetch the URL.
 type Body struct {
 	Coding string // empty: the bytes as they are served, without content coding
-	Base   Digest // of CodingDelta: the version that it is to be applied to
+	Base   Digest // CodingDelta: the version that the difference applies to
 	Bytes  []byte
 
-	// Href is where it is to be asked for where it is not here, of the origin
-	// of the site; Length and Digest are then what will be there, -1 and zero
-	// where that is not known.
+	// Href is the URL to fetch the body from if it is not in the message; it is of
+	// the site's origin. Length and Digest then describe the content at Href, -1 and
+	// zero where they are unknown.
 	Href   string
 	Length int64
 	Digest Digest
@@ -42,8 +42,8 @@ type Body struct {
 // IsZero reports whether the body says nothing.
 func (b *Body) IsZero() bool { return b.Bytes == nil && b.Href == "" }
 
-// wireBody is a Body in JSON. Text is Bytes where these are UTF-8 and take no
-// more room so than in base64: what is text is compressed better as text.
+// wireBody is a Body in JSON. Text holds Bytes if these are UTF-8 and not longer
+// as text than in base64: text compresses better as text.
 type wireBody struct {
 	Enc  string  `json:"enc,omitempty"`
 	Base string  `json:"base,omitempty"`
@@ -81,15 +81,15 @@ func toWireBody(b *Body) *wireBody {
 	return w
 }
 
-// isText reports whether the bytes are said as text. Of text that is full of what
-// JSON escapes, base64 is the shorter form.
+// isText reports whether the bytes are sent as text. If the text is full of
+// characters that JSON escapes, base64 is shorter.
 func (b *Body) isText() bool {
 	most := base64.StdEncoding.EncodedLen(len(b.Bytes))
 	return escapedLen(b.Bytes, most) <= most && utf8.Valid(b.Bytes)
 }
 
-// escapedLen returns how many bytes UTF-8 has within a string of JSON at most,
-// or any number beyond most if it has more than that.
+// escapedLen returns an upper bound of the length of UTF-8 within a JSON string,
+// or any number above most if the bound exceeds most.
 func escapedLen(b []byte, most int) int {
 	n := 0
 	for i := 0; i < len(b) && n <= most; i++ {
@@ -107,15 +107,15 @@ func escapedLen(b []byte, most int) int {
 	return n
 }
 
-// weight is how many bytes a body takes in a message, at most.
+// weight returns an upper bound of the bytes that a body takes in a message.
 func (b *Body) weight() int {
-	const fixed, escaped = 200, 6                          // of the names and digests; of one byte of a string
+	const fixed, escaped = 200, 6                          // the names and digests; one byte of a string
 	content := base64.StdEncoding.EncodedLen(len(b.Bytes)) // text takes no more
 	return fixed + escaped*(len(b.Coding)+len(b.Href)) + content
 }
 
-// fromWireBody returns the zero Body for what it cannot understand: the page
-// itself can always be asked for. Only what is too large is an error.
+// fromWireBody returns the zero Body for a body that it cannot understand: the
+// page itself can always be fetched. Only a body that is too large is an error.
 func fromWireBody(w *wireBody) (Body, error) {
 	if w == nil {
 		return Body{}, nil

@@ -8,8 +8,8 @@ import (
 // An Op says what happened to a URL.
 type Op string
 
-// The steps that a URL can take. A reader that meets another word treats it
-// as Update: the URL is worth looking at.
+// The operations. A reader treats an unknown one as Update: the URL is worth
+// fetching.
 const (
 	Create Op = "create" // the URL is offered for the first time, or again
 	Update Op = "update" // its bytes changed
@@ -17,11 +17,11 @@ const (
 	Move   Op = "move"   // the bytes of From are offered here now, and From is gone
 )
 
-// A Change is one step of one URL. Numbered by a journal, it is told with the
-// same value however and whenever it is told.
+// A Change is one step of one URL. Once a journal has numbered it, every
+// delivery of it has the same value.
 type Change struct {
 	Seq uint64    // place in the epoch, from 1; 0 while not numbered
-	At  time.Time // when the journal took it in, UTC
+	At  time.Time // when the journal recorded it, UTC
 	Op  Op
 
 	// Item is the URL after the step. After Delete only its URL is set.
@@ -34,9 +34,9 @@ type Change struct {
 	Prev Digest
 
 	// Before is the page as it was before an Update, without its Text, as the site's
-	// journal knows it; nil where that is not known, and for any other Op. It is not told:
-	// whoever chooses what to tell sees by it that a page has left what a reader asks for.
-	// What stands beside the bytes, such as the importance, may have moved since that was told.
+	// journal knows it; nil where that is unknown, and for any other Op. It is not sent: the
+	// site uses it to detect that a page no longer matches a reader's filter. Properties beside
+	// the bytes, such as the importance, may have changed since they were last sent.
 	Before *Item
 
 	// Significance is how much of the page's main text an Update, or a Move
@@ -44,24 +44,24 @@ type Change struct {
 	Significance Significance
 }
 
-// Departure returns a Move as the Delete of the URL that the bytes had before:
-// for whoever is not to be told where they are now.
+// Departure returns a Move as the Delete of its old URL, for a reader that may
+// not learn the new one.
 func (c Change) Departure() Change {
 	return Change{Seq: c.Seq, At: c.At, Op: Delete, Item: Item{URL: c.From, Length: -1}, Prev: c.Prev}
 }
 
-// Left returns an Update as a Delete, for whom the page is no longer what he asks for.
+// Left returns an Update as a Delete, for a reader whose filter no longer matches the page.
 func (c Change) Left() Change {
 	return Change{Seq: c.Seq, At: c.At, Op: Delete, Item: Item{URL: c.Item.URL, Length: -1}, Prev: c.Prev}
 }
 
-// A Significance is a share from 0 to 1 in thousandths, kept plus one: the
+// A Significance is a share from 0 to 1 in thousandths, stored plus one: the
 // zero value means unknown, 1 means that nothing of the main text changed, and
 // 1001 that all of it did. See [SignificanceOf].
 type Significance uint16
 
-// SignificanceOf returns the share, which is brought into 0 to 1, as a
-// Significance. A share that is above 0 stays so; NaN is unknown.
+// SignificanceOf returns the share, clamped to 0 to 1, as a Significance.
+// A share above 0 never becomes 0; NaN is unknown.
 func SignificanceOf(share float64) Significance {
 	if math.IsNaN(share) {
 		return 0
@@ -77,18 +77,18 @@ func (s Significance) Share() (share float64, known bool) {
 	return float64(min(s, 1001)-1) / 1000, true
 }
 
-// A Tombstone says of a URL that it is gone: what a Manifest keeps of a
-// Delete, or of the old name in a Move, as long as the site remembers.
+// A Tombstone says that a URL is gone. A Manifest lists one for each Delete, and
+// for the old URL of each Move, as long as the site remembers the change.
 type Tombstone struct {
 	URL  string
-	At   time.Time // when it was said to be gone
-	Seq  uint64    // the change that said so
+	At   time.Time // when it was announced as gone
+	Seq  uint64    // the change that announced it
 	Prev Digest    // the last digest, where it is known
-	To   string    // where its bytes are now, after a Move; else empty
+	To   string    // after a Move, the new URL of its bytes; else empty
 }
 
-// Tombstone returns what a manifest keeps of the change, and false if the
-// change leaves nothing behind.
+// Tombstone returns the tombstone that a manifest lists for the change, and
+// false if there is none.
 func (c Change) Tombstone() (Tombstone, bool) {
 	t := Tombstone{At: c.At, Seq: c.Seq, Prev: c.Prev}
 	switch c.Op {

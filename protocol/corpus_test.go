@@ -8,8 +8,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Feeds as they are in the wild, and as test suites have them: whatever is
-// read can be written and is read the same, and nothing panics.
+// Feeds from the wild and from test suites: any that is read can be written and read back the same, and
+// nothing panics.
 func TestRecordedFeeds(t *testing.T) {
 	for name, least := range map[string]int{"feeds-gofeed": 40, "feeds-w3c-feedvalidator": 40, "rdfxml-w3c-rdf11": 40} {
 		t.Run(name, func(t *testing.T) {
@@ -28,9 +28,8 @@ func TestRecordedFeeds(t *testing.T) {
 	}
 }
 
-// roundTrip reads a document and, if it is a manifest, demands that what was
-// read, once it is ordered, can be written and is read the same. It returns
-// the number of entries.
+// roundTrip reads a document and, if it is a manifest, checks that its entries, once sorted, can be written
+// and read back the same. It returns the number of entries.
 func roundTrip(t *testing.T, b []byte, o protocol.ManifestOptions) (n int, ok bool) {
 	t.Helper()
 	d, _, err := read(bytes.NewReader(b), o)

@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// A Cursor is a place in a site's journal: everything up to and including
-// change number Seq of the epoch has been taken in. It is never a time and
-// never opaque, and it means the same at every door of the site.
+// A Cursor is a place in a site's journal: the reader has processed everything up
+// to and including change number Seq of the epoch. It is never a time and never
+// opaque, and it means the same at every door of the site.
 //
-// Sequence numbers count from 1 within an epoch. The zero Cursor stands
-// before everything, the site's first description included; Seq 0 of an epoch
-// stands after the description with which that epoch began.
+// Sequence numbers count from 1 within an epoch. The zero Cursor lies before
+// everything, the site's first description included; Seq 0 of an epoch lies
+// after the description with which that epoch began.
 type Cursor struct {
 	Epoch string
 	Seq   uint64
 }
 
-// zeroCursor is how the zero Cursor is written. No epoch is called "0".
+// zeroCursor is the zero Cursor as text. No epoch is called "0".
 const zeroCursor = "0:0"
 
 // maxEpoch bounds the name of an epoch, in bytes.
 const maxEpoch = 64
 
-// IsZero reports whether the cursor stands before everything.
+// IsZero reports whether the cursor lies before everything.
 func (c Cursor) IsZero() bool { return c == Cursor{} }
 
 // String writes the cursor as EPOCH:SEQ; the zero Cursor is "0:0".
@@ -35,9 +35,9 @@ func (c Cursor) String() string {
 	return c.Epoch + ":" + strconv.FormatUint(c.Seq, 10)
 }
 
-// ParseCursor reads what [Cursor.String] writes. An epoch is 1 to 64 letters,
+// ParseCursor parses the output of [Cursor.String]. An epoch is 1 to 64 letters,
 // digits, '-' or '_', and not "0"; the number is decimal, without sign or
-// leading zeros. So every cursor has one spelling.
+// leading zeros, so that every cursor has one spelling.
 func ParseCursor(s string) (Cursor, error) {
 	if s == zeroCursor {
 		return Cursor{}, nil
@@ -70,7 +70,7 @@ func validEpoch(s string) bool {
 // MarshalText writes the cursor for JSON, as String does.
 func (c Cursor) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses the output of MarshalText.
 func (c *Cursor) UnmarshalText(b []byte) (err error) {
 	*c, err = ParseCursor(string(b))
 	return err

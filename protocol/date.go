@@ -16,8 +16,8 @@ type Date struct {
 // second, or fraction of a second. The zone is honoured; a date without a
 // time of day is read as UTC. Fractions are cut to the millisecond.
 //
-// The dates that can be told are those after the first instant of the year 1,
-// which stands for "unknown" in Go and elsewhere, and before the year 10000.
+// Valid dates lie after the first instant of the year 1, which stands for
+// "unknown" in Go and elsewhere, and before the year 10000.
 func ParseDate(s string) (Date, error) {
 	d, ok := parseDate(s)
 	if !ok {
@@ -26,8 +26,8 @@ func ParseDate(s string) (Date, error) {
 	return d, nil
 }
 
-// parseDate is ParseDate for whoever has bytes and makes his own error; what
-// is no date is the zero Date.
+// parseDate is ParseDate for callers that have bytes or make their own error.
+// It returns the zero Date and false for text that is no date.
 func parseDate[S string | []byte](s S) (Date, bool) {
 	p := dateScanner[S]{rest: s}
 	if d, ok := p.scan(); ok {
@@ -36,8 +36,8 @@ func parseDate[S string | []byte](s S) (Date, bool) {
 	return Date{}, false
 }
 
-// A dateScanner reads a date. It is written by hand because a manifest has
-// two dates an item, and because time.Parse takes more than W3CDTF allows.
+// A dateScanner parses a date. It is written by hand because a manifest has
+// two dates per item, and because time.Parse accepts more than W3CDTF allows.
 type dateScanner[S string | []byte] struct {
 	rest S
 	bad  bool
@@ -78,13 +78,13 @@ func (p *dateScanner[S]) scan() (Date, bool) {
 	return d, ok && tellable(d.Time)
 }
 
-// tellable reports whether a time can be written, and is not the one that stands for unknown.
+// tellable reports whether a time can be written as W3CDTF and is not the one that means unknown.
 func tellable(t time.Time) bool {
 	y := t.Year()
 	return y >= 1 && y <= 9999 && !t.IsZero()
 }
 
-// end reports whether all is read, or nothing more can be.
+// end reports whether the input is used up or invalid.
 func (p *dateScanner[S]) end() bool { return p.bad || len(p.rest) == 0 }
 
 func (p *dateScanner[S]) accept(c byte) bool {
@@ -145,7 +145,7 @@ func (p *dateScanner[S]) zone() time.Duration {
 	return sign * (time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
 }
 
-// date returns the date if its day exists; spanYears and spanMonths are spans that the calendar measures.
+// date returns the date if its day exists. spanYears and spanMonths, if set, give the span in calendar units.
 func (p *dateScanner[S]) date(year, month, day, spanYears, spanMonths int, span time.Duration) (Date, bool) {
 	if p.bad || month < 1 || month > 12 || day < 1 {
 		return Date{}, false
@@ -157,13 +157,13 @@ func (p *dateScanner[S]) date(year, month, day, spanYears, spanMonths int, span 
 	if spanYears+spanMonths > 0 {
 		span = t.AddDate(spanYears, spanMonths, 0).Sub(t)
 	}
-	// A time of day and a zone are yet to be added to a date with a smaller span than a day.
+	// To a date with a span below a day the caller still adds the time of day and the zone.
 	return Date{t, span}, span < 24*time.Hour || tellable(t)
 }
 
-// String writes the date as coarse as it is known, so that ParseDate returns
+// String writes the date at the granularity of its Span, so that ParseDate returns
 // it unchanged. A Span that is no W3CDTF granularity is lost. A time that
-// cannot be told is the empty string.
+// W3CDTF cannot express gives the empty string.
 func (d Date) String() string { return string(d.Append(nil)) }
 
 // Append appends what [Date.String] returns.
@@ -188,8 +188,8 @@ func (d Date) Append(b []byte) []byte {
 }
 
 // FormatDate writes a time in UTC as W3CDTF, to the second, or to the
-// millisecond where that says more. The zero time is the empty string, and
-// so is one outside the years 1 to 9999.
+// millisecond if that is not zero. The zero time, and one outside the years
+// 1 to 9999, give the empty string.
 func FormatDate(t time.Time) string { return string(appendDate(nil, t)) }
 
 // appendDate appends what [FormatDate] returns.
@@ -199,17 +199,16 @@ func appendDate(b []byte, t time.Time) []byte {
 	if !tellable(t.Truncate(time.Millisecond)) {
 		return b
 	}
-	b = t.AppendFormat(b, time.RFC3339) // cuts to the second; the standard library is quick at this layout
+	b = t.AppendFormat(b, time.RFC3339) // cuts to the second; the standard library has a fast path for this layout
 	if ms == 0 {
 		return b
 	}
 	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
 }
 
-// SaneModified judges a modification time that somebody else states, whether
-// a manifest, a pushed change or an HTTP header: one before 1993 or more than
-// 24 hours in the future is of no use and returns false; one up to 24 hours
-// in the future is taken to be now (P13).
+// SaneModified checks a modification time from a manifest, a pushed change or an
+// HTTP header. For a time before 1993 or more than 24 hours in the future it
+// returns false; a time up to 24 hours in the future becomes now (P13).
 func SaneModified(t, now time.Time) (time.Time, bool) {
 	switch {
 	case t.Before(time.Date(1993, 1, 1, 0, 0, 0, 0, time.UTC)), t.After(now.Add(24 * time.Hour)):

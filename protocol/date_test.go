@@ -14,7 +14,7 @@ func TestParseDate(t *testing.T) {
 	for _, c := range []struct {
 		in, want string // want in RFC 3339, UTC
 		span     time.Duration
-		out      string // as written again, if not as it was read
+		out      string // as written again, if different
 	}{
 		{"2004", "2004-01-01T00:00:00Z", 366 * day, ""},
 		{"2005", "2005-01-01T00:00:00Z", 365 * day, ""},
@@ -86,7 +86,7 @@ func TestFormatDate(t *testing.T) {
 			t.Errorf("%v: %q", untold, got)
 		}
 	}
-	// A span that is no granularity of its time is not written as one.
+	// A span that does not match a granularity of its time is not written as one.
 	odd := protocol.Date{Time: date("2004-10-01T12:05:06Z"), Span: day}
 	if got := odd.String(); got != "2004-10-01T12:05:06Z" {
 		t.Errorf("%v: %s", odd, got)
@@ -130,7 +130,7 @@ func FuzzDate(f *testing.F) {
 		if err != nil || !again.Time.Equal(d.Time) || again.Span != d.Span {
 			t.Fatalf("%q is %v, written %q, which is %v, %v", s, d, d, again, err)
 		}
-		// What has seconds is RFC 3339, and means the same there.
+		// A time with seconds is RFC 3339 and means the same there.
 		if r, err := time.Parse(time.RFC3339, s); d.Span == 0 && (err != nil || !r.Truncate(time.Millisecond).Equal(d.Time)) {
 			t.Fatalf("%q is %v, by RFC 3339 %v, %v", s, d, r, err)
 		}

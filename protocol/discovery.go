@@ -2,17 +2,18 @@ package protocol
 
 import "time"
 
-// DiscoveryPath is where a site describes itself, below its base URL.
+// DiscoveryPath is the path of a site's [Discovery], below its base URL.
 const DiscoveryPath = ".well-known/parley"
 
-// MaxDiscovery bounds a Discovery as it is read, in bytes.
+// MaxDiscovery bounds the bytes of a Discovery that a reader accepts.
 const MaxDiscovery = 64 << 10
 
-// MaxHeartbeat is the longest silence of a stream that a reader believes in.
+// MaxHeartbeat caps the heartbeat that a reader assumes of a stream.
 const MaxHeartbeat = 10 * time.Minute
 
-// A Discovery is what a site says at DiscoveryPath below its base URL: which
-// doors it has, and what may be asked there. What is empty is not to be had.
+// A Discovery is the document at DiscoveryPath below a site's base URL. It names
+// the site's doors and the parameters that they accept. An empty member means
+// that the site does not offer it.
 type Discovery struct {
 	Version      int      `json:"version"` // 1
 	Base         string   `json:"base"`
@@ -24,27 +25,27 @@ type Discovery struct {
 	Head         Cursor   `json:"head"`
 	Floor        Cursor   `json:"floor"`
 	Heartbeat    int      `json:"heartbeat"`       // seconds
-	Items        int      `json:"items,omitempty"` // of the manifest
+	Items        int      `json:"items,omitempty"` // in the manifest
 
-	Forms   []Form   `json:"forms,omitempty"`   // none named: AsMeta alone
-	Filters []string `json:"filters,omitempty"` // parameters that changes and stream take; not all of them go with every door
-	Query   string   `json:"query,omitempty"`   // what is offered now, filtered: a manifest that is not complete
-	Batch   string   `json:"batch,omitempty"`   // many pages in one answer
+	Forms   []Form   `json:"forms,omitempty"`   // empty: AsMeta alone
+	Filters []string `json:"filters,omitempty"` // parameters of changes and stream; other doors take some of them
+	Query   string   `json:"query,omitempty"`   // the current items, filtered: a manifest that is not complete
+	Batch   string   `json:"batch,omitempty"`   // many pages in one response
 	Site    string   `json:"site,omitempty"`    // the archive of the whole site
-	Agents  string   `json:"agents,omitempty"`  // where programs are sent
+	Agents  string   `json:"agents,omitempty"`  // where crawlers upload programs
 	Inline  int      `json:"inline,omitempty"`  // bytes of a Body within a message, at most
 
-	// Welcome is how the site wishes to be asked; nil: as everybody thinks polite.
+	// Welcome is the request rate that the site invites; nil leaves it to the crawler.
 	Welcome *Welcome `json:"welcome,omitempty"`
 
-	OpenAPI  string `json:"openapi,omitempty"`  // descriptions of the doors
-	AsyncAPI string `json:"asyncapi,omitempty"` // and of the stream
+	OpenAPI  string `json:"openapi,omitempty"`  // describes the doors
+	AsyncAPI string `json:"asyncapi,omitempty"` // describes the stream
 }
 
-// A Welcome is how a site wishes to be asked, by any one crawler, beyond what is
-// polite without its word or short of it. Zero says nothing.
+// A Welcome is the load that a site invites from each crawler; it may be above or
+// below the crawler's own politeness. A zero field leaves it to the crawler.
 type Welcome struct {
-	Rate        float64 `json:"rate,omitempty"`        // requests a second
+	Rate        float64 `json:"rate,omitempty"`        // requests per second
 	Connections int     `json:"connections,omitempty"` // at a time
-	Batch       int     `json:"batch,omitempty"`       // pages a batch, at most
+	Batch       int     `json:"batch,omitempty"`       // pages per batch, at most
 }

@@ -1,68 +1,67 @@
-// Package protocol is what Parley says: how a site tells what it offers and
-// what changed, and how a crawler understands it. This page is the
-// specification; the code below it writes and reads what is specified, and
+// Package protocol is the wire format of Parley: how a site describes what it
+// offers and what changed, and how a crawler reads it. This page is the
+// specification; the code below it writes and reads the specified formats, and
 // has no network, files, clock or goroutines.
 //
-// A site keeps a journal of its changes. All that a crawler asks for, or is
-// told, is that journal read from a cursor. There are three doors to it that
-// every site has:
+// A site keeps a journal of its changes. Everything that a crawler requests or
+// receives is that journal read from a cursor. Every site has three interfaces
+// to it, called doors:
 //
 //   - the manifest, robots.rdf: everything offered at one moment;
-//   - the change list: what changed after a cursor, asked for over HTTP;
-//   - the stream: what changes, told at once over WebSocket.
+//   - the change list: the changes after a cursor, polled over HTTP;
+//   - the stream: changes as they happen, pushed over WebSocket.
 //
-// Whoever has read the manifest stands at its cursor and goes on at either of
-// the other doors. All doors share one cursor, so any can be left for another,
+// A reader of the manifest continues from its cursor at either of the other
+// doors. All doors share one cursor, so that a reader can switch between them,
 // and the manifest replaces a history that is lost.
 //
-// Changes are told in one of five forms ([Form]), from what changed to the
-// whole site, and of those that a reader chooses ([Filter]). Which forms,
-// conditions and further doors a site has, it says: see "Finding the doors".
-// All of it may be asked for and be told, from the same cursor.
+// Changes are sent in one of five forms ([Form]), from metadata to the whole
+// site, and a reader can restrict them ([Filter]). The site states which forms,
+// conditions and further doors it has: see "Finding the doors". All of it is
+// available by polling and by push, from the same cursor.
 //
 // # Nouns
 //
 // An [Item] is one resource that a site offers: its URL, when its bytes last
-// changed, their length, media type and digest; and, where the site looks at
-// what it serves, what a page says of itself. A [Change] is one step of one
-// URL: create, update, delete or move. A [Tombstone] is what is remembered of
-// a URL that is gone. A [Manifest] is the whole offer, standing at a [Cursor].
-// A [Log] is the journal to read from. A [Message] is what the change list and
-// the stream are made of.
+// changed, their length, media type and digest; and, where the site parses its
+// pages, what a page says of itself. A [Change] is one step of one URL: create,
+// update, delete or move. A [Tombstone] is the record of a URL that is gone. A
+// [Manifest] lists everything offered, as of a [Cursor]. A [Log] is the journal
+// to read from. The change list and the stream consist of messages ([Message]).
 //
 // # Words
 //
 // A URL is absolute and canonical, as [CanonicalURL] returns it, and at most
-// [MaxURL] bytes long. A site speaks of its own origin only: of scheme, host
-// and port of its base URL. A reader resolves what is relative and passes over
-// what is foreign.
+// [MaxURL] bytes long. A site names only URLs of its own origin: the scheme, host
+// and port of its base URL. A reader resolves relative URLs and ignores those of
+// other origins.
 //
 // A time is W3CDTF in UTC, to the second or the millisecond:
-// "2026-11-21T05:00:09.250Z". Readers take every granularity of W3CDTF, and a
-// coarse date as an interval: see [Date]. A modification time that cannot be
-// is judged by [SaneModified].
+// "2026-11-21T05:00:09.250Z". Readers accept every granularity of W3CDTF, and
+// read a coarse date as an interval: see [Date]. [SaneModified] says what becomes
+// of an impossible modification time.
 //
 // A length is the number of bytes, and a digest the SHA-256, of the content as
 // it is served without content coding. A digest is written as RFC 9530 does,
 // "sha-256=:BASE64:". The modification time moves when the digest moves: not
 // when a file is touched, and never backwards for other bytes.
 //
-// A cursor is EPOCH:SEQ and means: everything up to and including change SEQ
-// of this epoch has been taken in. Changes are numbered from 1 within an
-// epoch; an epoch is 1 to 64 letters, digits, '-' or '_', and not "0". "0:0" stands before
-// everything. A new epoch begins when the journal cannot prove that it
-// continues what it told before. A cursor is not a time and not opaque, and
+// A cursor is EPOCH:SEQ and means: the reader has processed everything up to and
+// including change SEQ of this epoch. Changes are numbered from 1 within an
+// epoch; an epoch is 1 to 64 letters, digits, '-' or '_', and not "0". "0:0" lies
+// before everything. A new epoch begins when the journal cannot prove that it
+// continues what it sent before. A cursor is not a time and not opaque, and
 // cursors of different epochs have no order.
 //
-// A main-text digest is that of the words that a person reads on a page, as
-// its site extracts them, with what the site masks left out. It is not the
-// digest of any bytes that are served, and means something only beside another
-// of the same URL: where both are equal, nothing changed that a reader would
-// notice. A [Significance] is the share of the main text, 0 to 1, that a change
-// changed: 0 says that the main text stayed as it was, and any other at least
-// 0.001. An [Importance], 0.01 to 1, is how much the site's visitors ask for a
-// page, compared with its other pages. A language is a BCP 47 tag of at most 35
-// letters, digits and '-'. All of them are for ordering work by: digest and
+// A main-text digest is the digest of the words that a person reads on a page,
+// as its site extracts them, without text that the site masks. It is not the
+// digest of any served bytes, and can only be compared with another of the same
+// URL: if both are equal, nothing changed that a person would notice. A
+// [Significance] is the share of the main text, 0 to 1, that a change altered: 0
+// means that the main text did not change, and any other value is at least 0.001.
+// An [Importance], 0.01 to 1, is how much the site's visitors request a page,
+// compared with its other pages. A language is a BCP 47 tag of at most 35
+// letters, digits and '-'. All of these are for prioritizing work: digest and
 // modification time follow the bytes, whatever these say.
 //
 // Items are ordered as [Compare] orders them: by the number of slashes in the
@@ -108,23 +107,23 @@
 // requests for it work.
 //
 // Absence from a manifest means gone only if the manifest says p:complete
-// "true" and holds as many items as p:items says. A manifest cut short or of
-// another count is refused at its end ([ErrTruncated]), and what it did not
-// name is still there.
+// "true" and holds as many items as p:items says. A manifest that is cut short or
+// has another count is refused at its end ([ErrTruncated]), and the resources
+// that it did not name still exist.
 //
-// A reader takes more than is written. The root may be rdf:rdf and the
+// A reader accepts more than a writer writes. The root may be rdf:rdf and the
 // namespace of RDF may lack its '#', as in the thesis that this form comes
-// from; dc:modified is read where dcterms:modified is missing, and dc:date
-// where both are; link where an item has no rdf:about. Any RSS 1.0 feed is so a
-// manifest that is not complete. [ManifestReader] says what becomes of what
-// cannot be understood. Everything is bounded before it is parsed; a document
-// type declaration is refused.
+// from; dc:modified is read if dcterms:modified is missing, and dc:date if both
+// are; link if an item has no rdf:about. Thus any RSS 1.0 feed is a manifest that
+// is not complete. [ManifestReader] says how unintelligible entries are treated.
+// Everything is bounded before it is parsed; a document type declaration is
+// refused.
 //
-// Whoever asks with "A-IM: feed" and, in If-None-Match, the entity tag of an
-// earlier manifest may be answered 226 with "IM: feed" (RFC 3229): a manifest
-// with p:complete "false", of the items whose bytes are new or other since and of
-// tombstones of what went, standing where the whole manifest stands, whose
-// entity tag the answer has. The whole manifest, 200, is always an answer too.
+// A request with "A-IM: feed" and, in If-None-Match, the entity tag of an earlier
+// manifest may be answered 226 with "IM: feed" (RFC 3229): a manifest with
+// p:complete "false" that holds the items whose bytes are new or different since
+// then, and tombstones of the URLs that are gone. It has the cursor and the entity
+// tag of the whole manifest. The whole manifest, 200, is always a valid response.
 //
 // # The change list
 //
@@ -133,17 +132,17 @@
 //
 //   - after: the cursor to read after; missing means "0:0";
 //   - wait: seconds, 0 to 60, to wait for a change if there is none yet;
-//   - limit: the number of changes, 1 to 1000, to answer with at most; of a
-//     bundle, to gather at most, and missing sets no bound to that;
+//   - limit: the maximum number of changes in the response, 1 to 1000; for a
+//     bundle, the maximum to gather, unbounded if missing;
 //   - as, and the parameters of a filter: see "Forms" and "Filters".
 //
 // It answers 200 with one message, as application/json: a batch of the changes
-// in (from, to], where from is the after of the query, or what the form has in
-// its place, with head, the newest change of the site. Standing at to, ask
-// again; to equal to head is everything. There may be no change in the answer,
-// and to may still have moved: as far as the site has looked for what was asked
-// for. The parameters may also come as the body of a QUERY (RFC 10008) or a
-// POST, of type application/x-www-form-urlencoded. Accept-Encoding is heeded.
+// in (from, to], where from is the after of the query; or the message that the
+// form has in place of a batch. Either has head, the newest change of the site. Use
+// to as the next after; if to equals head, there is nothing more. The response may
+// have no change and to may still have advanced, to where the site has searched
+// for matches. The parameters may also come as the body of a QUERY (RFC 10008) or a
+// POST, of type application/x-www-form-urlencoded. Accept-Encoding is honoured.
 //
 // # The stream
 //
@@ -153,42 +152,42 @@
 // object of at most [MaxMessage] bytes. In the subprotocol [Subprotocol] it is
 // sent as text; in [SubprotocolZstd] as a binary message, one frame of
 // Zstandard (RFC 8878) that states the length of its content, has no dictionary
-// and a window of at most 8 MiB. The crawler offers those that it speaks, and
-// the site chooses. The member t names the kind of a message:
+// and a window of at most 8 MiB. The crawler offers the subprotocols that it
+// speaks, and the site chooses. The member t names the kind of a message:
 //
-//   - hello, always first: v (1), from (the cursor that is told after), head,
-//     floor (the oldest cursor that can be resumed from), at (the site's
-//     clock), hb (seconds of silence after which the connection is dead if
-//     nothing comes; the site says something that often), manifest (its URL);
+//   - hello, always first: v (1), from (the cursor at which the stream starts),
+//     head, floor (the oldest cursor that can be resumed from), at (the site's
+//     clock), hb (seconds of silence after which the connection is dead; the site
+//     sends something that often), manifest (its URL);
 //   - ev: after, to, and one change, whose members stand in the message itself;
 //   - batch: from, to, n and ev: the n changes in (from, to], at most 1000, and
 //     no ev where n is 0;
 //   - bundle: from, to, n and body: pages that changed in (from, to], each once,
 //     with n changes in all;
 //   - site: from, to, n and body: an archive of the whole site, of n pages, as it
-//     is at to; from is where the reader stood, of whatever epoch;
-//   - mark: after, to, head, at: nothing more to tell up to to; also the heartbeat,
-//     and sent at once where changes may not be told to anybody;
-//   - gap: from, to, reason, manifest: the changes in (from, to] cannot be
-//     told any more: read the manifest; the stream goes on after to;
-//   - bye, always last: code, reason, retry_ms (how long to wait before coming
-//     again), resume (the cursor to resume from).
+//     is at to; from is the reader's cursor before, of whatever epoch;
+//   - mark: after, to, head, at: there is nothing more to send up to to; also the
+//     heartbeat, and sent at once where changes may not be sent to anybody;
+//   - gap: from, to, reason, manifest: the changes in (from, to] are not available
+//     any more: read the manifest; the stream continues after to;
+//   - bye, always last: code, reason, retry_ms (how long to wait before the next
+//     connection), resume (the cursor to resume from).
 //
-// From and after say where a message begins, exclusively. A reader that stands
-// elsewhere has missed one, and connects anew with its own cursor. After may be
-// missing: then nothing is known of that.
+// From and after are the cursor at which a message begins, exclusive. A reader
+// with another cursor has missed a message, and reconnects with its own cursor.
+// After may be missing: then the reader cannot check this.
 //
-// The member to is a watermark: having taken in the message, a reader stands
-// at to, whatever it was shown. Store it in the same transaction as the effect
-// of the changes. Order is kept, and after a cut a message may come again:
-// what is told is told at least once, and a change has the same value however
-// and whenever it is told.
+// The member to is a watermark: it is the reader's cursor after the message,
+// whatever changes the message held. Store it in the same transaction as the
+// effect of the changes. Order is kept, and after a broken connection a message may
+// come again: delivery is at least once, and every delivery of a change has the
+// same value.
 //
-// A message may end early, with fewer changes than there are and than were asked
-// for: where it is full, and where it takes long to find what a filter wants, or
-// to make what the form brings, since others wait as well. Then to stands before
-// head, and what is after it comes in the next message: on the stream by itself,
-// from the change list when it is asked for.
+// A message may end early, with fewer changes than exist and than were requested:
+// when it is full, and when it takes long to evaluate a filter or to produce the
+// form, since other readers wait as well. Then to lies before head, and the rest
+// comes in the next message: on the stream unasked, from the change list with the
+// next request.
 //
 // A change has seq, at (when the site noted it), op, url, from (for a move, the
 // URL that the bytes had before), mod (the modification time), len, type, hash
@@ -200,66 +199,65 @@
 // offered at url now, and that from is gone; a copy whose digest is hash need
 // not be fetched again.
 //
-// A change is a hint. It says that a URL is worth looking at, and what to
-// expect there; how soon, and whether at all, is the crawler's to decide, and
-// robots.txt and politeness come first.
+// A change is a hint. It says that a URL is worth fetching, and what to expect
+// there; the crawler decides how soon, and whether at all, and robots.txt and
+// politeness come first.
 //
-// The close code after bye says whether to come again: after 4000 to 4499
-// later, with growing intervals, after 4500 to 4999 not. So far there are
-// 4001 (the site stops or restarts), 4002 (the reader did not read), 4003 (the
-// reader's epoch has ended) and 4502 (the site will not serve this reader).
+// The close code after bye says whether to reconnect: after 4000 to 4499 later,
+// with growing intervals; after 4500 to 4999 not. The codes so far are 4001 (the
+// site stops or restarts), 4002 (the reader did not read), 4003 (the reader's
+// epoch has ended) and 4502 (the site will not serve this reader).
 //
-// Beside its messages the site sends WebSocket pings, and cuts a crawler that
-// answers none. What a crawler says itself is passed over, up to 4 KiB a message.
+// Beside its messages the site sends WebSocket pings, and disconnects a crawler
+// that answers none. It ignores messages from the crawler, of up to 4 KiB each.
 //
 // # Forms
 //
-// The parameter as says how changes are told; missing means "meta". A reader
-// may change the form whenever it asks or connects anew (C02).
+// The parameter as is the form of the changes; missing means "meta". A reader
+// may change the form with every request or connection (C02).
 //
-//   - meta: what changed, as above.
-//   - page: beside the last change of each page in a message stands body, the
-//     page as it is then.
-//   - delta: as page, but that the body may be a difference, against what a
-//     reader has who stands at the from of the message. What is not held any
-//     more, or is no smaller, is told whole; so is, now and then, what could be
-//     told by a difference.
-//   - batch: a bundle in place of batch and ev. On the stream it is told when
+//   - meta: the changes, as above.
+//   - page: the last change of each page in a message also has body, the page as
+//     it is then.
+//   - delta: as page, but the body may be a difference, against the version that a
+//     reader at the from of the message has. A page is sent whole if that version
+//     is not stored any more, or if the difference is no smaller; now and then the
+//     site also sends a page whole that it could send as a difference.
+//   - batch: a bundle in place of batch and ev. On the stream it is sent when
 //     every seconds (1 to 86,400; missing means 1) have passed since the site
-//     noted the first change after the reader's cursor, or as soon as there are
-//     count changes (1 to 100,000, the default), whichever is first; what has
-//     waited already is told at once. On the change list count bounds the
-//     bundle, and every says nothing. In this form no program is asked: agent is
-//     refused. (What this form tells is a message of kind bundle; one of kind
+//     recorded the first change after the reader's cursor, or as soon as there are
+//     count changes (1 to 100,000, the default), whichever is first; changes that
+//     have already waited that long are sent at once. On the change list count
+//     bounds the bundle, and every has no effect. This form runs no program: agent
+//     is refused. (This form sends messages of kind bundle; a message of kind
 //     batch is some changes, in any form.)
-//   - site: to whoever has nothing (after is "0:0", or missing) or whose cursor
-//     the site cannot honour, an archive, in place of a refusal; and to whoever
-//     stands where a large part of the site is news, or listens while it changes,
-//     in place of changes. Else changes as in meta. Until there is an archive the stream says marks at the
-//     reader's own cursor, and the change list answers 503 with Retry-After, or
-//     waits.
+//   - site: an archive, in place of a refusal, for a reader that has nothing (after
+//     is "0:0", or missing) or whose cursor the site cannot honour; and, in place of
+//     changes, for a reader to which a large part of the site is new, be it at its
+//     cursor or while it listens. Else changes as in meta. Until there is an archive
+//     the stream sends marks at the reader's own cursor, and the change list answers
+//     503 with Retry-After, or waits.
 //
 // A body ([Body]) has either text (a string, the bytes in UTF-8) or b64 (in
 // base64), of at most [MaxInline] bytes; or href (an absolute URL of the site's
-// origin), len and hash: where it is to be asked for, and what will be there as
-// far as that is known. The member enc is missing where the bytes are those of the
-// page as it is served without content coding. Else it is
+// origin), len and hash: the URL to fetch it from, and the length and digest of
+// that content as far as they are known. The member enc is missing if the bytes are
+// those of the page as served without content coding. Else it is
 //
 //   - "dcz": a difference (RFC 9842): 40 bytes that name the base by its
-//     SHA-256, and a frame of Zstandard made with that as a raw dictionary; the
-//     member base is the digest of the same;
+//     SHA-256, and a frame of Zstandard made with that base as a raw dictionary;
+//     the member base is the digest of the base;
 //   - "warc.gz": of a bundle, a WARC file, as the batch door answers it;
-//   - "agent": what a program of the reader's own has made of the page, in place
-//     of what the form brings.
+//   - "agent": the output of the reader's own program for the page, in place of
+//     the body of the form.
 //
-// Decoded, what stands beside a change has its hash; whoever finds that it has
-// not, has not the base, or does not know enc, goes on as if there were no
-// body: the page itself can always be asked for. A change without a body where
-// the form brings one says that another change brings the page, or that these
-// bytes are not to be had any more. Nothing is brought that is not public when
-// it is told, and nothing of a page that is gone. What a page held before it
-// changed is the base of differences for whoever names its digest, and is
-// brought to nobody.
+// Decoded, the body of a change has the change's hash. A reader that finds
+// another digest, does not have the base, or does not know enc, continues as if
+// there were no body: it can always fetch the page itself. If the form has bodies
+// and a change has none, another change carries the page, or these bytes are not
+// available any more. No body is sent of a page that is not public at that moment,
+// or that is gone. The former content of a page serves as the base of differences
+// for readers that name its digest, and is itself never sent.
 //
 // # Filters
 //
@@ -274,94 +272,92 @@
 //     time: changed then or later);
 //   - where: an expression in CEL (https://cel.dev) over change and page, which
 //     package server/cel describes;
-//   - agent: the digest of a program that the reader has sent, which decides
-//     further, and whose output comes beside the change.
+//   - agent: the digest of a program that the reader has uploaded, which filters
+//     further, and whose output comes with the change.
 //
-// [Filter] says what they mean. A page that was what they ask for, and after an
-// update is not, has left it: that is told as a delete of its URL, and so a copy that
-// keeps to what it is told holds what the filter lets through. Such a delete may be of a page
-// that the reader does not hold, and then says nothing. A filter is no loss: to is the watermark of
-// what was looked through. On the stream a mark says so within a fifth of a
-// heartbeat, and not for each change that is passed over; before a batch, a
-// bundle or an archive always, so that its from is where the reader stands.
+// [Filter] says what they mean. If a page matched before an update and does not
+// match after it, the update is sent as a delete of its URL, so that a copy which
+// follows the changes holds what the filter selects. Such a delete may name a page
+// that the reader does not have, and then has no effect. A filter loses nothing: to
+// is the watermark of the changes searched. On the stream a mark reports it within a
+// fifth of a heartbeat, not for each change that is filtered out; before a batch, a
+// bundle or an archive it always does, so that their from is the reader's cursor.
 // An archive is the whole site, whatever the filter.
 //
 // # Further doors
 //
-// A site may have these, below its base URL or where it says:
+// A site may have these, below its base URL or at the URLs that it states:
 //
 // The batch door, parley/batch, answers many pages at once (C09). GET with
-// after, to (missing: as far as there is) and a filter answers what changed
-// in between; the filter is without agent, and where its expression takes long the
-// answer ends before, as its cursor says. QUERY or POST with application/json ([Question])
-// answers either the same, with what the reader holds already, or what named
-// pages are now:
+// after, to (missing: the head) and a filter answers the changes in between; the
+// filter is without agent, and if its expression takes long, the response ends
+// earlier, as its cursor says. QUERY or POST with application/json ([Question])
+// requests either the same, and names the versions that the reader already has, or
+// the current state of named pages:
 //
 //	{"after": "EPOCH:7", "to": "EPOCH:9", "have": {"https://www.example.com/a": "sha-256=:BASE64:"}}
 //	{"pages": [{"url": "https://www.example.com/a", "hash": "sha-256=:BASE64:"}, {"url": "https://www.example.com/b"}]}
 //
-// The answer is application/warc (ISO 28500), each record a gzip member of its
-// own, with the header Parley-Cursor: where its reader then stands. It is a
-// warcinfo record that states parley-from, parley-to and parley-changes; for
+// The response is application/warc (ISO 28500), each record a gzip member of its
+// own, with the header Parley-Cursor: the reader's cursor after it. It consists of
+// a warcinfo record that states parley-from, parley-to and parley-changes; for
 // each change a metadata record of type application/json, which holds the change
 // as an ev message, followed by a response record of the page unless that is
-// gone, held already or not to be had; and at the end a metadata record of type
-// application/warc-fields that states parley-changes and parley-pages. Without
-// that it is not whole. Each URL stands there once, as it is last: a move is a
-// delete and a create. To whoever accepts the content coding zstd the records
-// may come uncompressed within that, and to whoever names identity and neither
-// gzip, zstd nor *, uncompressed.
+// gone, already held by the reader or not available; and at the end a metadata
+// record of type application/warc-fields that states parley-changes and
+// parley-pages. Without the last record it is incomplete. Each URL occurs once, in
+// its last state: a move is a delete and a create. If the request accepts the
+// content coding zstd, the records may come uncompressed within that, and if it
+// names identity and neither gzip, zstd nor *, uncompressed.
 //
 // The site door, parley/site.wacz, is an archive of the whole site (WACZ 1.1.1)
 // as it was at one cursor, which the header Parley-Cursor and the member
 // "parley" of its datapackage.json name (C11). It has a strong entity tag, and
-// answers Range. With at=CURSOR it is the one that stands there, or 410.
+// answers Range. With at=CURSOR it is the archive of that cursor, or 410.
 //
-// The query door, parley/query, is asked by a filter without op, minsig and
-// agent for what is offered now, and answers a manifest that is not complete,
-// standing at its cursor; with since also the tombstones of what went since
-// (C13). Two parameters more say which part is answered: limit is how many items
-// at most, 1 to 50,000, and how many tombstones, 10,000 if it is missing; past
-// is the URL, as the manifest writes it, after which to begin, in the order of
-// the manifest's items. Where limit has left out something, the header
-// Parley-More says what, "items", "gone" or "items, gone", and Link, rel="next",
-// names where the next items are: the same question with past. Tombstones come
-// with the first part alone, newest first. Whoever has read several parts goes
-// on from the cursor of the first.
+// The query door, parley/query, takes a filter without op, minsig and agent, and
+// answers the matching items offered now: a manifest that is not complete, with its
+// cursor; with since also the tombstones of the URLs that are gone since then
+// (C13). Two more parameters select a part: limit is the maximum number of items,
+// 1 to 50,000, and of tombstones, 10,000 if it is missing; past is the URL, as the
+// manifest writes it, after which to begin, in the order of the manifest's items.
+// If limit has left out something, the header Parley-More says what, "items",
+// "gone" or "items, gone", and Link, rel="next", is the URL of the next items: the
+// same request with past. Only the first part has tombstones, newest first. A reader
+// of several parts continues from the cursor of the first.
 //
 // By QUERY (RFC 10008) or POST the parameters come as a body of type
 // application/x-www-form-urlencoded, at most 64 KiB, together with those in the
 // URL; a body of another type, or with a content coding, is refused with 415.
-// Every answer has Accept-Query, which names that type. Content-Location is the
-// URL at which a GET asks the same, and so is Location after QUERY, unless
-// that would be longer than a URL may be. The entity tag is weak: GET and
-// QUERY with If-None-Match are answered 304. 422 means that there is more to
-// judge than the site has time for: ask for a part by prefix, or for less by
-// limit, and go on by past. 429, with Retry-After, means that too many questions
-// are being answered.
+// Every response has Accept-Query, which names that type. Content-Location is the
+// URL of the equivalent GET, and so is Location after QUERY, unless that URL would
+// be too long. The entity tag is weak: GET and QUERY with If-None-Match are
+// answered 304. 422 means that there is more to evaluate than the site has time
+// for: request a part by prefix, or less by limit, and continue with past. 429,
+// with Retry-After, means that too many queries are running.
 //
 // The door for programs, parley/agents, takes a program as POST of
-// application/wasm from whom the site lets, and answers {"agent": DIGEST}, the
-// value of the parameter agent (C14). Package server/agent says what a program
-// is. POST parley/agents/run?agent=DIGEST, with a filter without op and minsig,
-// answers what it makes of all that is offered now, as application/x-ndjson: for
-// each page that it would tell of a line ([AgentOutput]) with url, hash and b64 (its output), or
-// failed (why it made nothing of the page); at the end a line ([AgentEnd]) with to (the cursor
-// from which to go on), n (the pages that it was asked about) and told. Without
-// the last line the answer is not whole. Empty lines only say that the site lives.
+// application/wasm from crawlers that the site permits, and answers {"agent":
+// DIGEST}, the value of the parameter agent (C14). Package server/agent says what a
+// program is. POST parley/agents/run?agent=DIGEST, with a filter without op and
+// minsig, runs it on all that is offered now, and answers application/x-ndjson: for
+// each page that it selects a line ([AgentOutput]) with url, hash and b64 (its
+// output), or failed (why it has none for the page); at the end a line ([AgentEnd])
+// with to (the cursor to continue from), n (the pages that it ran on) and told.
+// Without the last line the response is incomplete. Empty lines are keep-alives.
 //
-// # Who asks
+// # Authentication
 //
-// A site may know crawlers by a token: "Authorization: Bearer TOKEN". To a
-// crawler for which robots.txt has a group of its own nothing is told, at any of
-// these doors but the manifest, that this group forbids; what is forbidden to
-// everybody is told to nobody, but that it went is told to all whom no group of
-// their own forbids it: they may have been told of it before. The archive is the
-// same for all: whoever may not have all of it is refused.
+// A site may know crawlers by a token: "Authorization: Bearer TOKEN". If robots.txt
+// has a group for that crawler, the site sends it nothing that this group forbids,
+// at any of these doors but the manifest. What robots.txt forbids to everybody is
+// sent to nobody, except for its deletion: that goes to every crawler whose own
+// group, if any, does not forbid the URL, since the crawler may know it from before.
+// The archive is the same for all: a crawler that may not have all of it is refused.
 //
 // # Refusals
 //
-// All doors refuse alike, the stream before it is a WebSocket, with
+// All doors refuse in the same way, the stream before the WebSocket upgrade, with
 // application/problem+json (RFC 9457):
 //
 //   - 400, urn:parley:problem:parameter: a parameter that is unknown or wrong,
@@ -380,74 +376,73 @@
 //     is too long; there are too many subscribers, downloads or questions at a
 //     time, in all or from one address;
 //   - 503, urn:parley:problem:scanning, with Retry-After: the site's first
-//     description, or the archive that is asked for, is not whole yet; with
-//     urn:parley:problem:limit, the site is busy with what others ask for;
+//     description, or the requested archive, is not complete yet; with
+//     urn:parley:problem:limit, the site is busy with other requests;
 //   - 415: a body of another type than this door takes, or with a content
 //     coding. Accept-Query names the type of a door that answers QUERY;
-//   - 401: the token is of nobody; 403: a page of another origin asks, or
-//     somebody who may not have that; 404, 405: there is no such door, or it
-//     does not know that method; 416: the archive has no such part; 426: this is no
-//     WebSocket handshake; 500, 501: it is the site's fault, or the site does not do that.
+//   - 401: the token is unknown; 403: the request comes from a page of another
+//     origin, or from a client without permission; 404, 405: there is no such door,
+//     or it does not know that method; 416: the archive has no such part; 426: this is
+//     no WebSocket handshake; 500, 501: an error of the site, or not supported by it.
 //
 // 409 and 410 have the members head, floor and manifest: read the manifest, and
-// go on from its cursor. A cursor is never quietly replaced by another.
+// continue from its cursor. A cursor is never silently replaced by another.
 //
 // # Finding the doors
 //
 // The manifest names the doors in its channel. So does .well-known/parley
 // below the base URL ([DiscoveryPath]), https://www.example.com/docs/.well-known/parley
 // for a site at https://www.example.com/docs/, so that a host can have several
-// sites. The channel names it as p:discovery, and a reader asks there if that is below
-// the base; where the channel names nothing, or is not read yet, it asks below the base and then at the root of the
-// host, where a site below a path may be described too. A description speaks of
-// the site that it names as base, and of no other.
+// sites. The channel names it as p:discovery, and a reader fetches that URL if it is
+// below the base; if the channel names none, or is not read yet, it tries below the
+// base and then at the root of the host, where a site below a path may be described
+// too. A description is valid for the site that it names as base, and for no other.
 //
 // It is JSON ([Discovery]): version (1), base, manifest,
 // changes, stream, subprotocols, epoch, head, floor, heartbeat and, where it is
 // known, items; forms (the values of as; missing means meta alone) and filters
 // (the parameters of a filter) that changes and stream understand, of which the
 // other doors take those that are said above; query, batch,
-// site and agents, the URLs of further doors; inline (how many bytes a body in a
-// message has at most); openapi and asyncapi, where all of it is described for
-// programs. What is missing is not to be had.
+// site and agents, the URLs of further doors; inline (the maximum size in bytes of a
+// body in a message); openapi and asyncapi, machine-readable descriptions of all of
+// it. A missing member means that the site does not offer it.
 //
-// Its member welcome says how the site wishes to be asked, by each crawler:
-// {"rate": 10, "connections": 2, "batch": 500} is ten requests a second, by two
-// connections at a time, and batches of at most 500 pages ([Welcome]; what is
-// missing is left to the crawler). It goes for the origin that says it, at the
-// address that gave it, and is void 24 hours after it was read, when the name leads
-// to another address, when a request is answered 429 or 503, and when answers take
-// twice as long as they did at first. A longer Crawl-delay of robots.txt is kept
-// to. A crawler may ask less, and without its operator's word asks no more than
-// ten times a second and by two connections.
+// Its member welcome is the load that the site invites from each crawler:
+// {"rate": 10, "connections": 2, "batch": 500} is ten requests a second, over two
+// connections at a time, and batches of at most 500 pages ([Welcome]; a missing
+// member is left to the crawler). It applies to the origin that states it, at the
+// address that served it, and expires 24 hours after it was read, when the name
+// resolves to another address, when a request is answered 429 or 503, and when
+// responses take twice as long as they did at first. A longer Crawl-delay of
+// robots.txt still applies. A crawler may send fewer requests, and unless its operator
+// permits more, sends at most ten a second over two connections.
 //
 // # What is frozen, and what may come
 //
-// What urn:parley:1# and [Subprotocol] mean is frozen: the elements Tombstone,
+// The meaning of urn:parley:1# and [Subprotocol] is frozen: the elements Tombstone,
 // epoch, seq, items, complete, stream, changes, discovery, digest, text, canonical
 // and importance in the places above;
 // the kinds of messages and their members; that a cursor is EPOCH:SEQ and
 // exclusive; that to is a watermark; when absence means gone; the forms, what a
 // condition of a filter means, and that a body is the bytes of its hash or none.
-// So is that [SubprotocolZstd] says the same. What a reader
-// would misunderstand gets another namespace and another subprotocol.
+// It is also frozen that [SubprotocolZstd] carries the same messages. An extension
+// that readers would misunderstand gets another namespace and another subprotocol.
 //
-// Everything else may come, and readers are ready for it:
+// Any other extension is allowed, and readers are ready for it:
 //
-//   - an element, attribute or typed node that is not known is passed over, in
-//     any namespace, urn:parley:1# included; it never changes the meaning of
-//     what is known;
-//   - a message of a kind that is not known is passed over with all its
-//     members, and so is a member that is not known;
-//   - a change whose op is not known is an update: look at the URL;
-//   - a body whose enc is not known is no body: ask for the page;
-//   - a digest of an algorithm that is not known is an unknown digest, and
-//     whatever else describes a resource and cannot be read, such as a date, a
-//     length or a language, is unknown: the entry stands;
-//   - a member of .well-known/parley or of a problem that is not known is passed over.
+//   - an unknown element, attribute or typed node is ignored, in any namespace,
+//     urn:parley:1# included; it never changes the meaning of known ones;
+//   - a message of an unknown kind is ignored with all its members, and so is an
+//     unknown member;
+//   - a change with an unknown op is an update: fetch the URL;
+//   - a body with an unknown enc is no body: fetch the page;
+//   - a digest of an unknown algorithm is an unknown digest, and any other property
+//     of a resource that cannot be read, such as a date, a length or a language, is
+//     unknown: the entry stays valid;
+//   - an unknown member of .well-known/parley or of a problem is ignored.
 //
-// A request is otherwise: a parameter that the site does not know is refused,
-// since it would have changed the answer.
+// Requests are different: a parameter that the site does not know is refused,
+// since it would have changed the response.
 //
 // # An example
 //
@@ -507,14 +502,14 @@
 //
 // A crawler that has read it opens
 // wss://www.example.com/parley/stream?after=k3v7q2m4x5n6p2aa:2. Meanwhile a page was
-// edited and then renamed, and it is told so at once:
+// edited and then renamed, and the site sends that at once:
 //
 //	{"t":"hello","v":1,"from":"k3v7q2m4x5n6p2aa:2","head":"k3v7q2m4x5n6p2aa:4","floor":"k3v7q2m4x5n6p2aa:0","at":"2026-11-21T05:11:40Z","hb":25,"manifest":"https://www.example.com/robots.rdf"}
 //
 //	{"t":"batch","from":"k3v7q2m4x5n6p2aa:2","to":"k3v7q2m4x5n6p2aa:4","n":2,"ev":[{"seq":3,"at":"2026-11-21T05:10:00.100Z","op":"update","url":"https://www.example.com/news/caf%C3%A9.html","mod":"2026-11-21T05:10:00Z","len":31,"type":"text/html","hash":"sha-256=:lkTcdArlqhtpdimQAyw3CHIuSV+Innop8qQjFFf8joM=:","prev":"sha-256=:Om9037VQuIWHvp5/OX/nu5vmDX0nNxaVrKufoqMyZwU=:","sig":0.75,"text":"sha-256=:MKuXsC1NTgE6GuH2MUwT87igYwtF1Bxy7IkfQPhDCgM=:","lang":"en"},{"seq":4,"at":"2026-11-21T05:11:30Z","op":"move","url":"https://www.example.com/news/2026.html","from":"https://www.example.com/news/caf%C3%A9.html","mod":"2026-11-21T05:10:00Z","len":31,"type":"text/html","hash":"sha-256=:lkTcdArlqhtpdimQAyw3CHIuSV+Innop8qQjFFf8joM=:","prev":"sha-256=:lkTcdArlqhtpdimQAyw3CHIuSV+Innop8qQjFFf8joM=:","text":"sha-256=:MKuXsC1NTgE6GuH2MUwT87igYwtF1Bxy7IkfQPhDCgM=:","lang":"en"}]}
 //
 // It fetches /news/2026.html, once, and expects the bytes that hash names. Then
-// the page is deleted, all is silent for a while, and the site restarts:
+// the page is deleted, nothing happens for a while, and the site restarts:
 //
 //	{"t":"ev","to":"k3v7q2m4x5n6p2aa:5","seq":5,"at":"2026-11-21T05:12:00Z","op":"delete","url":"https://www.example.com/news/2026.html","prev":"sha-256=:lkTcdArlqhtpdimQAyw3CHIuSV+Innop8qQjFFf8joM=:"}
 //
@@ -522,8 +517,8 @@
 //
 //	{"t":"bye","resume":"k3v7q2m4x5n6p2aa:5","code":4001,"reason":"restart","retry_ms":2000}
 //
-// Another crawler prefers to ask, with
-// https://www.example.com/parley/changes?after=k3v7q2m4x5n6p2aa:4, and is answered
+// Another crawler prefers to poll: it requests
+// https://www.example.com/parley/changes?after=k3v7q2m4x5n6p2aa:4 and receives
 //
 //	{"t":"batch","from":"k3v7q2m4x5n6p2aa:4","to":"k3v7q2m4x5n6p2aa:5","head":"k3v7q2m4x5n6p2aa:5","n":1,"ev":[{"seq":5,"at":"2026-11-21T05:12:00Z","op":"delete","url":"https://www.example.com/news/2026.html","prev":"sha-256=:lkTcdArlqhtpdimQAyw3CHIuSV+Innop8qQjFFf8joM=:"}]}
 package protocol

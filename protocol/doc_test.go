@@ -42,8 +42,8 @@ func worked() document {
 	}
 }
 
-// workedMessages is what a follower that has read the manifest is told, and
-// then what the changes door answers to one that stands at 4.
+// workedMessages returns the messages for a follower that has read the manifest, and then the answer of the
+// changes door to a follower whose cursor is at 4.
 func workedMessages() []protocol.Message {
 	news := worked().items[1]
 	edited := []byte("<h1>News</h1>\n<p>It snows.</p>\n")
@@ -64,8 +64,7 @@ func workedMessages() []protocol.Message {
 	}
 }
 
-// The example in the specification is what the writer writes and the readers
-// read, to the byte.
+// The example in the specification matches, byte for byte, what the writer writes and the readers read.
 func TestWorkedExample(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments|parser.PackageClauseOnly)
 	if err != nil {
@@ -111,7 +110,7 @@ func TestWorkedExample(t *testing.T) {
 	}
 }
 
-// examples returns the manifest and the messages that stand in a comment as code.
+// examples returns the manifest and the messages that a comment contains as code.
 func examples(doc *ast.CommentGroup) (manifest string, messages []string) {
 	var b bytes.Buffer
 	inside := false

@@ -11,8 +11,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A site of one page, written to standard output. A real one yields its items
-// from where it keeps them, in the order of Compare, as often as it is ranged over.
+// A site of one page, written to standard output. A real site yields its items from its storage, in the order
+// of Compare, each time it is ranged over.
 func ExampleWriteManifest() {
 	page := protocol.Item{
 		URL: "https://h/a.html", Title: "A", Length: 14, Type: "text/html",
@@ -52,7 +52,7 @@ func ExampleManifestReader() {
 			fmt.Println("stands at", r.Head().Cursor)
 			return
 		} else if err != nil {
-			fmt.Println(err) // nothing may be concluded from what was not read
+			fmt.Println(err) // draw no conclusions from the unread part
 			return
 		}
 		if gone := record.Gone; gone != nil {

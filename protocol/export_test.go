@@ -2,8 +2,8 @@ package protocol
 
 import "github.com/beevik/etree"
 
-// What tests name beside what everybody does.
+// Names that only tests use.
 
-// Extensions returns the elements of the channel that Parley has no meaning
-// for; it is complete when Head is. Compare their NamespaceURI, not their prefix.
+// Extensions returns the channel's elements that Parley does not know; it is complete when Head is. Compare
+// their NamespaceURI, not their prefix.
 func (r *ManifestReader) Extensions() []*etree.Element { return r.exts }

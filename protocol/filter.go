@@ -11,27 +11,26 @@ import (
 	"unicode/utf8"
 )
 
-// A Filter says which changes a reader wants to be told of, and which pages it
-// asks for (C13). All its conditions must hold; of a list, any one. The zero
-// Filter wants everything. Two Filters that say the same have equal [Filter.Query].
+// A Filter selects the changes or pages that a reader wants (C13). All its
+// conditions must hold; of a list, one value must match. The zero Filter
+// matches everything. Two equivalent Filters have equal [Filter.Query].
 //
 // Conditions are of three kinds. Those on the URL (Prefixes, Match, MaxDepth)
-// say which part of the site is meant: what moves out of it is told as a delete,
-// what moves in as a create. Those on the page (Types, Languages, MinLength ...)
-// are asked of the page as it is after the change, and never hold back a
-// delete: whoever was told of a page must learn that it has gone. So a page that
-// they want, and after an update do not want any more, has left what is asked for and is told as a
-// delete, as is a move onto a page that they do not want, of its old URL. Ops is
-// asked last, of the step as it is to be told: whoever keeps a copy leaves it
-// out, since a copy needs every step.
+// select a part of the site: a move out of it is sent as a delete, a move into it
+// as a create. Those on the page (Types, Languages, MinLength ...) apply to the
+// page as it is after the change, and never suppress a delete: a reader that has
+// seen a page must learn that it is gone. So an update after which the page no
+// longer matches is sent as a delete, and a move onto a page that does not match
+// as a delete of the old URL. Ops applies last, to the operation as it will be
+// sent; a reader that keeps a copy leaves Ops empty, since a copy needs every step.
 //
-// What a page does not say of itself, such as its language, fulfils no
-// condition on it, but MinSignificance: a change of which it is not known how
-// much it changed may be a great one.
+// An unknown property of a page, such as its language, matches no condition on
+// it. MinSignificance is the exception: a change of unknown significance matches,
+// since it may be large.
 //
-// No method alters the Filter: one may serve many goroutines at once.
+// No method modifies the Filter: one may serve many goroutines at once.
 type Filter struct {
-	Prefixes  []string // of URLs: absolute, or of their path and query from "/"
+	Prefixes  []string // of URLs: absolute, or beginning with "/" for path and query
 	Match     []string // patterns of paths: "*" within a segment, "**" across, "?" one byte
 	Types     []string // media types, "text/html", "text/*"
 	Ops       []Op
@@ -43,18 +42,18 @@ type Filter struct {
 	MinSignificance      float64   // above 0, up to 1; of updates, and of moves; zero is no bound
 	Since                time.Time // when the page last changed, to the millisecond; zero is no bound
 
-	// Where is an expression in CEL over the change, which the site evaluates.
-	// Apply and Wants do not know it.
+	// Where is a CEL expression over the change, which the site evaluates.
+	// Apply and Wants ignore it.
 	Where string
 
-	// Agent is the digest of a program that was sent to the site before, which
-	// decides further. Apply and Wants do not know it.
+	// Agent is the digest of a program uploaded before, which filters further.
+	// Apply and Wants ignore it.
 	Agent Digest
 }
 
-// Bounds of what a Filter is written in.
+// Bounds of a Filter's parameters.
 const (
-	// maxFilterValues is how many values a list of a Filter has at most.
+	// maxFilterValues bounds the values of one list of a Filter.
 	maxFilterValues = 100
 
 	// maxPattern bounds a pattern of Filter.Match, and MaxWhere an expression, in bytes.
@@ -64,21 +63,21 @@ const (
 	maxDepth = 1 << 16
 )
 
-// FilterNames are the names of the parameters that a Filter is written in.
+// FilterNames returns the names of a Filter's request parameters.
 func FilterNames() []string {
 	return []string{"prefix", "match", "type", "op", "lang", "minlen", "maxlen", "maxdepth", "minimp", "minsig", "since", "where", "agent"}
 }
 
-// IsZero reports whether the filter wants everything.
+// IsZero reports whether the filter matches everything.
 func (f *Filter) IsZero() bool {
 	return len(f.Prefixes) == 0 && len(f.Match) == 0 && len(f.Types) == 0 && len(f.Ops) == 0 && len(f.Languages) == 0 &&
 		f.MinLength <= 0 && f.MaxLength <= 0 && f.MaxDepth <= 0 && !(f.MinImportance > 0) && !(f.MinSignificance > 0) &&
 		FormatDate(f.Since) == "" && f.Where == "" && f.Agent.IsZero()
 }
 
-// Query returns the filter as the parameters of a request: each list sorted
-// and without repetition, and nothing of what is zero. [url.Values.Encode] of
-// it is the one spelling of all Filters that say the same.
+// Query returns the filter as request parameters: each list sorted and without
+// duplicates, zero fields left out. Equivalent Filters have the same
+// [url.Values.Encode] of it.
 func (f *Filter) Query() url.Values {
 	q := url.Values{}
 	list := func(name string, values []string) {
@@ -122,7 +121,7 @@ func (f *Filter) Query() url.Values {
 	return q
 }
 
-// sorted returns a sorted copy without repetition.
+// sorted returns a sorted copy without duplicates.
 func sorted(list []string) []string {
 	list = slices.Clone(list)
 	slices.Sort(list)
@@ -148,10 +147,10 @@ func (e *ParameterError) Error() string { return "parameter " + e.Name + ": " + 
 // Unwrap returns the cause.
 func (e *ParameterError) Unwrap() error { return e.Err }
 
-// ParseFilter reads the parameters of a Filter, and leaves others alone. What
-// it returns is as [Filter.Query] writes it: sorted, in lower case where case
-// says nothing. It is strict, since a condition that was read otherwise than
-// it was meant would be a riddle: the error is a *ParameterError.
+// ParseFilter parses the parameters of a Filter and ignores others. The result
+// is normalized as by [Filter.Query]: sorted, in lower case where case does not
+// matter. It is strict, since a misread condition would be hard to notice; the
+// error is a *ParameterError.
 func ParseFilter(q url.Values) (Filter, error) {
 	p := filterParser{q: q}
 	f := Filter{
@@ -239,7 +238,7 @@ func (p *filterParser) list(name string, parse func(string) (string, error)) []s
 	return sorted(list)
 }
 
-// one returns the value of a parameter that stands at most once.
+// one returns the value of a parameter that may occur at most once.
 func (p *filterParser) one(name string) (string, bool) {
 	switch values := p.q[name]; {
 	case len(values) == 0:
@@ -281,8 +280,8 @@ func (p *filterParser) share(name string) float64 {
 	return v
 }
 
-// parsePrefix refuses what cannot begin a URL as sites write them: in silence
-// it would fit nothing.
+// parsePrefix refuses a prefix that no canonical URL can begin with: it would
+// silently match nothing.
 func parsePrefix(s string) (string, error) {
 	if len(s) > MaxURL {
 		return "", fmt.Errorf("a prefix has at most %d bytes, not %d", MaxURL, len(s))
@@ -301,7 +300,7 @@ func parsePrefix(s string) (string, error) {
 	return s, nil
 }
 
-// parseURLBytes refuses what stands in no canonical URL, nor in also.
+// parseURLBytes refuses bytes that occur neither in canonical URLs nor in also.
 func parseURLBytes(s, also string) error {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; !urlByte[c] && c != '%' && strings.IndexByte(also, c) < 0 {

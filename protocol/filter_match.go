@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Apply returns the change as whoever asked by this filter is to be told of it,
-// and false if it is not to be told. The change keeps its number and time.
-// An update of a page that is not wanted is not told; whether the page has
-// left what is asked for is to be asked beside it, by Wants of Change.Before.
+// Apply returns the change as a reader with this filter receives it, and false
+// if the reader does not receive it. The change keeps its number and time.
+// For an update of a page that does not match it returns false; the caller uses
+// Wants of Change.Before to see whether the page matched before.
 func (f *Filter) Apply(c Change) (Change, bool) {
 	switch {
 	case c.Op == Move:
@@ -31,25 +31,25 @@ func (f *Filter) Apply(c Change) (Change, bool) {
 	return c, len(f.Ops) == 0 || slices.Contains(f.Ops, c.Op)
 }
 
-// arrival returns a Move as a Create of the URL where the bytes are now.
+// arrival returns a Move as a Create of its new URL.
 func (c Change) arrival() Change {
 	return Change{Seq: c.Seq, At: c.At, Op: Create, Item: c.Item}
 }
 
-// Wants reports whether an item is what the filter asks for, whatever happened
-// to it: Ops and MinSignificance, which are conditions on a step, say nothing of it.
+// Wants reports whether an item matches the filter. It ignores Ops and
+// MinSignificance, which are conditions on a change.
 func (f *Filter) Wants(i *Item) bool { return f.covers(i.URL) && f.wantsPage(i) }
 
-// WantsURL reports whether a URL is of the part of the site that the filter means.
+// WantsURL reports whether a URL fulfils the conditions on the URL.
 func (f *Filter) WantsURL(url string) bool { return f.covers(url) }
 
-// WantsGone reports whether a tombstone is what the filter asks for: the
-// conditions on the URL hold, and it went no earlier than Since.
+// WantsGone reports whether a tombstone matches the filter: the conditions on
+// the URL hold, and the deletion is not older than Since.
 func (f *Filter) WantsGone(t *Tombstone) bool {
 	return f.covers(t.URL) && (f.Since.IsZero() || !t.At.Before(f.Since))
 }
 
-// covers reports whether a URL is of the part of the site that is meant.
+// covers reports whether a URL fulfils Prefixes, Match and MaxDepth.
 func (f *Filter) covers(url string) bool {
 	if len(f.Prefixes)+len(f.Match) == 0 {
 		return f.MaxDepth <= 0 || Depth(url) <= f.MaxDepth
@@ -90,11 +90,11 @@ func (f *Filter) wantsPage(i *Item) bool {
 	if f.Since.IsZero() {
 		return true
 	}
-	// A date that names only a day may be of any time of it.
+	// A date that names only a day may mean any time of that day.
 	return !i.Modified.IsZero() && (!i.Modified.Before(f.Since) || i.Modified.Add(i.Span).After(f.Since))
 }
 
-// significant reports whether a step changed as much as is asked, or may have.
+// significant reports whether a change may have at least MinSignificance.
 func (f *Filter) significant(c *Change) bool {
 	if !(f.MinSignificance > 0) || c.Op == Create || c.Op == Delete {
 		return true
@@ -125,13 +125,13 @@ func wantsLanguage(ranges []string, tag string) bool {
 	})
 }
 
-// matchPath reports whether a path fits a pattern: "?" is any byte but "/",
-// "*" any number of such, "**" any number of any; "**/" at the beginning or
-// after a "/" is any number of whole segments, none too.
+// matchPath reports whether a path matches a pattern: "?" is any byte but "/",
+// "*" any number of such bytes, "**" any number of any bytes; "**/" at the
+// beginning or after a "/" is any number of whole segments, or none.
 //
-// It follows all readings of the pattern at once, so that a path of n bytes
-// takes no more than n times the length of the pattern, whatever both are. A
-// pattern longer than maxPattern fits nothing.
+// It follows all possible matches at once (an NFA), so that a path of n bytes
+// never takes more than n times the length of the pattern. A pattern longer
+// than maxPattern matches nothing.
 func matchPath(pattern, path string) bool {
 	if len(pattern) > maxPattern {
 		return false
@@ -149,7 +149,7 @@ func matchPath(pattern, path string) bool {
 		next.clear()
 		for _, at := range now.list[:now.n] {
 			if int(at) == len(pattern) {
-				continue // there is more of the path than of the pattern
+				continue // the pattern ends before the path
 			}
 			switch p := pattern[at]; {
 			case isWide(pattern, int(at)):
@@ -171,15 +171,15 @@ func matchPath(pattern, path string) bool {
 	return now.seen[len(pattern)]
 }
 
-// isWide reports whether a pattern has "**" at a place, and isSegments whether
-// that is any number of whole segments.
+// isWide reports whether a pattern has "**" at position at, and isSegments
+// whether it stands for any number of whole segments.
 func isWide(pattern string, at int) bool { return strings.HasPrefix(pattern[at:], "**") }
 
 func isSegments(pattern string, at int) bool {
 	return strings.HasPrefix(pattern[at:], "**/") && (at == 0 || pattern[at-1] == '/')
 }
 
-// places are those of a pattern that what was read of a path may have led to.
+// places are the positions in a pattern that the path read so far can reach.
 type places struct {
 	seen [maxPattern + 1]bool
 	list [maxPattern + 1]uint16
@@ -201,9 +201,9 @@ func (s *places) mark(at int) {
 	}
 }
 
-// add marks a place and those behind it that nothing need be read for. "**/"
-// of whole segments is left at its beginning and after each slash only; mark
-// alone stands for its middle, which no slash has led to, and so add neither.
+// add marks a position and those after it that are reached without reading a byte.
+// A "**/" of whole segments can be left only at its beginning and after a slash; in
+// the middle of a segment matchPath calls mark alone.
 func (s *places) add(pattern string, at int) {
 	for !s.seen[at] {
 		s.mark(at)

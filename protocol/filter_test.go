@@ -31,7 +31,7 @@ func TestFilterQueryIsOneSpelling(t *testing.T) {
 		t.Error("Query altered the filter")
 	}
 	q := f.Query()
-	q.Set("after", "0:0") // others' parameters are left alone
+	q.Set("after", "0:0") // unknown parameters are left alone
 	read, err := ParseFilter(q)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestFilterTellsOfMoves(t *testing.T) {
 	for _, c := range []struct {
 		query  string
 		change Change
-		want   Change // the zero Change: is not told
+		want   Change // the zero Change: not delivered
 	}{
 		{"", move, move},
 		{"prefix=/in/", move, move},
@@ -149,14 +149,14 @@ func TestFilterTellsOfMoves(t *testing.T) {
 		{"prefix=/in/", in, came},
 		{"prefix=/in/", far, none},
 		{"match=/in/*", out, gone},
-		{"match=/in/*&type=image/png", in, none}, // nobody was told of it before
+		{"match=/in/*&type=image/png", in, none}, // it was never delivered to this subscriber
 		{"maxdepth=2&prefix=" + base + "/in", move, move},
 		{"type=image/*", move, gone}, // perhaps it was an image before
 		{"type=image/*", dead, dead},
 		{"type=image/*&prefix=/out/", dead, none},
 		{"minsig=0.05", move, move},
 		{"minsig=0.051", move, gone},
-		{"minsig=0.051&prefix=/in/b", move, came}, // to whoever sees only /in/b, it is new
+		{"minsig=0.051&prefix=/in/b", move, came}, // new to a subscriber that sees only /in/b
 		{"op=move", move, move},
 		{"op=delete", move, none},
 		{"op=delete&prefix=/in/", out, gone},
@@ -164,7 +164,7 @@ func TestFilterTellsOfMoves(t *testing.T) {
 		{"op=move&prefix=/in/", in, none},
 		{"minlen=11&minsig=1&minimp=0.5&lang=en&since=2100", dead, dead},
 		{"minlen=11", plain, none},
-		{"minsig=1", plain, plain}, // of which it is not known how much it changed
+		{"minsig=1", plain, plain}, // without a known significance
 		{"lang=*", plain, none},
 		{"minimp=0.01", plain, none},
 		{"since=2026", plain, none},
@@ -192,10 +192,10 @@ func TestFilterWants(t *testing.T) {
 		Modified: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), Span: 24 * time.Hour}
 	for query, want := range map[string]bool{
 		"":                                    true,
-		"prefix=/docs/a.html?p":               true, // the query of a URL too
+		"prefix=/docs/a.html?p":               true, // the query part of a URL counts too
 		"prefix=/docs/b":                      false,
 		"prefix=/x&prefix=/docs":              true,
-		"match=/docs/*.html":                  true, // the path alone
+		"match=/docs/*.html":                  true, // only the path counts
 		"match=/docs/*.html?p=1":              false,
 		"type=text/*":                         true,
 		"type=*/*":                            true,
@@ -214,9 +214,9 @@ func TestFilterWants(t *testing.T) {
 		"minimp=0.35":                         true,
 		"minimp=0.351":                        false,
 		"since=2026-11-21":                    true,
-		"since=2026-11-21T23:59:59Z":          true, // the day that is named has not ended
+		"since=2026-11-21T23:59:59Z":          true, // the given day has not ended
 		"since=2026-11-22":                    false,
-		"op=delete":                           true, // whatever happened to it
+		"op=delete":                           true, // for any operation
 		"minsig=1":                            true,
 		"prefix=/docs/&type=text/html&lang=p": false,
 	} {
@@ -250,7 +250,7 @@ func TestFilterWants(t *testing.T) {
 	}
 }
 
-// patternRegexp says the same as matchPath, in words of others.
+// patternRegexp is matchPath written as a regexp, for comparison.
 func patternRegexp(pattern string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`(?s)\A`)
@@ -300,7 +300,7 @@ func TestMatchPathAgreesWithRegexp(t *testing.T) {
 	}
 }
 
-// A pattern that is hard for those that try one reading after the other.
+// A pattern that is expensive for backtracking matchers.
 func TestMatchPathTakesNoLonger(t *testing.T) {
 	pattern := strings.Repeat("/**/*a", maxPattern/6) + "b"
 	path := strings.Repeat("/a", MaxURL/2)
@@ -308,7 +308,7 @@ func TestMatchPathTakesNoLonger(t *testing.T) {
 	if matchPath(pattern, path) {
 		t.Error("it fits")
 	}
-	if d := time.Since(begin); d > 2*time.Second { // some ms; one reading after the other would never end
+	if d := time.Since(begin); d > 2*time.Second { // some ms; backtracking would never end
 		t.Errorf("it took %v", d)
 	}
 	if n := testing.AllocsPerRun(10, func() { matchPath("/**/a*/b.html", "/docs/a/an/b.html") }); n > 0 {

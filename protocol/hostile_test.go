@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// repeat gives s n times without holding more than a piece of it.
+// repeat yields s n times while holding only a piece of it.
 func repeat(s string, n int) io.Reader {
 	per := max(1, 64<<10/len(s))
 	return &repeated{piece: strings.Repeat(s, per), left: n * len(s)}
@@ -31,10 +31,10 @@ func (r *repeated) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// A watched reader looks at the heap as it is read from.
+// A watched reader samples the heap size as it is read from.
 type watched struct {
 	r    io.Reader
-	left int // bytes until the next look
+	left int // bytes until the next sample
 
 	alloc, sys uint64 // the most seen
 }
@@ -61,15 +61,15 @@ const (
 	hostileEnd  = `</item></rdf:RDF>`
 )
 
-// Whatever a site serves for a manifest, it is refused or passed over with a
-// clear reason, and no memory is lost on it.
+// Any response that a site serves as a manifest is rejected or skipped with a clear reason, without excessive
+// memory use.
 func TestHostileManifests(t *testing.T) {
 	million := 1_000_000
 	if testing.Short() {
 		million = 100_000
 	}
 	str := func(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }
-	// around gives n times s between a beginning and an end.
+	// around yields s n times between a beginning and an end.
 	around := func(start, s string, n int, end string) func() io.Reader {
 		return func() io.Reader {
 			return io.MultiReader(strings.NewReader(start), repeat(s, n), strings.NewReader(end))
@@ -167,7 +167,7 @@ func TestHostileManifests(t *testing.T) {
 	}
 }
 
-// silent is a connection that says nothing and does not end.
+// silent is a connection that sends nothing and does not end.
 type silent struct{}
 
 func (silent) Read([]byte) (int, error) { return 0, nil }

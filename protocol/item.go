@@ -12,20 +12,20 @@ import (
 )
 
 // An Item is one resource that a site offers.
-// It is a value: two Items that compare equal with [Item.Equal] say the same.
+// It is a value; see [Item.Equal].
 type Item struct {
 	// URL is absolute and canonical: scheme and host in lower case, path
 	// percent-encoded, no fragment.
 	URL string
 
-	// Title is what a feed reader shows. Empty means that the path stands in.
+	// Title is the title in feed readers. Empty means that the path is shown.
 	Title string
 
 	// Modified is when the bytes last changed, in UTC, to the millisecond.
 	// The zero time means unknown.
 	Modified time.Time
 
-	// Span is how coarse Modified was written: the change lies in
+	// Span is the granularity of Modified: the change lies in
 	// [Modified, Modified+Span). A date that names only a day has a Span of
 	// 24 hours; zero means exact to a second or better.
 	Span time.Duration
@@ -40,26 +40,25 @@ type Item struct {
 	// The zero Digest means unknown.
 	Digest Digest
 
-	// Text is the digest of the page's main text, as the site extracts it and
-	// with what the site masks left out. Equal means that nothing changed that
-	// a reader would notice. The zero Digest means unknown.
+	// Text is the digest of the page's main text, as the site extracts it,
+	// without masked text. Equal digests mean that nothing changed that a person
+	// would notice. The zero Digest means unknown.
 	Text Digest
 
 	// Language is the language that the page names for itself, a BCP 47 tag
 	// such as "en" or "pt-BR". Empty means unknown.
 	Language string
 
-	// Canonical is the URL that the page asks to be listed under, if that is
-	// another one. Empty means its own.
+	// Canonical is the canonical URL that the page declares, if it is another
+	// one. Empty means its own.
 	Canonical string
 
-	// Importance is how much the page is asked for, compared with others of its site.
+	// Importance is how much the page is visited, relative to other pages of the site.
 	Importance Importance
 }
 
-// Equal reports whether two items say the same of the same URL, importance
-// apart: that moves with every day's visitors, and nothing has changed by it.
-// Times are compared as instants.
+// Equal reports whether two items are equal apart from their importance, which
+// varies from day to day with the visitors. Times are compared as instants.
 func (i Item) Equal(o Item) bool {
 	a, b := i, o
 	a.Modified, b.Modified = time.Time{}, time.Time{}
@@ -71,8 +70,8 @@ func (i Item) Equal(o Item) bool {
 // page that its site finds most important. Zero means unknown.
 type Importance uint8
 
-// ImportanceOf returns the share, which is brought into 0.01 to 1, as an
-// Importance. A share of 0 or less, or NaN, is unknown.
+// ImportanceOf returns the share, clamped to 0.01 to 1, as an Importance.
+// A share of 0 or less, or NaN, is unknown.
 func ImportanceOf(share float64) Importance {
 	if !(share > 0) {
 		return 0
@@ -91,7 +90,7 @@ func (i Importance) append(b []byte) []byte {
 	return strconv.AppendFloat(b, share, 'f', -1, 64)
 }
 
-// parseImportance reads a decimal number above 0, up to 1. What is none is unknown.
+// parseImportance parses a decimal number above 0, up to 1. Anything else is unknown.
 func parseImportance(b []byte) Importance {
 	if len(b) > 24 || strings.Trim(string(b), "0123456789.") != "" {
 		return 0
@@ -117,7 +116,7 @@ const digestPrefix, digestSuffix = "sha-256=:", ":"
 // digestLen is the length of a written digest in bytes.
 const digestLen = len(digestPrefix) + (sha256.Size+2)/3*4 + len(digestSuffix)
 
-// digestCoding refuses bits that say nothing, so that a digest has one spelling.
+// digestCoding refuses nonzero padding bits, so that a digest has one spelling.
 var digestCoding = base64.StdEncoding.Strict()
 
 // String returns the digest as RFC 9530 writes it: "sha-256=:BASE64:".
@@ -133,9 +132,9 @@ func (d Digest) append(b []byte) []byte {
 	return append(b, digestSuffix...)
 }
 
-// ParseDigest reads what [Digest.String] writes; the empty string is the zero
+// ParseDigest parses the output of [Digest.String]; the empty string is the zero
 // Digest. Any other algorithm is an error, which a reader of a message or a
-// manifest takes as a digest that is unknown.
+// manifest treats as an unknown digest.
 func ParseDigest(s string) (Digest, error) {
 	d, ok := parseDigest(s)
 	if !ok {
@@ -153,7 +152,7 @@ func parseDigest[S string | []byte](s S) (d Digest, ok bool) {
 	}
 	var in [digestLen]byte
 	copy(in[:], s)
-	var out [sha256.Size + 1]byte // the decoder wants room for the padding
+	var out [sha256.Size + 1]byte // the decoder needs room for the padding
 	n, err := digestCoding.Decode(out[:], in[len(digestPrefix):digestLen-1])
 	if err != nil || n != sha256.Size {
 		return d, false
@@ -164,14 +163,14 @@ func parseDigest[S string | []byte](s S) (d Digest, ok bool) {
 // MarshalText writes the digest for JSON, as String does.
 func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses the output of MarshalText.
 func (d *Digest) UnmarshalText(b []byte) (err error) {
 	*d, err = ParseDigest(string(b))
 	return err
 }
 
 // mediaType returns a media type in lower case and without parameters, and
-// the empty string for what is none.
+// the empty string if s is none.
 func mediaType(s string) string {
 	if i := strings.IndexByte(s, ';'); i >= 0 {
 		s = s[:i]
@@ -192,12 +191,12 @@ func mediaType(s string) string {
 	return s
 }
 
-// maxLanguage bounds a language tag, in bytes: RFC 5646, section 4.4.1, finds
-// no tag of need longer.
+// maxLanguage bounds a language tag, in bytes: by RFC 5646, section 4.4.1, no
+// tag needs more.
 const maxLanguage = 35
 
-// languageTag returns what may be a language tag as it is, and the empty
-// string for what cannot be one.
+// languageTag returns s unchanged if it may be a language tag, and the empty
+// string if it cannot be one.
 func languageTag(s string) string {
 	if len(s) > maxLanguage {
 		return ""
@@ -212,9 +211,9 @@ func languageTag(s string) string {
 	return s
 }
 
-// Depth returns the level of a URL in its site: the number of slashes in its
-// path, so that everything in one directory has one depth. A URL without a
-// path has the depth of the home page, 1.
+// Depth returns the number of slashes in the path of a URL, so that all URLs
+// of one directory have the same depth. A URL without a path has the depth of
+// the home page, 1.
 func Depth(url string) int {
 	if i := strings.Index(url, "://"); i >= 0 {
 		url = url[i+3:]
@@ -227,10 +226,10 @@ func Depth(url string) int {
 	return max(1, strings.Count(url, "/"))
 }
 
-// Compare orders URLs as everything in Parley orders them: by depth, then by
-// bytes. The most important pages so come first (C25).
+// Compare is the order of URLs in all of Parley: by depth, then by bytes. So
+// the most important pages come first (C25).
 func Compare(a, b string) int {
-	// Mostly they are of one directory: the same up to the last slash.
+	// Fast path for URLs of one directory: equal up to the last slash.
 	if i := strings.LastIndexByte(a, '/'); i >= 0 && i == strings.LastIndexByte(b, '/') && a[:i] == b[:i] {
 		return strings.Compare(a[i:], b[i:])
 	}

@@ -57,7 +57,7 @@ func TestDigest(t *testing.T) {
 	for _, bad := range []string{
 		":", "sha-256=::", empty[:len(empty)-1], empty[1:], " " + empty, strings.ToUpper(empty),
 		"sha-512" + empty[7:], strings.Replace(empty, "=:", "=", 1), strings.Replace(empty, "+", "-", 1),
-		"sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFV=:", // bits that say nothing
+		"sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFV=:", // trailing bits that carry no data
 		"sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hS\r\n==:",
 		"sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFUA:",
 		"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
@@ -68,7 +68,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// Everything is ordered by level and then by bytes, so that a directory stays together (C25).
+// URLs are sorted by level and then by bytes, so that a directory stays together (C25).
 func TestOrder(t *testing.T) {
 	want := []string{
 		"https://h", "https://h/", "https://h/?a/b/c", "https://h/a", "https://h/b?x=/y/z", "https://h/c#/d/e",
@@ -89,8 +89,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// However two URLs are alike, their order is that of their levels, then of
-// their bytes.
+// Even for very similar URLs, the order is by level, then by bytes.
 func TestOrderIsThatOfLevels(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	piece := []string{"/", "/", "a", "b", "aa", "?", "#", "://", ".", "-", "%2F", "https://h", ""}
@@ -113,7 +112,7 @@ func TestOrderIsThatOfLevels(t *testing.T) {
 	}
 }
 
-// Shares are kept in thousandths and hundredths, and a share that is there stays there.
+// Shares are stored in thousandths and hundredths, and a share above zero stays above zero.
 func TestShares(t *testing.T) {
 	for k := range 1001 {
 		share := float64(k) / 1000

@@ -6,13 +6,13 @@ import (
 )
 
 // A Log is the read half of a journal. Every door of a site and every
-// follower stands on it.
+// follower reads it.
 //
 // All methods may be called by many goroutines at once. The epoch of a Log
 // does not change while it is open.
 type Log interface {
 	// Head returns the cursor of the newest change. It is the zero Cursor
-	// while the site's first description is not whole yet: then there is
+	// while the site's first description is incomplete: then there is
 	// nothing to follow.
 	Head() Cursor
 
@@ -20,21 +20,21 @@ type Log interface {
 	Floor() Cursor
 
 	// Read returns the changes after the cursor, oldest first, at most max
-	// of them (max < 1 means as many as the Log likes to give at once).
+	// of them (max < 1 leaves the number to the Log).
 	// Empty means that the cursor is the head. Changes are never altered
 	// once returned. A cursor that cannot be honoured is an error wrapping
 	// ErrEpoch or ErrTooOld, never an approximation.
 	Read(ctx context.Context, after Cursor, max int) ([]Change, error)
 
-	// Wait blocks until Read(after) has something to say, be it changes or
-	// an error, and returns nil then; or until ctx ends, and returns its
-	// error. While there is no Head it blocks, whatever after is.
+	// Wait blocks until Read(after) would return changes or an error, and then
+	// returns nil; or until ctx ends, and then returns its error. While Head is
+	// the zero Cursor it blocks, whatever after is.
 	Wait(ctx context.Context, after Cursor) error
 }
 
 // ErrEpoch is returned by [Log.Read] for a cursor of another epoch, or one
-// that lies after the head: the journal cannot prove that it continues what
-// that cursor has seen. The follower resynchronises from the manifest.
+// that lies after the head: the journal cannot prove that it continues the
+// history up to that cursor. The follower resynchronises from the manifest.
 var ErrEpoch = errors.New("cursor is of another epoch")
 
 // ErrTooOld is returned by [Log.Read] for a cursor below the floor, the zero

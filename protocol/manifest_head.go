@@ -14,9 +14,8 @@ import (
 // maxHead bounds the channel without its table of contents, in bytes.
 const maxHead = 256 << 10
 
-// readHead reads the channel to its end. The table of contents, as long as
-// the manifest has items, is streamed past; every other child goes through a
-// tree of its own.
+// readHead reads the channel to its end. It skips the table of contents, which
+// grows with the number of items; every other child is parsed as a small tree.
 func (r *ManifestReader) readHead() error {
 	about, _ := r.rdfAttr("about")
 	h := headDraft{m: &r.head}
@@ -55,8 +54,8 @@ func (r *ManifestReader) readHead() error {
 	return nil
 }
 
-// element reads the present element to its end as a tree of at most max
-// bytes, and returns how many it had. The tree is nil if etree will not have it.
+// element reads the current element to its end as a tree of at most max
+// bytes, and returns its size. The tree is nil if etree rejects it.
 func (r *ManifestReader) element(max int) (*etree.Element, int, error) {
 	b, err := r.x.Element(r.buf[:0], max)
 	r.buf = b
@@ -66,25 +65,25 @@ func (r *ManifestReader) element(max int) (*etree.Element, int, error) {
 	doc := etree.NewDocument()
 	doc.ReadSettings.MaxDepth = 64
 	if err := doc.ReadFromBytes(b); err != nil {
-		return nil, len(b), nil // well-formed all the same: xmlpull has judged it
+		return nil, len(b), nil // still well-formed: xmlpull has checked it
 	}
 	return doc.Root(), len(b), nil
 }
 
-// A headDraft is a manifest's head that is being read.
+// A headDraft is a manifest's head while it is being read.
 type headDraft struct {
 	m     *Manifest
 	about string
 	link  string
-	rank  int // of the date that was read
+	rank  int // of the date read so far
 	epoch string
 	seq   uint64
 	hasSeq,
 	complete,
-	stated bool // whether it is complete
+	stated bool // p:complete was present
 }
 
-// take takes in a child of the channel, and reports whether it has a meaning here.
+// take processes a child of the channel, and reports whether it is known.
 func (h *headDraft) take(el *etree.Element, base string) bool {
 	m, text := h.m, strings.TrimSpace(el.Text())
 	switch el.NamespaceURI() + " " + el.Tag {
@@ -122,7 +121,7 @@ func (h *headDraft) take(el *etree.Element, base string) bool {
 	return true
 }
 
-// rdfResource returns what a property points at.
+// rdfResource returns the rdf:resource attribute of a property.
 func rdfResource(el *etree.Element) string {
 	for _, a := range el.Attr {
 		if uri := a.NamespaceURI(); a.Key == "resource" && (uri == nsRDF || uri == nsRDFLoose) {
@@ -132,7 +131,7 @@ func rdfResource(el *etree.Element) string {
 	return ""
 }
 
-// latest takes a date if its rank is higher than that of the one before.
+// latest stores a date if its rank is higher than that of the stored one.
 func latest(t *time.Time, rank *int, text string, with int) {
 	if d, ok := parseDate(text); ok && with > *rank {
 		*t, *rank = d.Time, with

@@ -13,21 +13,21 @@ import (
 	"github.com/parleyweb/parley/internal/xmlpull"
 )
 
-// ManifestOptions says how a manifest is read. The zero value is a useful one
-// for a manifest whose URLs are absolute.
+// ManifestOptions says how to read a manifest. The zero value works for a
+// manifest whose URLs are absolute.
 type ManifestOptions struct {
-	// URL is where the manifest was read from. Relative URLs are resolved against it.
+	// URL is the manifest's own. Relative URLs are resolved against it.
 	URL string
 
-	// Origin, if set, is a scheme://host[:port]: entries of any other are
-	// passed over and counted. See [Origin].
+	// Origin, if set, is a scheme://host[:port]: entries of any other origin are
+	// skipped and counted. See [Origin].
 	Origin string
 
 	// MaxBytes bounds the document. Zero means 4 GiB.
 	MaxBytes int64
 
-	// MaxItems bounds its items and tombstones together, those passed over
-	// included. Zero means 10,000,000.
+	// MaxItems bounds its items and tombstones together, including skipped
+	// ones. Zero means 10,000,000.
 	MaxItems int
 
 	// Extensions asks for Record.Extensions, which cost time and memory.
@@ -39,8 +39,8 @@ type Record struct {
 	Item Item       // zero if Gone is set
 	Gone *Tombstone // nil for an item
 
-	// Extensions are the child elements that Parley has no meaning for, up to
-	// 64 KiB of them, if ManifestOptions asked for them. Compare their
+	// Extensions are the child elements that Parley does not know, up to
+	// 64 KiB of them, if ManifestOptions.Extensions is set. Compare their
 	// NamespaceURI, not their prefix.
 	Extensions []*etree.Element
 }
@@ -51,17 +51,16 @@ const (
 	keptErrors      = 20
 )
 
-// A ManifestReader reads a manifest as a stream: that of Parley, of figure
-// 6.5 of the thesis, or any RSS 1.0. What it holds in memory does not depend
-// on how long the manifest is, nor on what is in it.
+// A ManifestReader reads a manifest as a stream: one of Parley, of figure 6.5
+// of the thesis, or any RSS 1.0. Its memory use does not depend on the length
+// or content of the manifest.
 //
-// An entry that is of no use is passed over and counted (see Skipped): one
-// without a URL, with a URL that [CanonicalURL] refuses or of a foreign
-// origin. A part of an entry that cannot be understood, such as a date, a
-// length or a digest, is unknown; the entry stands, since its absence would
-// say that it is gone. Of adjacent items with the same URL the one with the
-// latest date stands and the others are passed over; that a URL does not come
-// again later is not checked.
+// An unusable entry is skipped and counted (see Skipped): one without a URL,
+// with a URL that [CanonicalURL] refuses, or of a foreign origin. A property of
+// an entry that cannot be parsed, such as a date, a length or a digest, is
+// unknown; the entry is still returned, since its absence would mean that the
+// page is gone. Of adjacent items with the same URL only the one with the latest
+// date is returned; duplicates further apart are not detected.
 //
 // It is for one goroutine.
 type ManifestReader struct {
@@ -70,31 +69,31 @@ type ManifestReader struct {
 	name       string // for errors
 	urls       resolver
 	canonicals resolver
-	origin     string // foreign is what does not begin with it
+	origin     string // prefix of URLs that are not foreign
 	err        error  // final
 
 	headOnly bool // see ReadManifestHead
 
-	begun   bool // the root was seen
-	channel bool // the channel was seen
+	begun   bool // the root has been read
+	channel bool // the channel has been read
 	head    Manifest
 	exts    []*etree.Element
 
-	pending Record // read, and held back until it is known not to be repeated
+	pending Record // read, but not returned until the next entry has another URL
 	held    bool
-	items   int // item elements seen
+	items   int // item elements read
 	entries int
 
 	skipped int
 	first   []error
 
-	ref, link, title, canonical, buf []byte // of the present entry
+	ref, link, title, canonical, buf []byte // of the current entry
 
-	rawType, mediaType string // the last one
-	language           string // the last one
+	rawType, mediaType string // of the last entry
+	language           string // of the last entry
 }
 
-// NewManifestReader returns a reader of the manifest that r gives. It reads ahead.
+// NewManifestReader returns a reader of the manifest in r. It reads ahead.
 func NewManifestReader(r io.Reader, o ManifestOptions) *ManifestReader {
 	if o.MaxItems <= 0 {
 		o.MaxItems = maxItemsDefault
@@ -122,10 +121,10 @@ func NewManifestReader(r io.Reader, o ManifestOptions) *ManifestReader {
 	return m
 }
 
-// ReadManifestHead returns what the manifest that r gives says of itself. Of
-// one in Parley's own form it reads no further than to the table of contents:
-// that what follows is there, and well-formed, it does not say. A document
-// without a channel has the zero head but for its URLs.
+// ReadManifestHead returns the head of the manifest in r. If the manifest is in
+// Parley's own form, it reads only up to the table of contents, and so does not
+// check that the rest is present and well-formed. For a document without a
+// channel it returns a head with only the URLs set.
 func ReadManifestHead(r io.Reader, o ManifestOptions) (Manifest, error) {
 	m := NewManifestReader(r, o)
 	m.headOnly = true
@@ -138,19 +137,18 @@ func ReadManifestHead(r io.Reader, o ManifestOptions) (Manifest, error) {
 	}
 }
 
-// Head returns what the manifest says of itself. It is complete when Next has
-// returned for the first time if the channel comes first, as in Parley's own
-// form, and in any case when Next has returned an error.
+// Head returns the head of the manifest. It is fully read after the first call of
+// Next if the channel comes first, as in Parley's own form, and in any case
+// after Next has returned an error.
 func (r *ManifestReader) Head() Manifest { return r.head }
 
-// Skipped returns how many entries were passed over, and why the first 20 were.
+// Skipped returns the number of skipped entries, and the reasons for the first 20.
 func (r *ManifestReader) Skipped() (n int, first []error) { return r.skipped, r.first }
 
-// Next returns the next entry. At the end of a well-formed document it
-// returns io.EOF, or an error wrapping ErrTruncated if the document calls itself
-// complete and holds another number of items. A document cut short is an error
-// wrapping io.ErrUnexpectedEOF; one beyond a limit, an error wrapping
-// ErrLimit. Errors are final.
+// Next returns the next entry. At the end of a well-formed document it returns
+// io.EOF, or an error wrapping ErrTruncated if the document says it is complete
+// but its number of items is not its count. The error for a document cut short
+// wraps io.ErrUnexpectedEOF; for one beyond a limit, ErrLimit. Errors are final.
 func (r *ManifestReader) Next() (Record, error) {
 	for r.err == nil {
 		rec, ok, err := r.read()
@@ -179,7 +177,7 @@ func (r *ManifestReader) Next() (Record, error) {
 	return Record{}, r.err
 }
 
-// read reads up to the next entry, and returns false with one that is of no use.
+// read reads the next entry. It returns false if the entry is unusable.
 func (r *ManifestReader) read() (Record, bool, error) {
 	for {
 		k, err := r.x.Next()
@@ -222,7 +220,7 @@ func (r *ManifestReader) read() (Record, bool, error) {
 
 func isRDF(space []byte) bool { return string(space) == nsRDF || string(space) == nsRDFLoose }
 
-// rdfAttr returns an attribute of RDF, however its namespace is spelled.
+// rdfAttr returns an RDF attribute, whichever spelling of the namespace it has.
 func (r *ManifestReader) rdfAttr(local string) ([]byte, bool) {
 	for _, space := range [...]string{nsRDF, nsRDFLoose, ""} {
 		if v, ok := r.x.Attr(space, local); ok {
@@ -232,13 +230,13 @@ func (r *ManifestReader) rdfAttr(local string) ([]byte, bool) {
 	return nil, false
 }
 
-// A draft is an entry that is being read.
+// A draft is an entry while it is being read.
 type draft struct {
 	item Item
 	gone Tombstone
-	rank int // of the date that was read
+	rank int // of the date read so far
 	exts []*etree.Element
-	left int // bytes of extensions that may still come
+	left int // bytes of extensions that may still be stored
 }
 
 // entry reads an item or a tombstone to its end.
@@ -255,7 +253,7 @@ func (r *ManifestReader) entry(gone bool) (Record, bool, error) {
 			return Record{}, false, err
 		}
 		if k == xmlpull.End {
-			break // of the entry: those of its children are consumed with them
+			break // the entry's end: the ends of children are consumed by property
 		}
 		if k == xmlpull.Start {
 			if err := r.property(&d); err != nil {
@@ -286,7 +284,7 @@ func (r *ManifestReader) entry(gone bool) (Record, bool, error) {
 	return Record{Item: d.item, Extensions: d.exts}, true, nil
 }
 
-// resolve returns the canonical URL of an entry, if it may have it.
+// resolve returns the canonical URL of an entry, or an error if its origin is foreign.
 func (r *ManifestReader) resolve(ref []byte) (string, error) {
 	url, err := r.urls.resolve(ref)
 	if err == nil && r.origin != "" && !strings.HasPrefix(url, r.origin) {
@@ -302,7 +300,7 @@ func (r *ManifestReader) skip(ref string, err error) {
 	}
 }
 
-// The ranks of dates: the right one before the one that feeds have (E03).
+// The ranks of dates: dcterms:modified outranks the dc:date of feeds (E03).
 const (
 	rankDate = 1 + iota
 	rankDCModified
@@ -395,12 +393,12 @@ func (r *ManifestReader) property(d *draft) (err error) {
 	d.left -= n
 	if errors.Is(err, ErrLimit) {
 		d.left = 0
-		return nil // too much to keep; a limit of the document comes back with the next token
+		return nil // too much to store; if it was a limit of the document, the next token fails again
 	}
 	return err
 }
 
-// content reads the text of the present element to its end, in place of what is in dst.
+// content reads the text of the current element to its end, and overwrites dst with it.
 func (r *ManifestReader) content(dst []byte) ([]byte, error) {
 	b, err := r.x.Content(dst[:0])
 	trimmed := bytes.TrimSpace(b)
@@ -415,7 +413,7 @@ func (r *ManifestReader) date(d *draft, rank int) (err error) {
 	return err
 }
 
-// parseNumber reads a decimal number without sign.
+// parseNumber parses a decimal number without sign.
 func parseNumber(b []byte) (n uint64, ok bool) {
 	if len(b) == 0 || len(b) > 20 {
 		return 0, false

@@ -70,7 +70,7 @@ func read(r io.Reader, o protocol.ManifestOptions) (d document, skipped []error,
 	}
 }
 
-// diff says in what two documents differ.
+// diff describes the first difference between two documents.
 func (d document) diff(o document) string {
 	same := func(a, b protocol.Manifest) bool {
 		equal := a.Modified.Equal(b.Modified)
@@ -99,7 +99,7 @@ func (d document) diff(o document) string {
 	return ""
 }
 
-// order brings what was read into the form that can be written.
+// order sorts the entries so that they can be written.
 func (d *document) order() {
 	slices.SortStableFunc(d.items, func(a, b protocol.Item) int { return protocol.Compare(a.URL, b.URL) })
 	d.items = slices.CompactFunc(d.items, func(a, b protocol.Item) bool { return a.URL == b.URL })
@@ -116,7 +116,7 @@ func date(s string) time.Time {
 	return d.Time
 }
 
-// goldens are documents in which every element and every odd character occurs.
+// goldens returns documents that contain every element and every odd character.
 func goldens() map[string]document {
 	const base = "https://www.example.com/"
 	head := protocol.Manifest{URL: base + "robots.rdf", Base: base}
@@ -202,13 +202,13 @@ func TestManifestCutShort(t *testing.T) {
 	}
 }
 
-// What says that it is whole and is not, is not.
+// A manifest that claims to be complete with a wrong item count is an error.
 func TestManifestOfAnotherCount(t *testing.T) {
 	whole := string(goldens()["site"].write(t))
 	for _, n := range []string{"0", "6", "8", "4000000000"} {
 		lying := strings.Replace(whole, "<p:items>7<", "<p:items>"+n+"<", 1)
 		d, _, err := read(strings.NewReader(lying), protocol.ManifestOptions{})
-		if n == "4000000000" { // no count that can be: so not complete
+		if n == "4000000000" { // no possible count: so not complete
 			if err != nil || d.head.Complete || d.head.Items != -1 {
 				t.Errorf("%s items: %+v, %v", n, d.head, err)
 			}
@@ -265,7 +265,7 @@ func TestWriterRefuses(t *testing.T) {
 		}
 	}
 
-	// The site that changes between the two readings.
+	// The site changes between the two passes over its items.
 	for name, second := range map[string][]protocol.Item{
 		"fewer":  base.items[:6],
 		"others": change(func(d *document) { d.items[3].URL += "x" }).items,
@@ -297,7 +297,7 @@ type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
-// What XML cannot carry does not reach it, and everything else comes back.
+// Characters that XML cannot carry are removed; all others survive.
 func TestTitles(t *testing.T) {
 	const url = "https://h/docs/a%20b.html?q"
 	for in, want := range map[string]string{

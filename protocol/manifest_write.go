@@ -9,24 +9,23 @@ import (
 	"strconv"
 )
 
-// flushSize is how much is gathered before it is written.
+// flushSize is the number of bytes buffered before a write.
 const flushSize = 96 << 10
 
 // WriteManifest writes a manifest in the form that the package documentation
 // specifies. The same arguments give the same bytes.
 //
-// It ranges over items twice, first for the table of contents, and refuses
-// what would not be read back as it is meant: items that are not in the order
-// of [Compare], or twice; another number than m.Items, if that is not -1, or
-// another sequence the second time; a URL that is not as [CanonicalURL]
-// returns it; a complete manifest without a count. What has then been written
-// is no manifest: write to a temporary place.
+// It ranges over items twice, first for the table of contents, and returns an
+// error for input that would not be read back unchanged: items out of the order
+// of [Compare], or duplicate; a number of items other than m.Items, if that is
+// not -1, or another sequence the second time; a URL that [CanonicalURL] would
+// change; a complete manifest without a count. The output is then no manifest:
+// write to a temporary place.
 //
-// Titles are cleaned of what XML cannot carry and cut at 1 KiB; what is not a
-// media type, a time from the year 1 to 9999, a language or another page's
-// URL is left out. The tombstones in
-// gone, which may be nil, keep their order. Memory use does not depend on the
-// number of items.
+// Titles are cut at 1 KiB, without characters that XML cannot hold; an invalid
+// media type, language or canonical URL, and a time outside the years 1 to 9999,
+// are left out. The tombstones in gone, which may be nil, keep their order.
+// Memory use does not depend on the number of items.
 func WriteManifest(w io.Writer, m Manifest, items iter.Seq2[Item, error], gone iter.Seq2[Tombstone, error]) error {
 	mw := manifestWriter{w: w, seed: maphash.MakeSeed()}
 	if err := mw.manifest(m, items, gone); err != nil {
@@ -38,13 +37,13 @@ func WriteManifest(w io.Writer, m Manifest, items iter.Seq2[Item, error], gone i
 type manifestWriter struct {
 	w          io.Writer
 	buf        []byte
-	cur        Item   // the present one; here, so that it is not allocated anew for each
+	cur        Item   // the current item; a field, so that it is not allocated for each
 	esc        []byte // its URL, escaped
 	date       []byte // its date
 	urls       resolver
 	canonicals resolver
 
-	rawType, mediaType string // the last one
+	rawType, mediaType string // of the last item
 
 	seed  maphash.Seed
 	prev  string
@@ -143,10 +142,9 @@ func (w *manifestWriter) head(m Manifest) error {
 	return nil
 }
 
-// doorSchemes are the schemes of doors.
 var doorSchemes = []string{"http", "https", "ws", "wss"}
 
-// eachItem checks and writes every item, and returns how many there are and what their URLs add up to.
+// eachItem checks and writes every item, and returns their number and a hash of the sequence of their URLs.
 func (w *manifestWriter) eachItem(items iter.Seq2[Item, error], write func()) (n int, sum uint64, err error) {
 	w.prev, w.depth = "", 0
 	for i, err := range items {
@@ -218,7 +216,7 @@ func (w *manifestWriter) item() {
 	w.buf = append(b, "  </item>\n"...)
 }
 
-// appendFeatures appends what few pages say of themselves.
+// appendFeatures appends the properties that few pages have.
 func (w *manifestWriter) appendFeatures(b []byte) []byte {
 	i := &w.cur
 	if lang := languageTag(i.Language); lang != "" {
@@ -279,7 +277,7 @@ func (w *manifestWriter) resource(name, url string) {
 	w.raw("\"/>\n")
 }
 
-// flush writes what has been gathered if it is size or more.
+// flush writes the buffer if it holds size bytes or more.
 func (w *manifestWriter) flush(size int) error {
 	if len(w.buf) < size {
 		return nil
@@ -298,8 +296,8 @@ func appendDigest(b []byte, name string, d Digest) []byte {
 	return append(append(append(b, "</p:"...), name...), ">\n"...)
 }
 
-// appendText is the one escaper: it serves text and attributes in double
-// quotes. Its callers have cleaned s of what XML cannot hold.
+// appendText escapes s for both text and double-quoted attributes. Its callers
+// have removed characters that XML cannot hold.
 func appendText(b []byte, s string) []byte {
 	from := 0
 	for i := 0; i < len(s); i++ {

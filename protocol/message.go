@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// The WebSocket subprotocols of the stream. They say the same.
+// The WebSocket subprotocols of the stream. They carry the same messages.
 const (
-	Subprotocol     = "parley.v1.json" // each message a text
-	SubprotocolZstd = "parley.v1.zstd" // each message that text as one frame of Zstandard, binary
+	Subprotocol     = "parley.v1.json" // JSON in text messages
+	SubprotocolZstd = "parley.v1.zstd" // the same JSON, one Zstandard frame per binary message
 )
 
-// Subprotocols returns the subprotocols of the stream, the one that is preferred first.
+// Subprotocols returns the subprotocols of the stream, the preferred one first.
 func Subprotocols() []string { return []string{SubprotocolZstd, Subprotocol} }
 
-// MaxMessage bounds one message of the stream, and one answer of the changes
-// door, in bytes. A writer splits before it; a reader refuses beyond it.
+// MaxMessage bounds one message of the stream, and one response of the changes
+// door, in bytes. A writer splits longer messages; a reader refuses them.
 const MaxMessage = 4 << 20
 
 // MaxBatch bounds the changes in one message.
@@ -30,11 +30,11 @@ type Kind string
 // The messages of the stream, all from the site to the crawler. A reader
 // ignores kinds and members that it does not know.
 const (
-	Hello Kind = "hello" // always first: where the stream stands
+	Hello Kind = "hello" // always first: the position of the stream
 	Ev    Kind = "ev"    // one change
 	Batch Kind = "batch" // the changes in (From, To]
 	Mark  Kind = "mark"  // nothing more up to To; also the heartbeat
-	Gap   Kind = "gap"   // (From, To] cannot be told: read the manifest
+	Gap   Kind = "gap"   // the changes in (From, To] are not available: read the manifest
 	Bye   Kind = "bye"   // always last: why, and from where to resume
 
 	Bundle  Kind = "bundle" // the pages that changed in (From, To], each once
@@ -45,13 +45,12 @@ const (
 type Message struct {
 	Kind Kind
 
-	// To is the watermark of every message but Hello and Bye: having taken in
-	// this message, a reader stands at To. It is the reader's cursor, not
-	// the number of the last change it was shown.
+	// To is the watermark of every message but Hello and Bye: the reader's cursor
+	// after this message, which may be later than the last change in it.
 	To Cursor
 
-	// From is where a message begins, exclusively: a reader that stands elsewhere has
-	// missed one. Ev and Mark of sites that do not say it have none.
+	// From is the position before the message, exclusive: a reader whose cursor differs
+	// has missed a message. It is optional in Ev and Mark.
 	// Hello: the effective start. Bye: where to resume.
 	From  Cursor
 	Head  Cursor // Hello, Mark, and Batch from the changes door: the newest change of the site.
@@ -60,22 +59,22 @@ type Message struct {
 	At        time.Time     // Hello, Mark: the site's clock.
 	Heartbeat time.Duration // Hello: the longest silence, whole seconds.
 	Changes   []Change      // Ev: exactly one. Batch: any number, in order.
-	Bodies    []Body        // Ev, Batch: none, or one for each change, zero where there is nothing.
+	Bodies    []Body        // Ev, Batch: none, or one for each change, zero for a change without a body.
 
 	N    int  // Bundle: changes in it. Archive: pages in it.
-	Body Body // Bundle: of CodingArchive. Archive: by its Href.
+	Body Body // Bundle: of CodingArchive. Archive: with Href.
 
 	Code     int           // Bye: the close code.
-	Reason   string        // Gap, Bye: for a person to read.
+	Reason   string        // Gap, Bye: text for people.
 	Retry    time.Duration // Bye: how long to wait before the next attempt, to the millisecond.
 	Manifest string        // Hello, Gap: URL of the manifest.
 }
 
-// Close codes of the stream. A reader comes again, with back-off, after
-// 4000 to 4499; it does not after 4500 to 4999.
+// Close codes of the stream. A reader reconnects, with backoff, after 4000 to
+// 4499; after 4500 to 4999 it does not.
 const (
 	CloseShutdown = 4001 // the site stops or restarts
-	CloseSlow     = 4002 // the reader did not read
+	CloseSlow     = 4002 // the reader did not keep up
 	CloseEpoch    = 4003 // the reader's epoch has ended
 	ClosePolicy   = 4502 // the site will not serve this reader
 )
@@ -131,7 +130,7 @@ type wireChange struct {
 }
 
 // wireChanges is the changes of a batch. It stops reading at MaxBatch, so that
-// a message of many empty objects does not become a hundred times its size.
+// a message of many empty objects does not take a hundred times its size in memory.
 type wireChanges []wireChange
 
 func (w *wireChanges) UnmarshalJSON(b []byte) error {
@@ -157,8 +156,8 @@ func (w *wireChanges) UnmarshalJSON(b []byte) error {
 // version is the version of the stream that Hello names.
 const version = 1
 
-// Encode returns the message as one line of JSON without the line's end.
-// It panics on a Kind that is none of this package's: that is a bug of the caller.
+// Encode returns the message as one line of JSON without a line feed.
+// It panics on an unknown Kind: that is a bug of the caller.
 func (m Message) Encode() []byte {
 	var v any
 	switch m.Kind {
@@ -205,17 +204,17 @@ func (m Message) Encode() []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Told returns how many changes a message tells; of an Archive, how many pages.
+// Told returns the number of changes in a message; for an Archive, of pages.
 func (m *Message) Told() int { return max(len(m.Changes), m.N) }
 
-// messageFixed is how many bytes a Batch takes beside its changes, at most.
+// messageFixed bounds the bytes of a Batch without its changes.
 const messageFixed = 640
 
-// Weight returns how many bytes a change takes in a message, with what goes
-// beside it, at most; body may be nil. A message whose changes weigh MaxRoom
-// together has at most MaxMessage bytes.
+// Weight returns an upper bound of the bytes that a change and its body, which
+// may be nil, take in a message. A message whose changes together weigh MaxRoom
+// has at most MaxMessage bytes.
 func Weight(c *Change, body *Body) int {
-	const fixed, escaped = 640, 6 // bytes of the rest; bytes that one byte of a string can take
+	const fixed, escaped = 640, 6 // bytes without the strings; bytes that one byte of a string can take
 	n := fixed + escaped*(len(c.Item.URL)+len(c.From)+len(c.Item.Type)+len(c.Item.Canonical))
 	if body != nil && !body.IsZero() {
 		n += body.weight()
@@ -226,7 +225,7 @@ func Weight(c *Change, body *Body) int {
 // MaxRoom is what the changes of one message may weigh together.
 const MaxRoom = MaxMessage - messageFixed
 
-// Fit returns how many of the changes, from the first, surely fit in one Batch:
+// Fit returns how many changes, from the first, certainly fit in one Batch:
 // at least one, unless there is none, and at most MaxBatch.
 func Fit(changes []Change) int {
 	size := 0
@@ -273,16 +272,15 @@ func toWire(c Change, b *Body) wireChange {
 // significant reports whether the change may have a Significance.
 func (c *Change) significant() bool { return c.Op == Update || c.Op == Move }
 
-// ParseMessage reads one message. Members it does not know are ignored; so is
-// the content of a message whose Kind it does not know, which the caller sees
-// by its Kind. A message that breaks the protocol is an error: changes out of
-// order or outside (From, To], a missing watermark, a malformed cursor, a batch
-// of another number of changes than it says. What merely describes a resource
-// and cannot be understood, such as a date or the digest of an algorithm to
-// come, is unknown. ParseMessage refuses more than MaxMessage bytes or
+// ParseMessage parses one message. It ignores unknown members, and the content of
+// a message of unknown Kind, for which only Kind is set. A message that breaks
+// the protocol is an error: changes out of order or outside (From, To], a missing
+// watermark, a malformed cursor, a batch whose count is wrong. A property of a
+// resource that cannot be parsed, such as a date or a digest of a future
+// algorithm, is unknown. ParseMessage refuses more than MaxMessage bytes or
 // MaxBatch changes.
 //
-// URLs are not judged: whoever takes a change in resolves its URL against the
+// It does not check URLs: the caller resolves the URL of a change against the
 // site and refuses another origin.
 func ParseMessage(b []byte) (Message, error) {
 	m, err := parseMessage(b)
@@ -292,8 +290,8 @@ func ParseMessage(b []byte) (Message, error) {
 	return m, nil
 }
 
-// beginsEv is how Encode begins the message of which there are the most: its
-// kind need not be looked for.
+// beginsEv is the beginning of an encoded Ev, the most frequent message: parsing
+// then needs no first pass for its kind.
 const beginsEv = `{"t":"ev",`
 
 func parseMessage(b []byte) (Message, error) {
@@ -332,7 +330,7 @@ func parseMessage(b []byte) (Message, error) {
 	if w.To == nil && (w.T == Batch || w.T == Mark || w.T == Gap || w.T == Bundle || w.T == Archive) {
 		return Message{}, fmt.Errorf("%s without its watermark to", w.T)
 	}
-	switch w.T { // what a kind does not have is not taken from it
+	switch w.T { // members of other kinds are ignored
 	case Hello:
 		return Message{Kind: Hello, From: orZero(w.From), Head: orZero(w.Head), Floor: orZero(w.Floor),
 			At: at, Heartbeat: time.Duration(w.HB) * time.Second, Manifest: w.Manifest}, nil
@@ -349,7 +347,7 @@ func parseMessage(b []byte) (Message, error) {
 	return parseBatch(w)
 }
 
-// known returns a cursor that says something, else nil.
+// known returns c, or nil if it is the zero Cursor.
 func known(c *Cursor) *Cursor {
 	if c.IsZero() {
 		return nil
@@ -390,8 +388,8 @@ func parseBatch(w wireMessage) (Message, error) {
 	return m, nil
 }
 
-// parsePacked reads a Bundle or an Archive. An Archive may come from another
-// epoch, or from nowhere: it replaces whatever was known.
+// parsePacked reads a Bundle or an Archive. The From of an Archive may be of
+// another epoch or missing: an Archive replaces all that the reader had.
 func parsePacked(w wireMessage) (Message, error) {
 	m := Message{Kind: w.T, From: orZero(w.From), To: *w.To, Head: orZero(w.Head)}
 	if w.N == nil || *w.N < 0 || w.T == Bundle && (m.From.Epoch != m.To.Epoch || m.From.Seq > m.To.Seq) {
@@ -423,7 +421,7 @@ func parseEv(b []byte) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	if c.Seq == 0 && w.To.Seq > 0 { // what an epoch begins with has no number
+	if c.Seq == 0 && w.To.Seq > 0 { // only what an epoch begins with has no number
 		return Message{}, fmt.Errorf("change %d lacks its seq", c.Seq)
 	}
 	if c.Seq > w.To.Seq {
@@ -436,7 +434,7 @@ func parseEv(b []byte) (Message, error) {
 	return m, nil
 }
 
-// addBody takes in the body of change i of n, if it has one. What is gone has none.
+// addBody stores the body of change i of n, if it has one. A Delete has none.
 func (m *Message) addBody(i, n int, w *wireChange) error {
 	b, err := fromWireBody(w.Body)
 	if err != nil || b.IsZero() || w.Op == Delete {

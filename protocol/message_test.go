@@ -14,7 +14,7 @@ import (
 
 func at(seq uint64) protocol.Cursor { return protocol.Cursor{Epoch: "k3v7q2m4x5n6p2aa", Seq: seq} }
 
-// messages has one of every kind, every field set.
+// messages returns one of every kind, with every field set.
 func messages() []protocol.Message {
 	const base = "https://www.example.com/"
 	now := date("2026-11-21T05:00:09.250Z")
@@ -74,7 +74,7 @@ func TestMessageRoundTrip(t *testing.T) {
 	}
 }
 
-// A reader of today understands a site of tomorrow.
+// A reader of today understands the messages of a future version.
 func TestMessageFromTheFuture(t *testing.T) {
 	for _, c := range []struct {
 		in   string
@@ -152,7 +152,7 @@ func TestMessageRefused(t *testing.T) {
 	}
 }
 
-// Four megabytes of nothing do not become four hundred.
+// Four megabytes of empty objects do not allocate four hundred.
 func TestMessageOfManyNothings(t *testing.T) {
 	in := []byte(`{"t":"batch","from":"e:1","to":"e:9","n":1,"ev":[` + strings.Repeat(`{},`, 1_300_000) + `{}]}`)
 	var before, after runtime.MemStats
@@ -166,7 +166,7 @@ func TestMessageOfManyNothings(t *testing.T) {
 	}
 }
 
-// Whatever the URLs are, what Fit allows can be sent.
+// For any URLs, the changes that Fit allows can be sent in a message.
 func TestFit(t *testing.T) {
 	if n := protocol.Fit(nil); n != 0 {
 		t.Errorf("of none: %d", n)
@@ -194,7 +194,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// Whatever the bytes of a page are, what it weighs is not less than what it takes.
+// For any page bytes, the computed weight is at least the encoded size.
 func TestWeight(t *testing.T) {
 	const most = protocol.MaxInline
 	for name, page := range map[string]string{

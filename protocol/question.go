@@ -13,25 +13,25 @@ const (
 	MaxQuestionPages = 10_000
 )
 
-// A Question is the body of a request to the batch door (C09). With Pages it asks
-// what these are now; without, what changed in (After, To].
+// A Question is the body of a request to the batch door (C09). With Pages it requests
+// the current state of these pages; without, the changes in (After, To].
 type Question struct {
-	After *Cursor           `json:"after,omitempty"` // nil: as the URL has it
-	To    *Cursor           `json:"to,omitempty"`    // nil: as far as there is
-	Have  map[string]Digest `json:"have,omitempty"`  // by URL, of what the reader holds: that is not sent
-	Pages []AskedPage       `json:"pages,omitzero"`  // none but not nil asks about no page
+	After *Cursor           `json:"after,omitempty"` // nil: the parameter of the URL
+	To    *Cursor           `json:"to,omitempty"`    // nil: the head
+	Have  map[string]Digest `json:"have,omitempty"`  // by URL, the versions that the reader has: they are not sent
+	Pages []AskedPage       `json:"pages,omitzero"`  // empty but not nil requests no page
 }
 
-// An AskedPage is a page, and the digest of what the reader holds of it, which is
-// not sent: zero if he holds nothing.
+// An AskedPage is a page, and the digest of the version that the reader has, which
+// is not sent: zero if it has none.
 type AskedPage struct {
 	URL  string `json:"url"`
 	Hash Digest `json:"hash,omitzero"`
 }
 
-// ReadQuestion reads a Question to its end, and stops at what is too much. The URLs in
-// it are as they are written. The error wraps ErrLimit where a bound is passed, and
-// a *json.SyntaxError or io.ErrUnexpectedEOF where it is no JSON; an error of r is
+// ReadQuestion reads a Question to its end, or to the first bound exceeded. It does not
+// check or normalize URLs. The error wraps ErrLimit if a bound is exceeded, and a
+// *json.SyntaxError or io.ErrUnexpectedEOF if the input is no JSON; an error of r is
 // wrapped as well.
 func ReadQuestion(r io.Reader) (*Question, error) {
 	q := &Question{}
@@ -105,7 +105,7 @@ func (q *Question) read(d *json.Decoder) error {
 	})
 }
 
-// inside reads an object or a list, each of whose members each reads.
+// inside reads an object or a list, and calls each to read every member.
 func inside(d *json.Decoder, begin json.Delim, otherwise string, each func() error) error {
 	if t, err := d.Token(); err != nil {
 		return err

@@ -93,7 +93,7 @@ func FuzzQuestion(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s\nis written %s\n%v", text, b, err)
 		}
-		if len(q.Have) == 0 { // which asks the same
+		if len(q.Have) == 0 { // which is the same query
 			q.Have = nil
 		}
 		if !reflect.DeepEqual(again, q) {
@@ -165,7 +165,7 @@ func FuzzAgentLine(f *testing.F) {
 			t.Fatal(err)
 		}
 		again, last, err := protocol.ParseAgentLine(b)
-		if len(output.Output) == 0 { // which is none
+		if len(output.Output) == 0 { // which is no output
 			output.Output = nil
 		}
 		if err != nil || !reflect.DeepEqual(again, output) || !reflect.DeepEqual(last, end) {

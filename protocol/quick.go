@@ -2,18 +2,18 @@ package protocol
 
 import "strconv"
 
-// A bundle has a message for each of its changes, thousands of them, and almost
+// A bundle has an Ev message for each of its changes, thousands of them, and almost
 // all are flat: strings without escapes, and whole numbers, in one order. A quick
-// writes and reads those as encoding/json does, without looking at types. Of
-// any other it says so, and encoding/json is asked.
+// encodes and decodes those as encoding/json does, without reflection. For any
+// other message it reports false, and the caller uses encoding/json.
 type quick struct {
-	b       []byte // what was written, or what is to be read
+	b       []byte // the output so far, or the rest of the input
 	reading bool
-	odd     bool // it is not for a quick
+	odd     bool // the message needs encoding/json
 }
 
-// ev writes or reads all of a message into an empty w, and reports whether that
-// is what encoding/json would have done.
+// ev encodes w, or decodes the input into an empty w, and reports whether the
+// result is that of encoding/json.
 func (q *quick) ev(w *wireEv) bool {
 	q.text(`{"t":`, (*string)(&w.T))
 	q.cursor(`,"after":`, &w.After)
@@ -45,7 +45,7 @@ func (q *quick) ev(w *wireEv) bool {
 	return !q.odd && w.To != nil && w.Sig == nil && w.Imp == nil && w.Body == nil
 }
 
-// next reports whether a member is the next to be read.
+// next reports whether the input continues with the member name.
 func (q *quick) next(name string) bool {
 	return len(q.b) > len(name) && string(q.b[:len(name)]) == name
 }
@@ -69,7 +69,7 @@ func (q *quick) text(name string, s *string) {
 	q.odd = true
 }
 
-// some is text that may be missing.
+// some is text for an optional member.
 func (q *quick) some(name string, s *string) {
 	if q.reading && q.next(name) || !q.reading && *s != "" {
 		q.text(name, s)
@@ -90,7 +90,7 @@ func (q *quick) cursor(name string, c **Cursor) {
 	}
 }
 
-// number is of so few digits that it is one everywhere.
+// number allows at most 18 digits, so that the value fits in an int64.
 func (q *quick) number(name string, n *uint64) {
 	const most = 18
 	if !q.reading {
@@ -110,7 +110,7 @@ func (q *quick) number(name string, n *uint64) {
 	q.odd = digits == 0 || digits > most || digits > 1 && b[0] == '0'
 }
 
-// isQuick reports whether a string is itself in JSON.
+// isQuick reports whether a string needs no escaping in JSON.
 func isQuick(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

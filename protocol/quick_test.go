@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is read and written without encoding/json is what that reads and writes.
+// The reader and writer without encoding/json agree with encoding/json.
 func FuzzQuick(f *testing.F) {
 	const flat = `{"t":"ev","after":"e:4","to":"e:5","seq":5,"at":"2026-11-21T05:00:09Z","op":"update","url":"https://e.example/a?b=c&d","mod":"2026-11-21","len":0,"type":"text/html","hash":"sha-256=:x+/=:","prev":"p","text":"x","lang":"en","canonical":"https://e.example/"}`
 	if q := (quick{b: []byte(flat), reading: true}); !q.ev(new(wireEv)) {

@@ -29,8 +29,8 @@ func readFile(t *testing.T, name string, o protocol.ManifestOptions) (document, 
 	return d, skipped
 }
 
-// The thesis's own figure, faults and all (C18, E01): of two times for one
-// URL the latest stands, and the other is counted.
+// The thesis's own figure, faults and all (C18, E01): if a URL has two times, the later one is kept and the
+// other is counted as skipped.
 func TestFigure65(t *testing.T) {
 	got, skipped := readFile(t, "figure-6.5.rdf", protocol.ManifestOptions{URL: "http://www.example.com/robots.rdf", Origin: "http://www.example.com"})
 	want := document{
@@ -85,7 +85,7 @@ func manifest(entries string) string {
 		`<channel rdf:about="https://h/robots.rdf"/>` + entries + `</rdf:RDF>`
 }
 
-// An entry of no use is passed over with its reason, and the others stand.
+// A useless entry is skipped with its reason, and the others are kept.
 func TestEntriesPassedOver(t *testing.T) {
 	const good = `<item rdf:about="https://h/good"/>`
 	for entry, why := range map[string]string{
@@ -130,7 +130,7 @@ func TestEntriesPassedOver(t *testing.T) {
 	}
 }
 
-// What cannot be understood is unknown; its item is still offered.
+// An element that cannot be parsed is unknown; its item is still returned.
 func TestUnknownParts(t *testing.T) {
 	for part, want := range map[string]protocol.Item{
 		`<dcterms:extent>-5</dcterms:extent>`:                                            {Length: -1},
@@ -173,7 +173,7 @@ func TestUnknownParts(t *testing.T) {
 			t.Errorf("%s: %+v, %v, %v", part, d.items, skipped, err)
 		}
 	}
-	// A tombstone that points out of the site is a deletion.
+	// A tombstone whose replacement lies outside the site is a deletion.
 	d, _, err := read(strings.NewReader(manifest(`<p:Tombstone rdf:about="https://h/a"><p:seq>-1</p:seq>`+
 		`<dcterms:isReplacedBy rdf:resource="https://elsewhere/"/></p:Tombstone>`)), protocol.ManifestOptions{Origin: "https://h"})
 	if err != nil || !reflect.DeepEqual(d.gone, []protocol.Tombstone{{URL: "https://h/a"}}) {
@@ -203,7 +203,7 @@ func TestReaderLimits(t *testing.T) {
 	}
 }
 
-// What Parley has no meaning for is there for who has.
+// Elements that Parley does not know are available to callers that ask for them.
 func TestExtensions(t *testing.T) {
 	const ns = `xmlns:sy="http://purl.org/rss/1.0/modules/syndication/"`
 	doc := strings.Replace(manifest(
@@ -238,7 +238,7 @@ func TestExtensions(t *testing.T) {
 	}
 }
 
-// The channel comes first in our own form, so its head is known with the first entry.
+// In Parley's own form the channel comes first, so the head is known with the first entry.
 func TestHeadComesFirst(t *testing.T) {
 	d := goldens()["site"]
 	r := protocol.NewManifestReader(bytes.NewReader(d.write(t)), protocol.ManifestOptions{})
@@ -263,7 +263,7 @@ func FuzzManifest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o := protocol.ManifestOptions{URL: "https://www.example.com/d/robots.rdf", Extensions: true, MaxItems: 10_000}
 		if _, ok := roundTrip(t, b, o); !ok {
-			// The error is also that of whoever keeps no extensions.
+			// Readers without extensions get the same error.
 			o.Extensions = false
 			if _, _, err := read(bytes.NewReader(b), o); err == nil {
 				t.Fatal("an error only with extensions")
@@ -272,8 +272,8 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// The head alone is what a reader of the whole finds, and of a manifest in
-// Parley's own form no more is read for it.
+// ReadManifestHead finds the same head as a full read, and of a manifest in Parley's own form it reads no
+// more than the head.
 func TestReadManifestHead(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.rdf")
 	if err != nil || len(files) < 6 {
@@ -293,7 +293,7 @@ func TestReadManifestHead(t *testing.T) {
 		if diff := whole.diff(document{head: head, items: whole.items, gone: whole.gone}); err != nil || diff != "" {
 			t.Errorf("%s: %v, %s", name, err, diff)
 		}
-		// Cut short it is an error, or what it was: never less.
+		// A manifest cut short is an error or gives the full head, never a shorter one.
 		for n := range b {
 			if cut, err := protocol.ReadManifestHead(bytes.NewReader(b[:n]), o); err == nil && cut != head {
 				t.Fatalf("%s cut at %d: %+v", name, n, cut)

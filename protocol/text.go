@@ -9,9 +9,8 @@ import (
 const maxTitle = 1024
 
 // cleanText returns a title as a manifest carries it: each run of white space
-// and of characters that XML cannot hold is one space, none at the ends;
-// what is not UTF-8 becomes U+FFFD; cut at maxTitle.
-// cleanText of its own result changes nothing.
+// and of characters that XML cannot hold becomes one space, and is removed at the
+// ends; invalid UTF-8 becomes U+FFFD; the result is cut at maxTitle. It is idempotent.
 func cleanText(s string) string {
 	if plainText(s) {
 		return s
@@ -38,7 +37,7 @@ func cleanText(s string) string {
 	return string(b)
 }
 
-// plainText reports whether cleanText has certainly nothing to do.
+// plainText reports whether cleanText would certainly return s unchanged.
 func plainText(s string) bool {
 	if len(s) > maxTitle || strings.HasPrefix(s, " ") || strings.HasSuffix(s, " ") {
 		return false

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// MaxURL bounds a URL, in bytes, wherever one is said or taken in.
+// MaxURL bounds every URL that Parley reads or writes, in bytes.
 const MaxURL = 8192
 
 // CanonicalURL resolves ref against base (which may be empty if ref is
 // absolute) and returns it as Parley writes URLs: http or https, scheme and
 // host in lower case, no default port, no user, a path of at least "/"
-// without dot segments, what a URL cannot hold percent-encoded, no fragment.
-// It leaves alone what servers may tell apart, such as the case of a path and
-// escapes that are not needed. CanonicalURL of its own result changes nothing.
+// without dot segments, invalid characters percent-encoded, no fragment.
+// It preserves differences that servers may distinguish, such as the case of a
+// path and unneeded escapes. It is idempotent.
 func CanonicalURL(base, ref string) (string, error) {
 	s, err := canonicalURL(base, ref, "http", "https")
 	if err != nil {
@@ -114,7 +114,7 @@ func defaultPort(scheme string) string {
 }
 
 // Origin returns the scheme://host[:port] of a URL that [CanonicalURL]
-// returned, and the empty string for what is none.
+// returned, and the empty string if url has none.
 func Origin(url string) string {
 	i := strings.Index(url, "://")
 	if i < 0 {
@@ -126,7 +126,7 @@ func Origin(url string) string {
 	return url
 }
 
-// urlByte says of every byte whether it may stand in a canonical URL as it is.
+// urlByte says for every byte whether a canonical URL may contain it unescaped.
 var urlByte = func() (t [256]bool) {
 	for c := byte(0x21); c < 0x7f; c++ {
 		t[c] = strings.IndexByte("\"#%<>\\^`{|}", c) < 0
@@ -138,8 +138,8 @@ func hex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// escapeURL percent-encodes what cannot stand in a URL, but for control
-// characters, which are an error: nobody means them.
+// escapeURL percent-encodes bytes that a URL cannot contain. Control characters
+// are an error instead: nobody means them.
 func escapeURL(s string) (string, error) {
 	const digits = "0123456789ABCDEF"
 	var b []byte // nil while nothing is encoded
@@ -165,8 +165,8 @@ func escapeURL(s string) (string, error) {
 	return string(b), nil
 }
 
-// A resolver makes URLs canonical, quickly where they are so already and on
-// the same origin as the one before.
+// A resolver makes URLs canonical, with a fast path for URLs that are already
+// canonical and have the same origin as the one before.
 type resolver struct {
 	base   string
 	origin string // of the last URL, with its slash
@@ -180,8 +180,8 @@ func (r *resolver) resolve(ref []byte) (string, error) {
 	return r.slowly(string(ref[:min(len(ref), MaxURL+1)]))
 }
 
-// other returns the canonical URL that the page at url asks to be listed
-// under, and nothing if that is no URL, or its own.
+// other returns the canonical URL ref that the page at url declares, and the
+// empty string if that is no URL, or url itself.
 func (r *resolver) other(url, ref string) string {
 	if ref == "" || ref == url {
 		return ""
@@ -221,8 +221,8 @@ func (r *resolver) slowly(ref string) (string, error) {
 	return s, err
 }
 
-// cleanURL reports whether ref is certainly canonical: it is of the given
-// origin, and what follows needs nothing.
+// cleanURL reports whether ref is certainly canonical: it begins with the given
+// origin, and the rest needs no change.
 func cleanURL[S string | []byte](ref S, origin string) bool {
 	n := len(origin)
 	if n == 0 || len(ref) < n || len(ref) > MaxURL || string(ref[:n]) != origin {

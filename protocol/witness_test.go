@@ -15,7 +15,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// hear runs a program on a file and returns what it says; it must not complain.
+// hear runs a program on a file and returns its output; the program must not complain.
 func hear(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -43,7 +43,7 @@ func TestXmllintAccepts(t *testing.T) {
 	}
 }
 
-// An RDF parser that knows nothing of Parley finds what was meant (C18).
+// An RDF parser that knows nothing of Parley finds the intended triples (C18).
 func TestRapperFindsTheTriples(t *testing.T) {
 	rapper := machine.Tool(t, "rapper")
 	for _, file := range goldenFiles(t) {
@@ -124,8 +124,7 @@ func TestRapperFindsTheTriples(t *testing.T) {
 	}
 }
 
-// A feed reader shows the pages with their titles and dates, and never one
-// that is gone.
+// A feed reader shows the pages with their titles and dates, and never a deleted one.
 func TestFeedReaderShowsNoTombstone(t *testing.T) {
 	d := goldens()["site"]
 	feed, err := gofeed.NewParser().Parse(bytes.NewReader(d.write(t)))
