@@ -18,20 +18,20 @@ import (
 )
 
 // An account is what the journal's file remembers of the published manifest.
-// To write a manifest of a million pages only to see that it is the one which
-// is there takes longer than to look at all the pages.
+// Writing a manifest of a million pages only to find that it is identical to the
+// existing one takes longer than scanning all the pages.
 //
-// It says: this file is what the journal made at Revision. So as long as the
-// revision is the same, and the file is, and so is all else that goes into a
-// manifest, there is nothing to do. What the rules withhold goes into it too:
+// The account says: this file is what the journal produced at Revision. While the
+// revision is the same, and so are the file and all other inputs of a manifest,
+// there is nothing to write. The URLs that rules withhold are such an input:
 //
-//   - entries: a Publisher writes after a look, and a look withdraws every
-//     entry that the rules forbid by then, which moves the revision. A
-//     manifest that had to withhold one is not accounted for. (After a look
-//     that failed, what is published stays as it is.)
-//   - tombstones: no look sees them, so Config says which may be told.
+//   - entries: a Publisher writes after a scan, and a scan withdraws every
+//     entry that the rules forbid by then, which changes the revision. A
+//     manifest that had to withhold one gets no account. (After a failed
+//     scan the published manifest stays as it is.)
+//   - tombstones: no scan checks them, so Config hashes which may be published.
 //
-// It is noted once the file is in place. Who is killed in between compares.
+// It is stored once the file is in place. A process killed in between compares.
 type account struct {
 	Revision uint64          `json:"revision"`
 	Config   string          `json:"config"`
@@ -39,15 +39,15 @@ type account struct {
 	Items    int             `json:"items"`
 	Etag     string          `json:"etag"`
 
-	// Stamp is that of the file. Young says that it was so young that a later
-	// write could have left the same one: then only its content proves it.
+	// Stamp is the stamp of the file. Young says that the file was so young that a
+	// later write could have left the same stamp: then only its content proves it.
 	Stamp []byte `json:"stamp"`
 	Young bool   `json:"young,omitempty"`
 }
 
 const accountNote = "output/manifest"
 
-// readAccount returns the zero account if there is none that can be used.
+// readAccount returns the stored account, and the zero account if none is usable.
 func readAccount(j *Journal) (a account) {
 	b, err := j.Note(accountNote)
 	if err != nil || b == nil || json.Unmarshal(b, &a) != nil {
@@ -56,15 +56,15 @@ func readAccount(j *Journal) (a account) {
 	return a
 }
 
-// isOf reports whether the account is certainly that of an open file.
+// isOf reports whether the account certainly describes an open file.
 func (a *account) isOf(f *os.File) bool {
 	st, err := stat.Of(f)
 	return err == nil && a.Etag != "" && !a.Young && bytes.Equal(a.Stamp, st.Settled())
 }
 
-// accounted reports whether the file is accounted for as what a write would
-// make. One that looks otherwise than it did, as after it was copied, is read:
-// that is cheaper than to make it again.
+// accounted reports whether the file is already what a write would produce, by its
+// account. If its stamp differs, as after it was copied, the file is read and hashed:
+// that is cheaper than writing it again.
 func (s *Snapshot) accounted(ctx context.Context, j *Journal) bool {
 	a := readAccount(j)
 	if a.Etag == "" || !s.isCurrent(a, j) {
@@ -94,7 +94,7 @@ func (s *Snapshot) accounted(ctx context.Context, j *Journal) bool {
 	return true
 }
 
-// isCurrent reports whether a write would make the manifest of the account.
+// isCurrent reports whether a write would produce the manifest of the account.
 func (s *Snapshot) isCurrent(a account, j *Journal) bool {
 	v, err := j.View()
 	if err != nil {
@@ -108,12 +108,12 @@ func (s *Snapshot) isCurrent(a account, j *Journal) bool {
 	return err == nil && a.Config == config
 }
 
-// waitFor is the size, in bytes, from which a file is not accounted for while
-// it is young: to wait a moment costs less than to read it the next time.
+// waitFor is the size, in bytes, from which account waits until the file is no
+// longer young: waiting a moment costs less than reading the file the next time.
 const waitFor = 16 << 20
 
-// account notes that the file, as it is now, is the one described by a. That
-// it could not be noted makes the next process compare, and nothing worse. No
+// account stores that the file, as it is now, is the one described by a. If it
+// cannot be stored, the next process compares, and nothing worse happens. No
 // View may be open.
 func (s *Snapshot) account(ctx context.Context, j *Journal, a account) {
 	if a.Revision == 0 {
@@ -121,7 +121,7 @@ func (s *Snapshot) account(ctx context.Context, j *Journal, a account) {
 	}
 	f, _ := s.open()
 	if f == nil {
-		return // somebody else has written meanwhile
+		return // another program has replaced it meanwhile
 	}
 	defer f.Close()
 	st, err := stat.Of(f)
@@ -137,9 +137,9 @@ func (s *Snapshot) account(ctx context.Context, j *Journal, a account) {
 	}
 }
 
-// config hashes what goes into the manifest besides the entries that a view
-// shows: what it says of the site, how this program writes manifests, and
-// which tombstones may be told.
+// config hashes the inputs of the manifest other than the entries of a view: the
+// site's description, how this program writes manifests, and which tombstones may
+// be published.
 func (s *Snapshot) config(v *journal.View) (string, error) {
 	h := sha256.New()
 	if err := s.sample(h); err != nil {
@@ -158,8 +158,8 @@ func (s *Snapshot) config(v *journal.View) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// sample writes a manifest of everything that a manifest can hold: another
-// program may write it otherwise.
+// sample writes a manifest of everything that a manifest can hold, to detect a
+// program version that writes it differently.
 func (s *Snapshot) sample(w io.Writer) error {
 	at := time.UnixMilli(1_000_000_000_001).UTC()
 	m := s.Manifest

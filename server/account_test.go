@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A later process knows an unchanged manifest without making it again, and
-// notices whatever would make it another one.
+// A later process recognizes an unchanged manifest without writing it again, and notices anything that would
+// change it.
 func TestUnchangedManifestIsNotMadeAgain(t *testing.T) {
-	asked := map[string]int{} // how often Public was asked about a page, by path
+	asked := map[string]int{} // how often Public was called for a page, by path
 	began := func(t *testing.T) *world {
 		w := newWorld(t)
 		w.fill(50)
@@ -102,7 +102,7 @@ func TestUnchangedManifestIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// What the manifest says of the site is a part of it.
+// The manifest's description of the site is part of it.
 func TestManifestOfAnotherTitleIsMadeAgain(t *testing.T) {
 	w := newWorld(t)
 	w.fill(3)
@@ -115,8 +115,8 @@ func TestManifestOfAnotherTitleIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A manifest that had to withhold a page is not accounted for: the rule may
-// be gone before any look has withdrawn the page.
+// A manifest that had to withhold a page is not recorded as unchanged: the rule may be gone before any scan
+// has withdrawn the page.
 func TestWithholdingManifestIsNotAccountedFor(t *testing.T) {
 	w := newWorld(t)
 	w.fill(3)

@@ -14,16 +14,16 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// admission counts who is served at the same time, in all and by address.
+// admission counts the requests in progress, in all and by address.
 type admission struct {
 	mu     sync.Mutex
 	total  int
 	byAddr map[string]int
 }
 
-// enter admits one more from addr, unless that is beyond a limit; what names,
-// in the plural, of what there are too many then. An empty addr has no limit of
-// its own. leave is to be called once at the end.
+// enter admits one more request from addr, unless that exceeds a limit; what, in the
+// plural, names the limited things in the error. An empty addr has no limit of its
+// own. leave must be called once at the end.
 func (a *admission) enter(what, addr string, most, each int) (leave func(), p *problem) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,16 +53,15 @@ func (a *admission) leave(addr string) {
 	}
 }
 
-// few is how many of one address are told at once, when something is told to
-// everybody; and spreading how long it takes for each other one.
+// few is how many subscribers of one address are sent a change at once when it goes to all;
+// spreading, times the number of all subscribers, bounds the random delay of the others.
 const (
 	few       = 4
 	spreading = 100 * time.Microsecond
 )
 
-// spread lets those go first, of all who are about to be told something, whose
-// addresses have few there, and the others one by one: a thousand at once would
-// hold up everybody.
+// spread delays a subscriber that is about to be sent a change by a random time if
+// its address has more than few: a thousand at once would delay all the others.
 func (a *admission) spread(ctx context.Context, addr string) {
 	a.mu.Lock()
 	each, all := a.byAddr[addr], a.total
@@ -78,14 +77,14 @@ func (a *admission) now() int {
 	return a.total
 }
 
-// ClientAddress is whom a request counts for where that goes by addresses: its peer, or of a peer on this
-// machine, which is taken for a proxy, the last hop that its X-Forwarded-For names. It is empty where nobody can tell.
+// ClientAddress returns the address that per-address limits count a request for: its peer or, of a peer on
+// this machine, which counts as a proxy, the last hop of its X-Forwarded-For. It is empty if there is none.
 func ClientAddress(r *http.Request) string { return clientAddress(r) }
 
-// clientAddress is whom a request counts for. A peer on the loopback, or on a
-// Unix socket, is taken for a proxy of this machine: the last hop that its
-// X-Forwarded-For names counts, and where it names none nobody does, which is
-// the empty string. A header from anywhere else is a claim, and ignored.
+// clientAddress returns the address that a request counts for. A peer on the loopback,
+// or on a Unix socket, counts as a proxy of this machine: the last hop of its
+// X-Forwarded-For is the address; if that names none, the address is empty. A header
+// from any other peer is only a claim, and ignored.
 func clientAddress(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -111,8 +110,8 @@ func clientAddress(r *http.Request) string {
 	return addressKey(hop)
 }
 
-// addressKey is the address itself, or the network of 64 bits in which one
-// subscriber of IPv6 has as many addresses as it likes.
+// addressKey returns the address itself or, for IPv6, its network of 64 bits, in which
+// one client has as many addresses as it likes.
 func addressKey(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {

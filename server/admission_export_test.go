@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// SpreadTime returns how long one waits to be told who is one of so many of an
-// address, and of all.
+// SpreadTime returns how long a delivery waits if its address has each subscribers, of all in total.
 func SpreadTime(ctx context.Context, each, all int) time.Duration {
 	a := admission{total: all, byAddr: map[string]int{"192.0.2.1": each}}
 	begun := time.Now()

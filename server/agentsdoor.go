@@ -14,31 +14,31 @@ import (
 
 const (
 	mostAgent     = 8 << 20          // bytes of a program
-	agentArrive   = time.Minute      // how long it may take to arrive
-	agentLoad     = 45 * time.Second // how long it may take until it is compiled
-	mostAgentPage = 4 << 20          // bytes of a page that programs are shown
+	agentArrive   = time.Minute      // how long a program may take to arrive
+	agentLoad     = 45 * time.Second // how long it may take to be compiled
+	mostAgentPage = 4 << 20          // bytes of a page that is passed to programs
 
-	// programsAtOnce is how many programs are taken in at a time. To compile
-	// one takes a second, and a hundred times its size.
+	// programsAtOnce is how many programs are received at a time. Compiling one
+	// takes a second, and a hundred times its size in memory.
 	programsAtOnce = 4
 
-	// agentsTime is after how long a message ends for which a program is
-	// asked; and agentTurn how long one change waits for its answer, others'
-	// programs included, before it is told without.
+	// agentsTime is how long a program judges changes for one message, which then
+	// ends; agentTurn is how long one change waits for the program, including the wait for
+	// other programs, before it is sent without its output.
 	agentsTime = 3 * time.Second
 	agentTurn  = 10 * time.Second
 )
 
-// serveAgents takes a program in:
+// serveAgents stores a program:
 //
 //	POST BASE/parley/agents
 //	Authorization: Bearer TOKEN
 //	Content-Type: application/wasm
 //
-// 201 answers {"agent": DIGEST}, to be given as the parameter agent. What a
-// program is, and what it may do, is said in package server/agent. 401 and 403:
-// whoever asks may send none; 413: it is too large; 415: it is something else;
-// 422: it cannot be run, or has failed too often; 429: too many are kept here, or sent at a time.
+// 201 answers {"agent": DIGEST}, the value for the parameter agent. Package server/agent
+// documents what a program is, and what it may do. 401 and 403: the caller may send
+// none; 413: it is too large; 415: it is of another type; 422: it cannot be run, or has
+// failed too often; 429: too many are stored here, or sent at a time.
 func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *problem {
 	c, p := n.agentSender(r)
 	if p != nil {
@@ -64,7 +64,7 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *problem 
 	switch {
 	case err == nil:
 	case r.Context().Err() != nil:
-		return nil // nobody is there to be answered
+		return nil // the client has gone
 	case errors.Is(err, ErrProgram):
 		return plainProblem(http.StatusUnprocessableEntity, err.Error())
 	case errors.Is(err, ErrNoRoom):
@@ -91,7 +91,7 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *problem 
 	return nil
 }
 
-// agentSender returns who asks, if he may have programs run.
+// agentSender returns the caller, if it may have programs run.
 func (n *Notifier) agentSender(r *http.Request) (Caller, *problem) {
 	c, p := n.callerOf(r)
 	switch {
@@ -107,14 +107,14 @@ func (n *Notifier) agentSender(r *http.Request) (Caller, *problem) {
 	return c, plainProblem(http.StatusForbidden, "programs run here for those only whom the site knows and lets do so")
 }
 
-// serveAgentRun asks a program about all that is there now, as if each page had
+// serveAgentRun calls a program for every page that exists now, as if each had
 // just been created:
 //
 //	POST BASE/parley/agents/run?agent=DIGEST&prefix=/news/
 //
 // The answer is application/x-ndjson: a [protocol.AgentOutput] for each page that the
-// program would tell of, perhaps empty lines, and a [protocol.AgentEnd]. From there it goes on with the same
-// parameters at the changes door, or by stream.
+// program accepts, perhaps empty lines, and a [protocol.AgentEnd]. From its cursor the client
+// goes on with the same parameters at the changes door, or by stream.
 func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *problem {
 	q, p := query(r, slices.DeleteFunc(protocol.FilterNames(), ofChanges)...)
 	if p != nil {
@@ -150,7 +150,7 @@ func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *proble
 	h.Set("X-Content-Type-Options", "nosniff")
 	out := &agentLines{enc: json.NewEncoder(patient{w, n}), w: patient{w, n}, every: min(longestSilence, n.writeWait()/4), last: time.Now()}
 	out.enc.SetEscapeHTML(false)
-	http.NewResponseController(w).Flush() // it begins, so that nobody waits for that; not every ResponseWriter can
+	http.NewResponseController(w).Flush() // send the header at once; not every ResponseWriter can
 	end := protocol.AgentEnd{To: at}
 	for len(items) > 0 && err == nil {
 		for i := range items {
@@ -172,8 +172,8 @@ func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *proble
 	return nil
 }
 
-// itemsAfter returns some items that come after a URL, and where the site
-// stands. What changes before the rest is read is told after the first cursor.
+// itemsAfter returns some items after a URL, and the present cursor. Changes made
+// before the rest is read are delivered after the first cursor.
 func (n *Notifier) itemsAfter(ctx context.Context, url string) (at protocol.Cursor, items []protocol.Item, err error) {
 	const some = 500
 	m, err := n.Items(ctx)
@@ -192,7 +192,7 @@ func (n *Notifier) itemsAfter(ctx context.Context, url string) (at protocol.Curs
 	return m.Cursor, items, nil
 }
 
-// runAgent asks about one page that is there.
+// runAgent calls the program for one existing page.
 func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Item, out *agentLines, end *protocol.AgentEnd) error {
 	if err := out.silence(); err != nil {
 		return err
@@ -218,7 +218,7 @@ func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Ite
 	switch {
 	case err != nil:
 		if err := n.Agents.Has(s.caller.Name, s.filter.Agent); err != nil {
-			return err // it is out of use: the rest would fail alike
+			return err // the program is out of use: the rest would fail as well
 		}
 		line.Failed = err.Error()
 	case !v.Tell:
@@ -229,19 +229,19 @@ func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Ite
 	return out.enc.Encode(line)
 }
 
-// agentLines is an answer of which nobody knows when its next line comes.
+// agentLines is a response whose next line may take long.
 type agentLines struct {
 	enc   *json.Encoder
 	w     patient
-	every time.Duration // the longest silence, but while a program thinks
+	every time.Duration // the longest silence, except while a program runs
 	last  time.Time
 }
 
-// longestSilence is for how long at most the answer of a program says nothing.
+// longestSilence bounds how long the response of a program sends nothing.
 const longestSilence = 10 * time.Second
 
-// silence writes an empty line now and then, so that a program that tells of
-// few pages, or a filter that wants few, is not taken for a dead site. Readers pass over it.
+// silence writes an empty line now and then, so that a program that accepts few
+// pages, or a narrow filter, does not look like a dead site. Readers ignore it.
 func (l *agentLines) silence() error {
 	if time.Since(l.last) < l.every {
 		return nil
@@ -253,8 +253,8 @@ func (l *agentLines) silence() error {
 	return http.NewResponseController(l.w).Flush()
 }
 
-// askAgent returns what a program says of a change that its reader is to be
-// told of. Where it fails, the change is told without it.
+// askAgent returns the program's answer for a change that is to be sent to its
+// reader. If the program fails, the change is sent without an output.
 func (n *Notifier) askAgent(ctx context.Context, s *selection, c *protocol.Change) (protocol.Body, bool, error) {
 	if c.Op == protocol.Delete {
 		return protocol.Body{}, true, nil
@@ -274,7 +274,7 @@ func (n *Notifier) askAgent(ctx context.Context, s *selection, c *protocol.Chang
 	return protocol.Body{Coding: protocol.CodingAgent, Bytes: v.Output, Length: int64(len(v.Output))}, true, nil
 }
 
-// askedAgent shows a change, and the page before and after it, to a program.
+// askedAgent calls the program with a change, and the page before and after it.
 func (n *Notifier) askedAgent(ctx context.Context, s *selection, c *protocol.Change) (Verdict, error) {
 	page, err := n.agentPage(ctx, c.Item)
 	if err != nil {
@@ -283,7 +283,7 @@ func (n *Notifier) askedAgent(ctx context.Context, s *selection, c *protocol.Cha
 	was := c.Item
 	was.Digest, was.Length = c.Prev, -1
 	if c.Op == protocol.Move && c.Prev != c.Item.Digest {
-		was.URL = c.From // where nothing is any more, unless another page is
+		was.URL = c.From // where no page is any more, unless another has taken the URL
 	}
 	before, err := n.agentPage(ctx, was)
 	if err != nil {
@@ -294,7 +294,7 @@ func (n *Notifier) askedAgent(ctx context.Context, s *selection, c *protocol.Cha
 	return n.Agents.Run(ctx, s.caller.Name, s.filter.Agent, c, page, before)
 }
 
-// agentPage returns what a program is shown of a version of a page, nil if that is not to be had.
+// agentPage returns a version of a page for a program, nil if it is not available.
 func (n *Notifier) agentPage(ctx context.Context, item protocol.Item) ([]byte, error) {
 	if item.Digest.IsZero() || n.Pages == nil {
 		return nil, nil

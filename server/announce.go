@@ -20,30 +20,28 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// An Announcement says of one page what the program that makes it knows: a
-// content management system, a build. It is the word of the site itself, and
-// it can be said again: what is known already, and what is older than what is
-// known, changes nothing.
+// An Announcement is a report about one page by the program that generates it: a
+// content management system, a build. It is the site's own word, and can be
+// repeated: news that is known, or older than what is known, changes nothing.
 type Announcement struct {
 	URL  string `json:"url"`            // absolute, or relative to the base URL
-	Gone bool   `json:"gone,omitempty"` // it is no longer offered
+	Gone bool   `json:"gone,omitempty"` // the page is no longer offered
 
-	// Modified is when the page, or its going, changed. Digest is that of the
-	// bytes as served. One of them must be given, but for Gone.
+	// Modified is when the page changed, or was deleted. Digest is that of the
+	// bytes as served. One of them must be given, unless Gone is set.
 	//
-	// Without a digest the date alone tells what is news, to the millisecond.
-	// Of two edits with one date the second is taken for the first, said again,
-	// and counted as Unchanged; of a page and its going with one date the going
-	// is taken to be the later. So a program whose dates are whole seconds gives
-	// a digest, or the milliseconds, or says what it did within a second only
-	// when that is over.
+	// Without a digest only the date, to the millisecond, decides what is new.
+	// Of two edits with the same date the second counts as a repeat of the first,
+	// and as Unchanged; a deletion with the date of an edit counts as the later one.
+	// So a program whose dates are whole seconds should give a digest, or
+	// milliseconds, or announce the changes of a second only when it is over.
 	//
-	// Of a page that went, only a later date is news: one that comes back must
-	// say when it did, not when it was written, or no date but its digest.
-	// Without a date a page goes when that is taken in, or with the newest
-	// date that was known of it if that is later: whatever is said in a later
-	// call with a date up to then is taken for old news, even if it was done
-	// after. So a program that may be late gives its goings a date.
+	// For a deleted page only a later date is new: a page that comes back must
+	// give the date when it did, not when it was written, or a digest and no date.
+	// A deletion without a date counts as of its acceptance, or as of the newest known
+	// date of the page if that is later: news in a later call with a date up to then
+	// is old, even of edits after the deletion. So a program that may be late should
+	// date its deletions.
 	Modified time.Time       `json:"modified,omitzero"`
 	Digest   protocol.Digest `json:"digest,omitzero"`
 
@@ -55,9 +53,9 @@ type Announcement struct {
 	Text      protocol.Digest `json:"text,omitzero"`
 }
 
-// Announced is what came of announcements.
+// Announced is the result of a call of [Publisher.Announce].
 type Announced struct {
-	Cursor    protocol.Cursor `json:"cursor"` // durable: whoever reads up to it has been told
+	Cursor    protocol.Cursor `json:"cursor"` // durable: every reader that reaches it has received the changes
 	Created   int             `json:"created"`
 	Updated   int             `json:"updated"`
 	Deleted   int             `json:"deleted"`
@@ -65,19 +63,19 @@ type Announced struct {
 	Refused   []Refused       `json:"refused,omitempty"`
 }
 
-// Refused is an announcement that was not taken in. Said again it will be
+// Refused is an announcement that was not accepted. Repeated, it will be
 // refused again, unless the rules of the site change.
 type Refused struct {
 	URL    string `json:"url"`
 	Reason string `json:"reason"`
 }
 
-// ErrNotReady is wrapped by the error of [Publisher.Announce] while the site
-// has not been looked at yet. Try again in a moment.
+// ErrNotReady is wrapped by the error of [Publisher.Announce] before the
+// first scan of the site has ended. Try again in a moment.
 var ErrNotReady = errors.New("the first look at the site is not over")
 
-// saidModified is when a page changed, as it was said: by a clock that is
-// ahead of ours, perhaps, whose dates are taken in as ours. Zero is unknown.
+// saidModified returns the announced modification time of an entry. The announcer's clock may
+// be ahead of this one, so Item.Modified may be earlier. Zero means unknown.
 func saidModified(e journal.Entry) time.Time {
 	if said, ok := bytes.CutPrefix(e.Stamp, []byte(compare.AnnounceMark)); ok && len(said) > 8 {
 		if ms := int64(binary.BigEndian.Uint64(said)); ms != 0 {
@@ -87,23 +85,24 @@ func saidModified(e journal.Entry) time.Time {
 	return e.Item.Modified
 }
 
-// Announce takes announcements in, at most protocol.MaxBatch of them, in one
-// durable transaction; when it returns they have been told. What was announced
-// stays offered until it is announced as gone, or forbidden by a rule,
-// whatever the Inventory offers. If the Inventory offers it too, what that
-// says counts from the next look on, and its going must be seen there.
+// Announce accepts announcements, at most protocol.MaxBatch of them, in one
+// durable transaction; when it returns the changes are in the journal. An announced
+// page stays offered, whatever the Inventory offers, until it is announced as gone or
+// forbidden by a rule. If the Inventory offers it too, the Inventory's data count from
+// the next scan on, and only a scan can find its deletion.
 //
-// Announcements may come in any order, and more than once: an older Modified
-// than that known of the page, and a digest that is known, change nothing; and
-// nor does older news of a page that was announced as gone, as Modified of
-// Announcement says. The last 100,000 goings or so are kept in the state for
-// that. Announcements of one call are taken in the order in which they stand.
+// Announcements may come in any order, and more than once: a Modified older than
+// the one known of the page, and a known digest, change nothing; nor does older news
+// of a page that was announced as gone, as described at Announcement.Modified.
+// For that the state keeps the last 100,000 deletions or so. Announcements of one
+// call are applied in their order in the list.
 //
-// What was announced is known from the state alone. When that is lost, the
-// manifest keeps these pages published, and they are held until they are
-// announced again: see [OpenJournal].
+// Announced pages are known from the state alone. If it is lost, the manifest
+// keeps these pages published, and they are held until they are announced again:
+// see [OpenJournal].
 //
-// It waits for a look that is going on. Before the first look of this process,
+// Announce waits for a scan in progress. Before the first scan of this process, and
+// before the first description is whole, the error wraps ErrNotReady.
 // and before the first description is whole, the error wraps ErrNotReady.
 func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announced, error) {
 	if len(list) > protocol.MaxBatch {
@@ -123,9 +122,9 @@ func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announce
 			return Announced{}, fmt.Errorf("announce: %w", err)
 		}
 	}
-	// A going that is noted and not taken in does no harm: the page is there
-	// until it is said again. The other way round what is said late would
-	// bring back what went.
+	// A deletion that is noted and then not appended does no harm: the page stays
+	// until it is announced again. The other way round, a late announcement would
+	// bring a deleted page back.
 	if err := p.goings.remember(p.Journal, t.went, t.now); err != nil {
 		return Announced{}, fmt.Errorf("announce: %w", err)
 	}
@@ -153,29 +152,29 @@ func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announce
 	return t.done, nil
 }
 
-// known is what is known of a URL while announcements are taken in.
+// known is what is known of a URL while announcements are applied.
 type known struct {
 	entry   journal.Entry
 	present bool
-	went    time.Time // up to when news of it are old, of a page that is absent
+	went    time.Time // of an absent page: news with a date up to this are old
 }
 
-// A taking takes announcements in, one after another.
+// A taking applies announcements, one after another.
 type taking struct {
 	p     *Publisher
 	now   time.Time
-	state map[string]known // of URLs that have been looked up
+	state map[string]known // of URLs that have been read from the journal
 	steps []journal.Step
-	went  map[string]time.Time // to be remembered
-	dirty []inventory.Scope    // to be looked at
-	old   int                  // news of pages that had gone
-	more  int                  // entries that are announced ones now, and were not
+	went  map[string]time.Time // deletions to be noted
+	dirty []inventory.Scope    // to be scanned
+	old   int                  // announcements of deleted pages, dated no later than their deletion
+	more  int                  // change in the number of announced entries
 	done  Announced
 
-	oldURL string // one of them
+	oldURL string // the URL of one of the old
 }
 
-// take takes in one announcement. An error is one of the journal.
+// take applies one announcement. Its error is an error of the journal.
 func (t *taking) take(a Announcement) error {
 	url, reason := t.urlOf(a.URL)
 	if reason == "" {
@@ -199,7 +198,7 @@ func (t *taking) take(a Announcement) error {
 	}
 	switch was := compare.IsAnnounced(k.entry); {
 	case a.Gone && k.present && !was && (!compare.IsInherited(k.entry) || k.entry.Held.IsZero()):
-		// It would be there again after the next look.
+		// The next scan would find the page again.
 		t.refuse(url, "the site's inventory offers it: it is gone once that does not")
 		t.dirty = append(t.dirty, inventory.ScopeOf(url))
 	case a.Gone:
@@ -221,7 +220,7 @@ func (t *taking) refuse(url, reason string) {
 	t.done.Refused = append(t.done.Refused, Refused{URL: url, Reason: reason})
 }
 
-// urlOf returns the URL that is announced, or why it cannot be.
+// urlOf returns the canonical URL of an announcement, or why it is refused.
 func (t *taking) urlOf(ref string) (url, reason string) {
 	base := ""
 	if s := t.p.Snapshot; s != nil {
@@ -239,8 +238,8 @@ func (t *taking) urlOf(ref string) (url, reason string) {
 	return url, ""
 }
 
-// clean brings what is announced of a page into the form in which it is told,
-// or says why it cannot be.
+// clean brings an announcement into the form in which it is delivered, or
+// returns why it is refused.
 func (a *Announcement) clean(url string, now time.Time) (reason string) {
 	if !a.Modified.IsZero() {
 		if _, ok := protocol.SaneModified(a.Modified, now); !ok {
@@ -282,7 +281,7 @@ func (t *taking) gone(url string, a Announcement, k *known) {
 		*k = known{}
 	}
 	if dated {
-		k.went = at // without a date, what stands after it is later
+		k.went = at // without a date, announcements after it in the list are later
 	}
 	if t.went == nil {
 		t.went = make(map[string]time.Time)
@@ -290,7 +289,7 @@ func (t *taking) gone(url string, a Announcement, k *known) {
 	t.went[url] = at
 }
 
-// isOld reports whether an announcement of an absent page is older than its going.
+// isOld reports whether an announcement of an absent page is older than the page's deletion.
 func (t *taking) isOld(url string, a Announcement, k *known) bool {
 	at := a.Modified.Truncate(time.Millisecond)
 	switch {
@@ -300,7 +299,7 @@ func (t *taking) isOld(url string, a Announcement, k *known) bool {
 		t.done.Unchanged++
 		t.old, t.oldURL = t.old+1, url
 		return true
-	case !at.After(t.went[url]): // it went without a date: that was earlier
+	case !at.After(t.went[url]): // it was deleted without a date: before this one in the list
 		t.went[url] = at.Add(-time.Millisecond)
 	}
 	return false
@@ -328,7 +327,7 @@ func (t *taking) there(url string, a Announcement, k *known) {
 	case news < 0, news == 0 && was.Held.IsZero() && len(was.Stamp) > 0 && !compare.IsInherited(was):
 		t.done.Unchanged++
 		return
-	case news == 0: // it vanished, or the state was lost, and now somebody says that it is there
+	case news == 0: // it had vanished, or the state was lost, and now it is announced as present
 		k.entry.Stamp, k.entry.Held = stamp, time.Time{}
 		t.steps = append(t.steps, journal.Step{Entry: k.entry})
 		t.done.Unchanged++
@@ -354,10 +353,10 @@ func (t *taking) there(url string, a Announcement, k *known) {
 	t.done.Updated++
 }
 
-// compareNews returns 1 if an announcement says other than what is known, 0 if
-// it says the same, and -1 if it is older than that.
+// compareNews returns 1 if an announcement differs from what is known, 0 if it says
+// the same, and -1 if it is older.
 func compareNews(a Announcement, was journal.Entry) int {
-	age, said := 1, saidModified(was) // where one has no date, it is a matter of the digest
+	age, said := 1, saidModified(was) // if either has no date, the digest decides
 	if !a.Modified.IsZero() && !said.IsZero() {
 		age = a.Modified.Truncate(time.Millisecond).Compare(said)
 	}
@@ -365,7 +364,7 @@ func compareNews(a Announcement, was journal.Entry) int {
 	case bytes.Equal(a.stamp(), was.Stamp), !a.Digest.IsZero() && a.Digest == was.Item.Digest:
 		return 0
 	case age == 0 && !a.Digest.IsZero():
-		return 1 // twice within a second, as most dates are written
+		return 1 // edited twice within a second, the precision of most dates
 	}
 	return age
 }
@@ -376,7 +375,7 @@ func (t *taking) importance(e *journal.Entry) {
 	}
 }
 
-// stamp is what only an announcement that says the same has too.
+// stamp returns a value that only an announcement with the same content has too.
 func (a Announcement) stamp() []byte {
 	b, err := json.Marshal(a)
 	if err != nil {
@@ -391,7 +390,7 @@ func (a Announcement) stamp() []byte {
 }
 
 // cleanType returns a media type without parameters, in lower case, and the
-// empty string for what is none.
+// empty string if s is not one.
 func cleanType(s string) string {
 	t, _, err := mime.ParseMediaType(s)
 	if err != nil || !strings.Contains(t, "/") || len(t) > 127 {

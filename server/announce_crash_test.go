@@ -24,8 +24,7 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A process that is to be killed is this test program with victimEnv set to
-// the directory that it works in.
+// A process to be killed is this test program with victimEnv set to its working directory.
 const victimEnv = "PARLEY_TEST_VICTIM"
 
 func TestMain(m *testing.M) {
@@ -41,7 +40,7 @@ func openAnnounced(dir string) (*server.Journal, error) {
 	return server.OpenJournal(context.Background(), filepath.Join(dir, "state"), server.JournalOptions{Base: base, Published: out, Manifest: out, Wait: 10 * time.Second})
 }
 
-// beAnnouncedTo is a notifier of a site that is not files. It prints where it listens.
+// beAnnouncedTo runs a notifier of a site without files. It prints the URL of its announce door.
 func beAnnouncedTo(dir string) error {
 	j, err := openAnnounced(dir)
 	if err != nil {
@@ -61,7 +60,7 @@ func beAnnouncedTo(dir string) error {
 	return http.Serve(ln, n)
 }
 
-// startVictim starts one and returns it, and where it listens.
+// startVictim starts a victim and returns it with the URL of its announce door.
 func startVictim(t *testing.T, dir string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -83,9 +82,8 @@ func startVictim(t *testing.T, dir string) (*exec.Cmd, string) {
 	return nil, ""
 }
 
-// Two writers announce 10,000 pages, both of them every one, while the
-// notifier is killed again and again. They say everything until they are
-// answered, and every page is told exactly once.
+// Two writers each announce the same 10,000 pages while the notifier is killed again and again. They repeat
+// every request until it is answered, and every page is delivered exactly once.
 func TestAnnounceCrash(t *testing.T) {
 	t.Parallel()
 	pages, kills := 10_000, 6
@@ -136,9 +134,8 @@ func TestAnnounceCrash(t *testing.T) {
 	c.wantNoticed()
 }
 
-// Two writers say of 400 pages that each was made in January and went in
-// February, all of it twice and in no order, while the notifier is killed
-// again and again. None is there in the end.
+// Two writers announce for each of 400 pages that it was created in January and deleted in February, all of
+// it twice and in random order, while the notifier is killed again and again. None exists in the end.
 func TestAnnounceGoneCrash(t *testing.T) {
 	t.Parallel()
 	dir, random := t.TempDir(), rand.New(rand.NewPCG(3, 4))
@@ -162,15 +159,15 @@ func TestAnnounceGoneCrash(t *testing.T) {
 	c.wantNoticed()
 }
 
-// A crowd announces to a victim, which is killed again and again, and says
-// everything until it is answered.
+// A crowd announces to a victim that is killed again and again, and repeats every request until it is
+// answered.
 type crowd struct {
 	*testing.T
 	dir    string
 	victim *exec.Cmd
-	door   atomic.Value // where the victim listens
+	door   atomic.Value // URL of the victim's announce door
 
-	acked, again, failed atomic.Int64 // pages answered, those of them known already, and requests in vain
+	acked, again, failed atomic.Int64 // pages acknowledged, those of them already known, and failed requests
 }
 
 func newCrowd(t *testing.T, dir string) *crowd {
@@ -192,7 +189,7 @@ func (c *crowd) kill() {
 	c.victim.Wait()
 }
 
-// sayAll lets one writer say each of the lists while the victim is killed some times, and once at the end.
+// sayAll starts a writer for each of the lists while the victim is killed some times, and once at the end.
 func (c *crowd) sayAll(lists [][]string, kills int) {
 	c.Helper()
 	var writers sync.WaitGroup
@@ -246,11 +243,11 @@ func (c *crowd) say(batch []string) {
 			}
 		}
 		c.failed.Add(1)
-		time.Sleep(5 * time.Millisecond) // before it is said again
+		time.Sleep(5 * time.Millisecond) // before the retry
 	}
 }
 
-// wantNoticed checks that the kills were noticed, without which nothing is shown.
+// wantNoticed checks that the kills caused failed requests; otherwise the test proves nothing.
 func (c *crowd) wantNoticed() {
 	c.Helper()
 	c.Logf("%d pages acknowledged, %d of them known already; %d requests came to nothing", c.acked.Load(), c.again.Load(), c.failed.Load())

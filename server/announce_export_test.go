@@ -2,8 +2,8 @@ package server
 
 import "github.com/parleyweb/parley/server/internal/compare"
 
-// AnnouncedPages returns how many pages a Publisher takes for announced ones,
-// and how many its journal has. Nobody may look or announce meanwhile.
+// AnnouncedPages returns how many announced pages a Publisher has counted, and how many its journal has.
+// Nothing may scan or announce meanwhile.
 func (p *Publisher) AnnouncedPages() (counted, are int, err error) {
 	v, err := p.Journal.View()
 	if err != nil {
@@ -21,5 +21,5 @@ func (p *Publisher) AnnouncedPages() (counted, are int, err error) {
 	return p.announced, are, nil
 }
 
-// MaxGoings is how many goings are kept.
+// MaxGoings is how many announced deletions are remembered.
 const MaxGoings = maxGoings

@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// say announces, and returns what came of it in a word each.
+// say announces the list and returns the nonzero counts of the result in words.
 func (w *world) say(list ...server.Announcement) string {
 	w.Helper()
 	for i := range list {
@@ -62,7 +62,7 @@ func TestAnnounce(t *testing.T) {
 				w.Errorf("%+v", it)
 			}
 			w.wantSaid("updated 1", A{URL: "x", Modified: at.Add(time.Minute)})
-			want.Modified = at.Add(time.Minute) // what else was said holds still
+			want.Modified = at.Add(time.Minute) // it stays after what was announced since
 			if it := w.entry("x"); !it.Equal(want) {
 				w.Errorf("%+v", it)
 			}
@@ -113,9 +113,9 @@ func TestAnnounce(t *testing.T) {
 			w.turn()
 			w.must(w.journal.Close())
 			w.must(os.Remove(w.state()))
-			w.open() // with what the manifest says
+			w.open() // w.open() continues from the manifest
 			w.pub.Announces = true
-			// Neither they nor a page of the docroot that went meanwhile are deleted by time.
+			// Neither the announced pages nor a docroot page that vanished meanwhile are deleted by time.
 			w.remove("b.html")
 			for range 3 {
 				if rep := w.turn(); rep.HeldNow != 5 || rep.Gone != 0 || rep.MassHeld {
@@ -127,7 +127,7 @@ func TestAnnounce(t *testing.T) {
 			w.pub.Announces = true
 			w.look("")
 			w.wantTold("")
-			// What a look has found since is deleted as ever.
+			// A page that a scan has found since is deleted as usual.
 			w.write("c.html", "c")
 			w.look()
 			w.remove("a.html")
@@ -135,7 +135,7 @@ func TestAnnounce(t *testing.T) {
 			w.pass(time.Minute)
 			w.look()
 			w.wantTold("create c.html, delete a.html")
-			// The others are announced again, or as gone, or a person knows that they have gone.
+			// The others are announced again, or as gone, or a person confirms that they are gone.
 			w.wantSaid("unchanged 2", list...)
 			w.wantSaid("deleted 1", A{URL: "z", Gone: true, Modified: w.now})
 			if rep := w.look(); rep.HeldNow != 2 {
@@ -165,7 +165,7 @@ func TestAnnounce(t *testing.T) {
 			epoch := w.journal.Head().Epoch
 			w.must(w.journal.Close())
 			w.must(os.WriteFile(w.state(), old, 0o600))
-			w.open() // with the manifest, which knows more
+			w.open() // with the manifest, which is newer
 			w.pub.Announces = true
 			w.remove("b.html")
 			rep := w.turn()
@@ -174,7 +174,7 @@ func TestAnnounce(t *testing.T) {
 			}
 			w.pass(time.Hour)
 			w.turn()
-			w.wantTold("delete b.html") // that was a page of the docroot, and x and y are announced ones
+			w.wantTold("delete b.html") // b.html was a docroot page; x and y are announced
 			w.wantSaid("unchanged 4", A{URL: "x", Modified: list[0].Modified}, list[1], list[2], A{URL: "v", Modified: w.now.Add(-time.Hour)})
 			if rep := w.look(); rep.HeldNow != 1 {
 				w.Errorf("%+v", rep)
@@ -200,7 +200,7 @@ func TestAnnounce(t *testing.T) {
 		"by a clock of whole seconds": func(w *world) {
 			at := w.now.Truncate(time.Second)
 			w.wantSaid("created 1", A{URL: "x", Modified: at, Title: "one"})
-			w.wantSaid("unchanged 1", A{URL: "x", Modified: at, Title: "two"}) // it may be the first, said again
+			w.wantSaid("unchanged 1", A{URL: "x", Modified: at, Title: "two"}) // it may be a repeat of the first announcement
 			w.wantSaid("updated 1", A{URL: "x", Modified: at.Add(time.Millisecond), Title: "two"})
 			w.wantSaid("updated 1", A{URL: "x", Modified: at.Add(time.Millisecond), Digest: one})
 			w.wantSaid("created 1", A{URL: "y", Modified: at})
@@ -229,7 +229,7 @@ func TestAnnounce(t *testing.T) {
 			}
 			w.wantSaid("created 4", A{URL: "x", Modified: february.Add(time.Millisecond)}, A{URL: "y", Modified: went.Add(time.Millisecond)},
 				A{URL: "z", Digest: one}, A{URL: "v", Modified: w.now})
-			// When it went again counts, not when it did first.
+			// The time of the latest deletion counts, not of the first.
 			w.wantSaid("deleted 1", A{URL: "v", Gone: true, Modified: w.now.Add(time.Second)})
 			w.restart()
 			w.look()
@@ -242,7 +242,7 @@ func TestAnnounce(t *testing.T) {
 			w.wantSaid("unchanged 1", first)
 		},
 		"it came back in the call in which it went without a date": func(w *world) {
-			at := w.now.Add(-time.Hour) // the program was late
+			at := w.now.Add(-time.Hour) // the announcement came late
 			w.wantSaid("created 1, deleted 1, unchanged 1", A{URL: "x", Gone: true, Modified: at.Add(-time.Hour)}, A{URL: "x", Modified: at}, A{URL: "x", Gone: true})
 			w.wantSaid("created 1, unchanged 1", A{URL: "x", Gone: true}, A{URL: "x", Digest: one})
 			w.wantSaid("created 1, deleted 1", A{URL: "x", Gone: true}, A{URL: "x", Modified: at})
@@ -276,7 +276,7 @@ func TestAnnounce(t *testing.T) {
 			w.pass(time.Minute)
 			now := w.now
 			w.wantSaid("updated 1", A{URL: "x", Digest: one, Modified: now})
-			w.wantSaid("updated 1", A{URL: "x", Digest: two, Modified: now}) // twice within one moment
+			w.wantSaid("updated 1", A{URL: "x", Digest: two, Modified: now}) // twice at the same moment
 			if it := w.entry("x"); !it.Modified.After(now) || it.Digest != two {
 				w.Errorf("%+v", it)
 			}
@@ -335,7 +335,7 @@ func TestAnnounce(t *testing.T) {
 			w.told()
 			w.write("x.html", "1")
 			w.look()
-			w.wantTold("update x.html") // its digest
+			w.wantTold("update x.html") // its digest changed
 			if it := w.entry("x.html"); it.Digest != one {
 				w.Errorf("%+v", it)
 			}
@@ -354,7 +354,7 @@ func TestAnnounce(t *testing.T) {
 			w.look()
 			w.wantTold("update a.html")
 			if it := w.entry("a.html"); it.Title != "" {
-				w.Errorf("%+v", it) // what the page says itself counts
+				w.Errorf("%+v", it) // the page's own metadata wins
 			}
 			w.remove("a.html")
 			w.look()
@@ -433,7 +433,7 @@ func TestAnnounce(t *testing.T) {
 	}
 }
 
-// Before the site was looked at nobody knows its rules.
+// Before the first scan the site's rules are unknown.
 func TestAnnounceNotReady(t *testing.T) {
 	w := newWorld(t)
 	list := []server.Announcement{{URL: base + "x", Modified: w.now}}
@@ -446,12 +446,12 @@ func TestAnnounceNotReady(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	w.fail = nil
-	w.look() // of nothing, but that is whole
+	w.look() // an empty site, but scanned completely
 	w.wantSaid("created 1", list...)
 	w.wantTold("create x")
 }
 
-// Whoever listens hears of it at once, and the manifest is written.
+// Subscribers get it at once, and the manifest is written.
 func TestRunAnnounce(t *testing.T) {
 	running(t, func(w *world) {
 		time.Sleep(time.Minute)
@@ -468,7 +468,7 @@ func TestRunAnnounce(t *testing.T) {
 		synctest.Wait()
 		w.wantTold("create x")
 
-		// A look that is going on is waited for, but not for ever.
+		// Announce waits for a running scan, but not for ever.
 		w.mu.Lock()
 		hold := make(chan struct{})
 		w.looked = func() { <-hold }

@@ -6,16 +6,15 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// mayBeAnnounced reports whether an inherited page may be an announced one. If
-// no look finds it, its going must not be told: it waits for an announcement,
-// or for a person. Of every file there is a digest; of what is announced there
-// may be one.
+// mayBeAnnounced reports whether an inherited page may be an announced one. If no scan
+// finds it, its deletion must not be reported: it is held until it is announced, or a
+// person accepts the deletion. Files always have a digest; announced pages may have one.
 func (p *Publisher) mayBeAnnounced(e journal.Entry) bool {
 	return compare.IsInherited(e) && (p.Announces || e.Item.Digest.IsZero())
 }
 
-// countAnnounced counts the entries that are there because they were
-// announced, before a look that will not come by all of them, if none did yet.
+// countAnnounced counts the entries that exist because they were announced, before a
+// partial scan, unless a full scan has counted them already.
 func (p *Publisher) countAnnounced(scopes []inventory.Scope) error {
 	if p.counted || len(scopes) == 0 {
 		return nil

@@ -19,10 +19,10 @@ import (
 const (
 	announceMost = 4 << 20          // the longest body, in bytes
 	announceRead = 30 * time.Second // how long it may take to arrive
-	announceWait = 5 * time.Second  // how long an announcement waits for a look that is going on
+	announceWait = 5 * time.Second  // how long an announcement waits for a scan in progress
 )
 
-// serveAnnounce takes announcements in, as the comment of Notifier says.
+// serveAnnounce accepts announcements, as documented at Notifier.
 func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *problem {
 	if !n.mayAnnounce(r) {
 		p := plainProblem(http.StatusUnauthorized, "announcements need a token of this site, as Authorization: Bearer TOKEN")
@@ -51,7 +51,7 @@ func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *proble
 	case errors.Is(err, ErrNotReady), errors.Is(err, context.DeadlineExceeded):
 		return unavailable("the site is being looked at: say it again")
 	case r.Context().Err() != nil:
-		return nil // nobody is there to be answered
+		return nil // the client has gone
 	default:
 		orDiscard(n.Logger).Error("announcements could not be taken in", "pages", len(list), "err", err)
 		return plainProblem(http.StatusInternalServerError, "the journal could not take them in")
@@ -64,9 +64,8 @@ func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *proble
 	return nil
 }
 
-// mayAnnounce reports whether a request bears one of the tokens. It takes as
-// long for every token of whatever length, so that none can be guessed piece
-// by piece.
+// mayAnnounce reports whether a request has one of the tokens. It takes the same time
+// for every token of whatever length, so that none can be guessed piece by piece.
 func (n *Notifier) mayAnnounce(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -83,7 +82,7 @@ func (n *Notifier) mayAnnounce(r *http.Request) bool {
 	return may == 1
 }
 
-// announceFormat reports whether a body is pages on lines of their own.
+// announceFormat reports whether the body has one page per line.
 func announceFormat(h http.Header) (lines bool, p *problem) {
 	if h.Get("Content-Type") == "" && h.Get("Content-Encoding") == "" {
 		return false, nil
@@ -113,8 +112,7 @@ func parseAnnouncements(body []byte, lines bool) ([]Announcement, *problem) {
 	return list, nil
 }
 
-// splitPages returns the JSON of each page, as far as that can be told
-// without reading it.
+// splitPages returns the JSON of each page, without decoding the pages.
 func splitPages(body []byte, lines bool) (pages []json.RawMessage, p *problem) {
 	if lines {
 		s := bufio.NewScanner(bytes.NewReader(body))
@@ -159,8 +157,7 @@ func splitPages(body []byte, lines bool) (pages []json.RawMessage, p *problem) {
 	return pages, nil
 }
 
-// badPage is the answer to a page that cannot be read, counted from 0 as in
-// the list.
+// badPage is the answer to a page that cannot be read; i counts from 0 in the list.
 func badPage(i int, err error) *problem {
 	p := plainProblem(http.StatusBadRequest, fmt.Sprintf("page %d cannot be read: %v; none was taken in", i, err))
 	p.Parameter = fmt.Sprintf("pages[%d]", i)

@@ -18,7 +18,7 @@ import (
 
 const token = "a token that is long enough"
 
-// A mouth speaks at the door of a world.
+// A mouth sends requests to the announce door of a world.
 type mouth struct {
 	*world
 	n      *server.Notifier
@@ -184,7 +184,7 @@ func TestAnnounceDoorIsShut(t *testing.T) {
 	}
 }
 
-// What may be tried again says so.
+// An error that may go away asks for a retry.
 func TestAnnounceDoorLater(t *testing.T) {
 	m := newMouth(t)
 	var answer error
@@ -210,7 +210,7 @@ func TestAnnounceDoorLater(t *testing.T) {
 	}
 }
 
-// Whatever is said at the door, it answers, and takes in no more than it may.
+// The door answers any request body, and accepts no more pages than its limit.
 func FuzzAnnounceDoor(f *testing.F) {
 	for _, s := range []string{``, `{"url":"/x","modified":"2026-11-21T09:00:00Z"}`, `[{"url":"/x","gone":true},{"url":"y"}]`,
 		`{"pages":[{"url":"/x","digest":"sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:","length":-1}]}`,

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// Goings are kept in notes: what went cannot be told otherwise from what was
-// never there, by an announcement that comes late or again. The journal's own
-// tombstones do not tell when a page went by the clock of its site, nor that
-// one went before it was ever announced.
+// Announced deletions (goings) are stored as notes: otherwise a late or repeated
+// announcement of a deleted page would look like a new page. The journal's tombstones
+// do not have the time of the deletion by the site's clock, nor the deletion of a
+// page that was never announced before.
 const (
-	goingNotes = "announce/gone/" // and the URL
+	goingNotes = "announce/gone/" // followed by the URL
 
-	// maxGoings bounds how many are kept, which takes some 20 MB of the state.
+	// maxGoings bounds how many are stored; that many take some 20 MB of the state.
 	maxGoings = 100_000
 )
 
-// goings is what a Publisher knows of the notes.
+// goings is what a Publisher knows about these notes.
 type goings struct {
 	counted bool
-	most    int // how many there are, or fewer
+	most    int // an upper bound of their number
 }
 
-// A going is a page's, as it is noted.
+// A going is the noted deletion of one page.
 type going struct {
-	at    time.Time // when it went, as was said
-	taken time.Time // when that was said first
+	at    time.Time // when the page was deleted, as announced
+	taken time.Time // when the announcement was accepted
 }
 
 func (g going) note() []byte {
@@ -43,14 +43,14 @@ func parseGoing(b []byte) (g going, ok bool) {
 	return going{at: ms(b), taken: ms(b[8:])}, true
 }
 
-// wentAt returns when a page went, as was announced; zero if that is not known.
+// wentAt returns when a page was deleted, as announced; zero if that is not known.
 func wentAt(j *Journal, url string) (time.Time, error) {
 	b, err := j.Note(goingNotes + url)
 	g, _ := parseGoing(b)
 	return g.at, err
 }
 
-// remember notes goings, by URL. It makes room for them before it does.
+// remember stores deletions, by URL. It makes room for them first.
 func (k *goings) remember(j *Journal, went map[string]time.Time, now time.Time) error {
 	if len(went) == 0 {
 		return nil
@@ -68,12 +68,12 @@ func (k *goings) remember(j *Journal, went map[string]time.Time, now time.Time) 
 		k.counted = false
 		return err
 	}
-	k.most += len(went) // or fewer: some were noted before
+	k.most += len(went) // or fewer: some may replace older notes
 	return nil
 }
 
-// makeRoom counts the goings, and adds to notes that those are forgotten which
-// were said longest ago, if there are many.
+// makeRoom counts the stored deletions and, if there are too many, adds to notes the
+// removal of those that were announced longest ago.
 func (k *goings) makeRoom(j *Journal, notes map[string][]byte) error {
 	type aged struct {
 		key   string
@@ -88,7 +88,7 @@ func (k *goings) makeRoom(j *Journal, notes map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	const room = maxGoings / 10 // so that this is done seldom
+	const room = maxGoings / 10 // so that this is seldom needed
 	if over := len(all) - (maxGoings - room); over > 0 {
 		slices.SortFunc(all, func(a, b aged) int { return cmp.Or(a.taken.Compare(b.taken), cmp.Compare(a.key, b.key)) })
 		for _, a := range all[:over] {

@@ -11,8 +11,8 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// Whatever becomes of announced pages, their number is known after every look
-// and every call: what counts as a mass disappearance depends on it.
+// The count of announced pages is right after every scan and every call: the limit for a mass disappearance
+// depends on it.
 func TestAnnouncedCount(t *testing.T) {
 	w := newWorld(t)
 	w.look()
@@ -72,7 +72,7 @@ func TestAnnouncedCount(t *testing.T) {
 	}
 }
 
-// Goings are bounded, and the oldest are forgotten.
+// Remembered deletions are bounded, and the oldest are forgotten.
 func TestGoingsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("100 calls of 1,000 pages")

@@ -81,7 +81,7 @@ func TestBatchRefusals(t *testing.T) {
 	}
 }
 
-// A bundle ends before its pages are more than whoever reads it takes, and the rest comes with the next.
+// A bundle ends before its pages exceed what its reader accepts, and the rest comes with the next.
 func TestBundlesOfLargePages(t *testing.T) {
 	d := newDepot(t)
 	from := d.journal.Head()
@@ -108,8 +108,8 @@ func TestBundlesOfLargePages(t *testing.T) {
 	}
 }
 
-// Whoever does not read his bundle is cut off, and the number of those who are
-// answered at a time is bounded, for each address.
+// A client that does not read its bundle is cut off, and the number of bundles sent at a time is bounded, for
+// each address.
 func TestBundlesAreBounded(t *testing.T) {
 	d := newDepot(t, func(n *server.Notifier) { n.WriteWait = 1500 * time.Millisecond })
 	from := d.journal.Head()

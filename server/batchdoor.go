@@ -17,30 +17,29 @@ import (
 
 // Bounds of the batch door.
 const (
-	askWait  = 30 * time.Second // how long a question may take to arrive
-	askPiece = 8 << 10          // how much of it is read in one turn
+	askWait  = 30 * time.Second // how long a question (the body of a request) may take to arrive
+	askPiece = 8 << 10          // how much of it is read in one slot
 
-	// askedBytes bounds the questions that are held until they are answered, in all.
+	// askedBytes bounds the questions that are in memory until they are answered, in all.
 	askedBytes = 2 * protocol.MaxQuestion
 
-	// Bundles that are being answered at a time, in all and to one address.
-	// Each takes some megabytes.
+	// Bundles in progress at a time, in all and per address. Each takes some megabytes.
 	bundlesAtOnce, bundlesEach = 64, 4
 
-	lookUpPages = 512 // that are looked up before others have a turn
+	lookUpPages = 512 // pages looked up between two checks of the slot
 
-	// pieceBytes is how much of an answer a reader is given the WriteWait for.
+	// pieceBytes is how much of a response a client must read within WriteWait.
 	pieceBytes = 64 << 10
 )
 
-// problemOrigin is of a question about pages of other sites.
+// problemOrigin is the type of a problem about a page of another site.
 const problemOrigin = "urn:parley:problem:origin"
 
-// serveBatch answers with a bundle: by GET of what follows a cursor, by QUERY
-// or POST of what a question asks for. Without pages that is the GET, but that
-// pages of which the reader holds what they are now are stated and not sent. Of
-// pages it states for each what it is now, or that it is gone, and sends those
-// of other bytes than are held. Of what is not public nothing is said but that it is gone.
+// serveBatch answers with a bundle: of what follows a cursor (GET), or of what a
+// question in the body asks for (QUERY, POST). A question without pages is like the GET,
+// except that pages whose present version the reader already has come without content. A
+// question with pages gets for each its present state, or that it is gone, and the
+// content if it differs from the reader's. A page that is not public is reported as gone.
 func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
 	w.Header().Set("Accept-Query", `"application/json"`)
 	known := slices.DeleteFunc(protocol.FilterNames(), func(name string) bool { return name == "agent" })
@@ -89,17 +88,17 @@ func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
 	return n.answerAfter(w, r, sel, ask)
 }
 
-// An askBody is a question that arrives. Its bytes count among those of all
-// questions until release, since what they say is held: errBusy is that they
-// are too many.
+// An askBody is the body of a question. Its bytes count against askedBytes until
+// release, since the parsed question stays in memory; beyond that the error is
+// errBusy.
 type askBody struct {
 	n    *Notifier
 	ctx  context.Context
 	sel  *selection
 	in   io.Reader
-	turn *turn // in which what has arrived is read; none while more arrives
+	turn *turn // the slot for reading what has arrived; none while it waits for more
 	took int64
-	err  error // why it did not arrive whole
+	err  error // why the body did not arrive whole
 }
 
 func (b *askBody) Read(p []byte) (int, error) {
@@ -114,7 +113,7 @@ func (b *askBody) Read(p []byte) (int, error) {
 	}
 	var late error
 	if b.turn, late = b.n.turn(b.ctx, b.sel, true); late != nil {
-		return 0, late // nobody is there to be answered
+		return 0, late // the client has gone
 	}
 	return n, err
 }
@@ -124,7 +123,7 @@ func (b *askBody) release() {
 	b.n.asked.Add(-b.took)
 }
 
-// readQuestion reads the body of QUERY or POST, as RFC 10008 has it refused.
+// readQuestion reads the body of QUERY or POST; its errors follow RFC 10008.
 func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *askBody) (*protocol.Question, *problem) {
 	if _, p := bodyType(r.Header, "questions", "application/json"); p != nil {
 		if r.Header.Get("Content-Type") == "" {
@@ -142,7 +141,7 @@ func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *as
 	ask, err := protocol.ReadQuestion(bufio.NewReaderSize(body, askPiece))
 	if errors.Is(err, protocol.ErrLimit) || errors.Is(err, errBusy) {
 		body.turn.leave()
-		io.Copy(io.Discard, io.LimitReader(body.in, protocol.MaxQuestion)) // who is still speaking does not hear the answer
+		io.Copy(io.Discard, io.LimitReader(body.in, protocol.MaxQuestion)) // a client that is still sending would not read the answer
 	}
 	n.deadline(w, mostWork)
 	switch {
@@ -167,13 +166,13 @@ func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *as
 	return ask, nil
 }
 
-// foreign refuses a question about a page of another site.
+// foreign returns the problem for a page of another site.
 func (n *Notifier) foreign(url string) *problem {
 	return &problem{Type: problemOrigin, Title: "a page of another site", Status: http.StatusUnprocessableEntity,
 		Detail: fmt.Sprintf("%.200q is no canonical URL of %s", url, protocol.Origin(n.Base))}
 }
 
-// errForeign is the URL of a page that is asked for, and is another site's.
+// errForeign is the URL of a requested page that belongs to another site.
 type errForeign string
 
 func (e errForeign) Error() string { return "page of another site: " + string(e) }
@@ -208,7 +207,7 @@ func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *select
 	return n.answer(w, r, s, p)
 }
 
-// answerPages answers what pages are.
+// answerPages answers with the present state of pages.
 func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *selection, pages []protocol.AskedPage) *problem {
 	if n.Item == nil {
 		return plainProblem(http.StatusNotImplemented, "this site answers by cursor alone")
@@ -216,7 +215,7 @@ func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *select
 	if !s.filter.IsZero() {
 		return badParameter("", "a question for pages that it names has no filter")
 	}
-	// What is found afterwards is as it is here, or later.
+	// The pages are read after this, so each is as of this head or later.
 	p := &pack{to: n.Log.Head(), held: make(map[string]protocol.Digest, len(pages))}
 	n.deadline(w, mostWork)
 	t, err := n.turn(r.Context(), s, false)
@@ -234,8 +233,8 @@ func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *select
 	return n.answer(w, r, s, p)
 }
 
-// lookUp adds what pages are now. Of what may not be told to the one who asks
-// it says what it says of what is not there.
+// lookUp adds the present state of pages. A page that the caller must not know of
+// looks the same as one that does not exist.
 func (n *Notifier) lookUp(ctx context.Context, t *turn, s *selection, p *pack, pages []protocol.AskedPage) error {
 	p.changes = make([]protocol.Change, 0, len(pages))
 	for i := range pages {
@@ -264,8 +263,8 @@ func (n *Notifier) lookUp(ctx context.Context, t *turn, s *selection, p *pack, p
 	return nil
 }
 
-// isNow makes of a change that says that a page is gone the one that says what
-// it is, if it is there: then it is the site's own.
+// isNow turns the change that reports a page as gone into its present state, if the
+// page exists. A URL of another site is an error unless the page exists.
 func (n *Notifier) isNow(s *selection, c *protocol.Change) error {
 	if n.public(s, c.Item.URL) {
 		item, ok, err := n.Item(c.Item.URL)
@@ -286,14 +285,14 @@ func (n *Notifier) isNow(s *selection, c *protocol.Change) error {
 	return nil
 }
 
-// answer sends a bundle, as fast as its reader reads.
+// answer sends a bundle, as fast as the client reads.
 func (n *Notifier) answer(w http.ResponseWriter, r *http.Request, s *selection, p *pack) *problem {
 	h := w.Header()
 	h.Set("Content-Type", bundle.MediaType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Parley-Cursor", p.to.String())
-	h.Set("X-Accel-Buffering", "no") // nginx: hand it on as it comes
+	h.Set("X-Accel-Buffering", "no") // nginx: do not buffer the response
 	h.Add("Vary", "Accept-Encoding")
 	coding := bundle.Gzip
 	switch {
@@ -316,12 +315,12 @@ func (n *Notifier) answer(w http.ResponseWriter, r *http.Request, s *selection, 
 		if r.Context().Err() == nil {
 			orDiscard(n.Logger).Info("bundle cut", "peer", r.RemoteAddr, "to", p.to.String(), "err", err)
 		}
-		panic(http.ErrAbortHandler) // it has begun: its reader must see that it is not whole
+		panic(http.ErrAbortHandler) // the response has begun: the client must see that it is incomplete
 	}
 	return nil
 }
 
-// pieces writes what is large piece by piece, each of which has its own time.
+// pieces splits large writes, so that each piece has its own deadline.
 type pieces struct{ w io.Writer }
 
 func (p pieces) Write(b []byte) (n int, err error) {

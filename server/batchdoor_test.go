@@ -19,7 +19,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Whatever happens to a site, a mirror that is kept by batches is the same to the byte.
+// For any history of a site, a mirror that is kept by batches is the same to the byte.
 func TestBatchesKeepAMirror(t *testing.T) {
 	d := newDepot(t)
 	r := rand.New(rand.NewPCG(7, 11))
@@ -60,8 +60,8 @@ func TestBatchesKeepAMirror(t *testing.T) {
 	}
 }
 
-// A thousand edits of a few pages are those few pages, in their last versions,
-// whether they are asked for or told (C10).
+// A thousand edits of a few pages are delivered as those few pages in their last versions, polled or streamed
+// (C10).
 func TestEditsCoalesce(t *testing.T) {
 	d := newDepot(t)
 	from := d.journal.Head()
@@ -97,7 +97,7 @@ func TestEditsCoalesce(t *testing.T) {
 	}
 }
 
-// What is too large for a message is named by it, and is there, by the same filter.
+// A bundle too large for a message is linked by it, and the link applies the same filter.
 func TestLargeBundle(t *testing.T) {
 	d := newDepot(t)
 	from := d.journal.Head()
@@ -127,8 +127,8 @@ func TestLargeBundle(t *testing.T) {
 	}
 }
 
-// A question for pages is answered with what they are, and with the bytes of
-// those that differ from what is held.
+// A request for given pages is answered with their state, and with the bytes of those that differ from the
+// client's copies.
 func TestQuestionForPages(t *testing.T) {
 	d := newDepot(t)
 	d.write("b.html", "<p>b")
@@ -170,7 +170,7 @@ func TestQuestionForPages(t *testing.T) {
 	}
 }
 
-// Of what follows a cursor, pages that are held already are not sent.
+// Pages that the client already has are left out of the changes after a cursor.
 func TestQuestionWithHeldPages(t *testing.T) {
 	d := newDepot(t)
 	from := d.journal.Head()
@@ -193,9 +193,8 @@ func TestQuestionWithHeldPages(t *testing.T) {
 	}
 }
 
-// Whoever reads Zstandard is sent a plain archive in that coding, which says
-// the same; and what others are sent after it is not of that coding. Whoever
-// accepts nothing else than identity is sent it as it is.
+// A client that accepts Zstandard gets the plain archive in that coding, with the same content; clients after
+// it still get their own coding. A client that accepts only identity gets it uncoded.
 func TestBundleCodings(t *testing.T) {
 	d := newDepot(t)
 	from := d.journal.Head()
@@ -204,7 +203,7 @@ func TestBundleCodings(t *testing.T) {
 	}
 	d.publish()
 	size := map[string]int{}
-	for range 2 { // what was packed is kept
+	for range 2 { // the packed form is cached
 		for coding, want := range map[string]string{"gzip": "", "gzip, identity": "", "*, identity": "", "identity;q=0": "", "zstd": "zstd", "br, gzip;q=0.5, zstd": "zstd", "zstd;q=0": "",
 			"identity": "plain", "Identity;q=0.5, br, gzip;q=0": "plain"} {
 			req, err := http.NewRequestWithContext(t.Context(), "GET", d.base+"parley/batch?after="+from.String(), nil)
@@ -243,7 +242,7 @@ func TestBundleCodings(t *testing.T) {
 	}
 }
 
-// A page whose bytes are not to be had yet is stated, and comes when they are.
+// A page whose bytes are not available yet is listed, and its bytes come once they are.
 func TestBytesThatAreNotThere(t *testing.T) {
 	d := newDepot(t)
 	from := d.journal.Head()
@@ -265,7 +264,7 @@ func TestBytesThatAreNotThere(t *testing.T) {
 	}
 }
 
-// What is not public now is in no bundle of what was.
+// A page that is not public any more is in no bundle of earlier changes.
 func TestForbiddenPagesLeaveBundles(t *testing.T) {
 	d := newDepot(t)
 	from := d.journal.Head()

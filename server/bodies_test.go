@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// body is the body of the change of a page, the last if there are several.
+// body returns the body of the change of a page, the last if there are several.
 func body(m protocol.Message, url string) (b protocol.Body, ok bool) {
 	for i, c := range m.Changes {
 		if c.Item.URL == url {
@@ -27,8 +27,8 @@ func body(m protocol.Message, url string) (b protocol.Body, ok bool) {
 	return b, ok
 }
 
-// Pages come with their changes, each once, as they are last in the message;
-// asked for and told alike.
+// Pages come with their changes, each once, in its last version within the message, polled and streamed
+// alike.
 func TestPagesAreTold(t *testing.T) {
 	d := newArchivist(t)
 	begin := d.journal.Head()
@@ -68,8 +68,8 @@ func TestPagesAreTold(t *testing.T) {
 	}
 }
 
-// A difference leads from what the reader had before the message, however
-// often the page changed since; now and then the page is told whole.
+// A delta is against the version that the reader had before the message, even if the page changed several
+// times since; now and then the page is sent whole.
 func TestDifferencesAreTold(t *testing.T) {
 	d := newArchivist(t)
 	text := strings.Repeat("<p>A line of many, which stays as it is for ever and ever.\n", 200)
@@ -115,7 +115,7 @@ func TestDifferencesAreTold(t *testing.T) {
 	if whole != 1 {
 		t.Errorf("told whole %d times", whole)
 	}
-	// A page that is told by its new name can be had from what was held by the old one.
+	// A page delivered under its new name can be had as a delta against the copy under the old one.
 	at := d.journal.Head()
 	d.must(os.Rename(filepath.Join(d.root, "long.html"), filepath.Join(d.root, "moved.html")))
 	d.publish()
@@ -124,8 +124,7 @@ func TestDifferencesAreTold(t *testing.T) {
 	}
 }
 
-// However much there is to tell, no message is longer than it may be, and
-// nothing is left out.
+// For any amount of changes, no message exceeds its maximum length, and nothing is left out.
 func TestLongMessages(t *testing.T) {
 	d := newArchivist(t)
 	begin := d.journal.Head()
@@ -171,10 +170,9 @@ func TestLongMessages(t *testing.T) {
 	})
 }
 
-// However the history is cut into messages, whoever takes in what they bring,
-// and asks for what they do not, has in the end what the site has. Whoever is
-// told all in one message asks for nothing; in several, only for pages that
-// have changed again since, of which what they were between is told to nobody.
+// For any split of the history into messages, a reader that applies their bodies and fetches the missing ones
+// ends with the site's pages. A reader that gets everything in one message fetches nothing; with several
+// messages, it fetches only pages that have changed again since, since nobody gets the versions in between.
 func TestBodiesKeepAMirror(t *testing.T) {
 	for seed := range uint64(3) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
@@ -236,7 +234,7 @@ func TestBodiesKeepAMirror(t *testing.T) {
 								held = before[c.From]
 							}
 							if protocol.Sum([]byte(held)) != b.Base {
-								continue // he has not what it is against
+								continue // the reader lacks the delta's base
 							}
 							page, err := coding.ApplyDelta([]byte(held), b.Bytes, 1<<20)
 							d.must(err)
@@ -251,7 +249,7 @@ func TestBodiesKeepAMirror(t *testing.T) {
 					}
 					for url, digest := range last {
 						if protocol.Sum([]byte(mirror[url])) != digest {
-							mirror[url] = d.pages()[url] // it may be gone, or be another by now
+							mirror[url] = d.pages()[url] // by now it may be gone or different
 							asks++
 						}
 					}
@@ -265,7 +263,7 @@ func TestBodiesKeepAMirror(t *testing.T) {
 					}
 					t.Fatalf("seed %d, as=%s by %d: %d pages, want %d", seed, as, most, len(mirror), len(want))
 				}
-				if messages == 1 && asks > 0 { // differences as such: TestDifferencesAreTold
+				if messages == 1 && asks > 0 { // for the deltas themselves see TestDifferencesAreTold
 					t.Errorf("seed %d, as=%s by %d: %d messages with %d differences, and he asked for %d pages", seed, as, most, messages, differences, asks)
 				}
 			}

@@ -19,49 +19,49 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// MaxBundle is how many bytes of pages a bundle brings at most, unless one page has more: what
-// follows comes with the next. Whoever reads one takes twice as much.
+// MaxBundle bounds the bytes of pages in a bundle, unless one page has more: the rest comes
+// with the next bundle. Readers accept twice as much.
 const MaxBundle = 2 << 30
 
 // Bounds of a bundle.
 const (
-	bundlePages = 10_000   // URLs that changed, those that are not told too
-	bundlePage  = 16 << 20 // bytes of a page; a larger one is to be asked for by its URL
+	bundlePages = 10_000   // URLs that changed, including those that are not sent
+	bundlePage  = 16 << 20 // bytes of a page; a larger one must be fetched by its URL
 
-	// packTime is how much work is done to gather changes whose expression
-	// takes long, where nobody has said how far.
+	// packTime bounds the work of gathering changes with a slow expression, if the
+	// request names no upper cursor.
 	packTime = 3 * time.Second
 
-	// A group is what is read ahead, and packed by several at a time.
+	// A group is read ahead, and packed by several processors.
 	groupPages = 64
 	groupBytes = 2 << 20   // unless one page has more
-	partBytes  = 128 << 10 // about what a processor's part of it has, where pages are small
+	partBytes  = 128 << 10 // about the size of a processor's part of it, where pages are small
 
-	// inlineRatio is how much smaller pages are taken to get by being packed,
-	// where it is guessed whether that is worth trying.
+	// inlineRatio is the assumed compression ratio of pages, for the guess whether
+	// packing them inline is worth trying.
 	inlineRatio = 16
 )
 
-// A pack is what a bundle holds: pages as they are last, each once.
+// A pack is the content of a bundle: the last change of each URL.
 type pack struct {
 	from, to protocol.Cursor
 	changes  []protocol.Change
-	held     map[string]protocol.Digest // what the reader holds already; may be nil
+	held     map[string]protocol.Digest // what the reader already has; may be nil
 }
 
-// packAfter gathers what follows a cursor, up to a number of changes or to
-// the cursor upTo, if that is not zero; where an expression is to be evaluated
-// for long, or the pages are large, up to where that got.
+// packAfter gathers the changes after a cursor: at most most of them, and up to the
+// cursor upTo, if that is not zero; fewer if the expression takes long or the
+// pages are large.
 //
-// What a selection lets through decides which pages are told: of each, the
-// last version that it let through.
+// The selection decides which changes are sent: of each page, the last version
+// that it accepted.
 func (n *Notifier) packAfter(ctx context.Context, t *turn, s *selection, after, upTo protocol.Cursor, most int) (*pack, error) {
 	p := &pack{from: after, to: after}
 	f := folding{byURL: make(map[string]*folded)}
 	seen := make(map[string]struct{})
 	enough, room := packTime, int64(MaxBundle)
 	if !upTo.IsZero() {
-		enough = queryWork // more than it took to find out where that is
+		enough = queryWork // more than it took to find upTo
 	}
 	for full := false; most > 0 && !full && (s.where == nil || t.worked() < enough) && (upTo.IsZero() || p.to.Seq < upTo.Seq); {
 		changes, err := n.Log.Read(ctx, p.to, min(most, protocol.MaxBatch))
@@ -107,7 +107,7 @@ func (n *Notifier) packAfter(ctx context.Context, t *turn, s *selection, after, 
 	return p, nil
 }
 
-// bundleWeight is how many bytes the page of a change has at most in a bundle.
+// bundleWeight is the most bytes that the page of a change adds to a bundle.
 func bundleWeight(c *protocol.Change) int64 {
 	switch {
 	case c.Op == protocol.Delete || c.Item.Digest.IsZero() || c.Item.Length > bundlePage:
@@ -118,13 +118,13 @@ func bundleWeight(c *protocol.Change) int64 {
 	return c.Item.Length
 }
 
-// folding makes of many changes one for each URL.
+// folding merges many changes into one for each URL.
 type folding struct{ byURL map[string]*folded }
 
 type folded struct {
 	change  protocol.Change
 	existed bool            // before the first of its changes
-	prev    protocol.Digest // then
+	prev    protocol.Digest // before the first of its changes
 	steps   int
 }
 
@@ -146,8 +146,8 @@ func (f *folding) put(c protocol.Change) {
 	l.steps++
 }
 
-// last returns the changes by their number. A page that was there before is
-// updated, however often it went and came again meanwhile.
+// last returns the merged changes in the order of Seq. A page that existed before is
+// updated, however often it was deleted and created meanwhile.
 func (f *folding) last() []protocol.Change {
 	folds := slices.SortedFunc(maps.Values(f.byURL), func(a, b *folded) int {
 		return cmp.Or(cmp.Compare(a.change.Seq, b.change.Seq), cmp.Compare(a.change.Item.URL, b.change.Item.URL))
@@ -156,7 +156,7 @@ func (f *folding) last() []protocol.Change {
 	for _, l := range folds {
 		c := l.change
 		if l.steps > 1 {
-			c.Significance = 0 // of the last step alone
+			c.Significance = 0 // it is that of the last step alone
 			switch {
 			case c.Op == protocol.Delete:
 				if l.existed {
@@ -173,8 +173,8 @@ func (f *folding) last() []protocol.Change {
 	return list
 }
 
-// dueBundle returns a *notYet while a listener's bundle is to gather more: for
-// so long since the first change in it, and of so many.
+// dueBundle returns a *notYet while a subscriber's bundle must wait: until s.every
+// after its first change, or until it has s.count changes.
 func (n *Notifier) dueBundle(ctx context.Context, s *selection, after protocol.Cursor) error {
 	full := func(head protocol.Cursor) bool {
 		return head.Epoch != after.Epoch || head.Seq >= after.Seq+uint64(s.count)
@@ -189,7 +189,7 @@ func (n *Notifier) dueBundle(ctx context.Context, s *selection, after protocol.C
 	if s.gathers.after != after {
 		s.gathers.after, s.gathers.since = after, time.Now()
 	}
-	// A clock that was ahead, or is put back, must not hold up for longer what is there already.
+	// A clock that was ahead, or is put back, must not delay existing changes for longer.
 	rest := min(first[0].At.Add(s.every).Sub(n.Now()), s.every-time.Since(s.gathers.since))
 	if rest <= 0 {
 		return nil
@@ -201,7 +201,7 @@ func (n *Notifier) dueBundle(ctx context.Context, s *selection, after protocol.C
 		for head := n.Log.Head(); !full(head); head = n.Log.Head() {
 			if err := n.Log.Wait(gathering, head); err != nil {
 				if gathering.Err() != nil {
-					err = ctx.Err() // none, if it is due
+					err = ctx.Err() // nil if the bundle is due
 				}
 				return err
 			}
@@ -210,9 +210,9 @@ func (n *Notifier) dueBundle(ctx context.Context, s *selection, after protocol.C
 	}}
 }
 
-// nextBundle returns the changes after a cursor as one Bundle, and as a Batch
-// of none where there is nothing to tell. Of more changes than the selection
-// counts, or limit if that is not zero, it takes the first.
+// nextBundle returns the changes after a cursor as one Bundle, and as an empty
+// Batch if none is to be sent. It has at most as many changes as the selection's
+// count, or limit if that is not zero and smaller.
 func (n *Notifier) nextBundle(ctx context.Context, t *turn, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
 	most := s.count
 	if limit > 0 {
@@ -242,7 +242,7 @@ func (n *Notifier) nextBundle(ctx context.Context, t *turn, s *selection, after 
 	return m, nil
 }
 
-// bundleURL is where the bundle of a selection between two cursors is to be asked for.
+// bundleURL returns the URL of a selection's bundle between two cursors.
 func (n *Notifier) bundleURL(s *selection, after, to protocol.Cursor) string {
 	q := s.filter.Query()
 	q.Set("after", after.String())
@@ -252,7 +252,7 @@ func (n *Notifier) bundleURL(s *selection, after, to protocol.Cursor) string {
 
 var errTooLarge = errors.New("larger than fits into a message")
 
-// inline packs what fits into a message.
+// inline packs a bundle that fits into a message, or returns errTooLarge.
 func (n *Notifier) inline(ctx context.Context, p *pack) ([]byte, error) {
 	room := int64(protocol.MaxInline)
 	for i := range p.changes {
@@ -267,7 +267,7 @@ func (n *Notifier) inline(ctx context.Context, p *pack) ([]byte, error) {
 	return b.b, nil
 }
 
-// bounded is a writer to memory, of what fits into a message.
+// bounded is a writer to memory, of at most protocol.MaxInline bytes.
 type bounded struct{ b []byte }
 
 func (w *bounded) Write(p []byte) (int, error) {
@@ -278,8 +278,8 @@ func (w *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// packers are lent out, by their coding, with the memory that they pack in: it
-// takes more to be made than to pack a page.
+// packers are pools, by coding, of packers with their buffers: making one takes longer
+// than packing a page.
 type packers struct{ gzip, zstd, plain sync.Pool }
 
 type packer struct {
@@ -304,16 +304,16 @@ func (p *packers) lend(c bundle.Coding) *packer {
 }
 
 func (p *packer) giveBack() {
-	if cap(p.plain) > 2*groupBytes { // of a large page
+	if cap(p.plain) > 2*groupBytes { // it held a large page
 		p.plain, p.sealed = nil, nil
 	}
 	p.home.Put(p)
 }
 
 // writePack writes a bundle. While one group of pages is being written the next
-// one waits, and the one after that is read; more is never held. Pages that are not to be had are left
-// out, and their change says so: a later one tells what became of them. For s,
-// if it is not nil, it takes a turn for each group.
+// one waits, and the one after that is read; no more is in memory. Pages that are not
+// available are left out, and their change says so: a later one tells what became of
+// them. If s is not nil, it takes a slot for each group.
 func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle.Coding, s *selection) error {
 	ctx, stop := context.WithCancel(ctx)
 	groups := make(chan []packed, 1)
@@ -369,7 +369,7 @@ func newestOf(changes []protocol.Change) (t time.Time) {
 	return t
 }
 
-// groupOf is how many of the changes make the next group.
+// groupOf returns how many of the changes form the next group.
 func groupOf(changes []protocol.Change) int {
 	size := int64(0)
 	for i := range changes {
@@ -384,21 +384,21 @@ func groupOf(changes []protocol.Change) int {
 type packed struct {
 	records        []byte
 	changes, pages int
-	in             *packer // whose memory records are; nil if they are nobody else's
+	in             *packer // the owner of the records' memory; nil if they have their own
 	err            error
 }
 
-// packGroup reads the pages of a group and packs them, each processor a part.
+// packGroup reads the pages of a group and packs them, one part per worker.
 func (n *Notifier) packGroup(ctx context.Context, p *pack, changes []protocol.Change, c bundle.Coding) []packed {
 	list := make([]packed, workers(len(changes)))
 	inParts(len(changes), func(k, from, to int) { list[k] = n.packPart(ctx, p, changes[from:to], c) })
 	return list
 }
 
-// workers is how many processors work at so many things.
+// workers returns the number of goroutines for so many things.
 func workers(things int) int { return min(runtime.GOMAXPROCS(0), 4, things) }
 
-// inParts calls f with the parts of so many things, all at the same time.
+// inParts calls f with the parts of so many things, concurrently, and waits.
 func inParts(things int, f func(k, from, to int)) {
 	most := workers(things)
 	var wait sync.WaitGroup
@@ -409,7 +409,7 @@ func inParts(things int, f func(k, from, to int)) {
 }
 
 func (n *Notifier) packPart(ctx context.Context, p *pack, changes []protocol.Change, c bundle.Coding) packed {
-	// What is plain is large, and about as soon made anew as found: it is not kept.
+	// Plain parts are large, and about as fast made as found: they are not cached.
 	var key partKey
 	if c != bundle.Plain {
 		key = keyOf(p, changes, c)
@@ -442,17 +442,17 @@ func (n *Notifier) packPart(ctx context.Context, p *pack, changes []protocol.Cha
 	packer.sealed = packer.Seal(packer.sealed[:0], records)
 	part.records = bytes.Clone(packer.sealed)
 	packer.giveBack()
-	if whole { // else a page may be to be had later
+	if whole { // else a missing page may be available later
 		n.bundled.put(key, part)
 	}
 	return part
 }
 
-// present reports whether all pages that come with changes are still what they were.
+// present reports whether all pages sent with changes still have the same version.
 func (n *Notifier) present(p *pack, changes []protocol.Change) bool {
 	pages, ok := n.Pages.(Presence)
 	if !ok {
-		return !slices.ContainsFunc(changes, func(c protocol.Change) bool { return p.wants(&c) }) // nobody can say
+		return !slices.ContainsFunc(changes, func(c protocol.Change) bool { return p.wants(&c) }) // unknown, so assume not
 	}
 	for i := range changes {
 		if p.wants(&changes[i]) && !pages.Present(&changes[i].Item) {
@@ -462,13 +462,13 @@ func (n *Notifier) present(p *pack, changes []protocol.Change) bool {
 	return true
 }
 
-// wants reports whether the page of a change is to come with it.
+// wants reports whether the page of a change is to be sent with it.
 func (p *pack) wants(c *protocol.Change) bool {
 	return c.Op != protocol.Delete && !c.Item.Digest.IsZero() && p.held[c.Item.URL] != c.Item.Digest
 }
 
-// pageOf returns the page of a change, nil if it has none, is held by the
-// reader, or is not to be had.
+// pageOf returns the page of a change, nil if it has none, the reader already has
+// it, or it is not available.
 func (n *Notifier) pageOf(ctx context.Context, p *pack, c *protocol.Change) ([]byte, error) {
 	if !p.wants(c) {
 		return nil, ctx.Err()

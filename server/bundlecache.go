@@ -10,14 +10,14 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// bundleCacheBytes bounds the packed pages that are kept for those who ask the same.
+// bundleCacheBytes bounds the cache of packed parts.
 const bundleCacheBytes = 16 << 20
 
-// A partKey is what a part of a bundle is made of.
+// A partKey hashes the inputs of a part of a bundle.
 type partKey [32]byte
 
-// keyOf returns the key of a part: its changes, and which of their pages are
-// not to come. What is told of an item beside its bytes is part of a change.
+// keyOf returns the key of a part: its changes with their metadata, and which of
+// their pages are to be left out because the reader has them.
 func keyOf(p *pack, changes []protocol.Change, c bundle.Coding) partKey {
 	h := sha256.New()
 	var b []byte
@@ -49,9 +49,9 @@ func keyOf(p *pack, changes []protocol.Change, c bundle.Coding) partKey {
 	return partKey(h.Sum(nil))
 }
 
-// A bundleCache keeps parts of bundles that were asked for lately. Whoever takes
-// one out of it judges its pages again: see Notifier.present. The zero
-// bundleCache is ready, for many goroutines at once.
+// A bundleCache caches parts of recently requested bundles. A caller of get must check
+// that the pages of the part are still present: see Notifier.present. The zero
+// bundleCache is ready to use, by many goroutines at once.
 type bundleCache struct {
 	mu    sync.Mutex
 	byKey map[partKey]*list.Element
@@ -94,7 +94,7 @@ func (c *bundleCache) put(key partKey, p packed) {
 	}
 }
 
-// drop throws a part away: a page in it was withdrawn, or is another by now.
+// drop removes a part: a page in it was withdrawn, or has changed.
 func (c *bundleCache) drop(key partKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *bundleCache) drop(key partKey) {
 	}
 }
 
-// forget throws all parts away.
+// forget removes all parts.
 func (c *bundleCache) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +112,7 @@ func (c *bundleCache) forget() {
 	}
 }
 
-// remove throws a part away. mu is held.
+// remove removes a part. mu is held.
 func (c *bundleCache) remove(e *list.Element) {
 	old := c.order.Remove(e).(cachedPart)
 	delete(c.byKey, old.key)

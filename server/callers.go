@@ -21,27 +21,27 @@ import (
 // Callers are crawlers that a site knows by a bearer token. The zero Callers
 // knows nobody. Its methods may be called by many goroutines at once.
 //
-// The file is looked at whenever somebody asks, once a second at most: who is
-// taken out of it is unknown two seconds later. While it is not there, or not
-// what it should be, or somebody is still reading it, those who were known stay
+// The file is checked at requests, once a second at most: a caller removed from it is
+// unknown two seconds later. While the file is missing or invalid, or another
+// goroutine is still reading it, the callers known before remain, and no others.
 // known, and nobody else is.
 type Callers struct {
 	Logger *slog.Logger
 
 	path string
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	list    []knownCaller
 	looked  time.Time
-	looking bool // somebody looks at the file: what follows is his alone, and nobody waits for him
+	looking bool // a goroutine is reading the file: it alone uses the fields below, and nobody waits for it
 
 	text   [sha256.Size]byte // the digest of the text that was parsed last
-	fault  error             // of that text
-	failed string            // why the file could not be taken in when it was looked at last
+	fault  error             // the error of that text
+	failed string            // why the file could not be used at the last check
 }
 
 type knownCaller struct {
-	token [sha256.Size]byte // its digest: all are as long
+	token [sha256.Size]byte // the digest of the token: all have the same length
 	who   Caller
 }
 
@@ -49,10 +49,10 @@ type knownCaller struct {
 const (
 	maxCallersFile = 1 << 20 // bytes
 	maxCallers     = 1000
-	minToken       = 16 // characters: one that cannot be guessed has more
+	minToken       = 16 // characters: a token that cannot be guessed has more
 
-	// callersRest is how often the file is looked at, and how long it must have
-	// rested: half of a token, while it is being written, is not to be one.
+	// callersRest is how often the file is checked, and for how long it must have
+	// been unchanged: a half-written token must not count as a token.
 	callersRest = time.Second
 )
 
@@ -60,11 +60,11 @@ const (
 //
 //	NAME TOKEN [agents]
 //
-// where NAME is the product token by which robots.txt may have rules for it,
-// TOKEN what it sends as "Authorization: Bearer TOKEN", and the word agents
-// says that it may send programs to be run. Empty lines, and what follows a
-// "#" at the beginning of a word, say nothing. Two lines of one name are two tokens of one
-// caller. Errors name the line, and never a token.
+// where NAME is the product token for which robots.txt may have rules, TOKEN
+// is sent as "Authorization: Bearer TOKEN", and the word agents allows the caller to
+// send programs to be run. Empty lines, and comments from a "#" at the beginning of
+// a word, are ignored. Two lines with the same name give one caller two tokens.
+// Errors name the line, and never a token.
 func ReadCallers(path string) (*Callers, error) {
 	c := &Callers{path: path, looked: time.Now()}
 	b, _, err := readCallersFile(path)
@@ -78,7 +78,7 @@ func ReadCallers(path string) (*Callers, error) {
 	return c, nil
 }
 
-// readCallersFile returns what is in a file of callers, and when it was written.
+// readCallersFile returns the content of a file of callers, and its modification time.
 func readCallersFile(path string) (b []byte, written time.Time, err error) {
 	f, err := stat.Open(path)
 	if err != nil {
@@ -99,8 +99,8 @@ func readCallersFile(path string) (b []byte, written time.Time, err error) {
 	return b, info.ModTime(), nil
 }
 
-// known returns those who are known now. While one of those who ask looks at
-// the file, which may take long, the others have those who were known.
+// known returns the present callers. While one goroutine reads the file, which may
+// take long, the others get the callers known before.
 func (c *Callers) known() []knownCaller {
 	c.mu.Lock()
 	list, now := c.list, time.Now()
@@ -119,15 +119,15 @@ func (c *Callers) known() []knownCaller {
 	return list
 }
 
-// look returns those whom the file says from now on, or those who were known if
-// it says nothing new, or nothing that can be read.
+// look returns the callers in the file or, if it has not changed or is not valid,
+// those known before.
 func (c *Callers) look(known []knownCaller, now time.Time) []knownCaller {
 	b, written, err := readCallersFile(c.path)
 	if sum := sha256.Sum256(b); err == nil && sum == c.text {
 		err = c.fault
 	} else if err == nil {
 		if now.Sub(written) < callersRest && time.Since(written) >= 0 {
-			return known // the next look takes it
+			return known // the next check reads it
 		}
 		var list []knownCaller
 		list, err = parseCallers(b)
@@ -196,7 +196,7 @@ func parseCaller(words []string) (k knownCaller, err error) {
 	return knownCaller{sha256.Sum256([]byte(words[1])), Caller{Name: words[0], Agents: len(words) == 3}}, nil
 }
 
-// isProductToken reports whether s is one as RFC 9309 has it, of a length that somebody would choose.
+// isProductToken reports whether s is a product token of RFC 9309, of at most 100 characters.
 func isProductToken(s string) bool {
 	for _, c := range []byte(s) {
 		if c != '-' && c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') {
@@ -206,15 +206,15 @@ func isProductToken(s string) bool {
 	return s != "" && len(s) <= 100
 }
 
-// Agents reports whether any of them may send programs.
+// Agents reports whether any caller may send programs.
 func (c *Callers) Agents() bool {
 	return slices.ContainsFunc(c.known(), func(k knownCaller) bool { return k.who.Agents })
 }
 
 var errUnknownToken = errors.New("this site does not know that token: send the one that it gave you as Authorization: Bearer TOKEN, or none")
 
-// Identify says who asks, by a bearer token: nobody in particular where there
-// is none. It takes as long for every token of whatever length, so that none can be
+// Identify returns the caller with a request's bearer token, and the anonymous one if there
+// is none. It takes the same time for every token of whatever length, so that none can be
 // guessed piece by piece. It is made for [Notifier].Identify.
 func (c *Callers) Identify(r *http.Request) (Caller, error) {
 	said := r.Header.Values("Authorization")
@@ -223,7 +223,7 @@ func (c *Callers) Identify(r *http.Request) (Caller, error) {
 	}
 	scheme, token, _ := strings.Cut(said[0], " ")
 	if len(said) == 1 && !strings.EqualFold(scheme, "Bearer") {
-		return Caller{}, nil // a proxy's own password, for one
+		return Caller{}, nil // a password for a proxy, for example
 	}
 	if len(said) > 1 {
 		return Caller{}, errUnknownToken

@@ -84,8 +84,8 @@ func TestReadCallers(t *testing.T) {
 	}
 }
 
-// A line that is added or taken out counts from the next look at the file on,
-// and one that cannot be read changes nothing.
+// A line that is added or removed counts from the next read of the file on, and an unreadable line changes
+// nothing.
 func TestCallersChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "callers")
@@ -124,7 +124,7 @@ func TestCallersChange(t *testing.T) {
 		}
 		known("at first", "good evil")
 		time.Sleep(900 * time.Millisecond)
-		write("good " + goodToken + "\nplain " + plainToken[:16]) // somebody is still writing
+		write("good " + goodToken + "\nplain " + plainToken[:16]) // the file is half written
 		time.Sleep(100 * time.Millisecond)
 		known("while it is written", "good evil")
 		write("good " + goodToken + "\nplain " + plainToken + "\n")
@@ -142,7 +142,7 @@ func TestCallersChange(t *testing.T) {
 			}
 			said("broken", want, 1)
 		}
-		for n := range 2 { // it is gone, and is as faulty as before: both are said
+		for n := range 2 { // it is gone, then faulty as before: both are logged
 			if err := os.Remove(name); err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func TestCallersChange(t *testing.T) {
 	})
 }
 
-// A stuckLog writes nothing before it is closed.
+// A stuckLog blocks every write until it is closed.
 type stuckLog chan struct{}
 
 func (l stuckLog) Write(b []byte) (int, error) {
@@ -178,7 +178,7 @@ func (l stuckLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// While the look of one who asks at the file takes long, all others are answered.
+// While the request that rereads the file takes long, all others are answered.
 func TestCallersLookTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "callers")
@@ -228,7 +228,7 @@ func TestCallersLookTakesLong(t *testing.T) {
 	})
 }
 
-// Whoever listens is told nothing more once his token is not known any more.
+// A subscriber gets nothing more once its token is no longer known.
 func TestListenerLosesToken(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "callers")
 	write := func(text string) {
@@ -298,8 +298,8 @@ func FuzzCallers(f *testing.F) {
 	})
 }
 
-// robots.txt has rules for a crawler that says who it is: at every door they
-// count, and everybody else's do as well (C30).
+// robots.txt has rules for an identified crawler: they apply at every door, in addition to the rules for
+// everybody (C30).
 func TestEveryDoorKnowsItsCaller(t *testing.T) {
 	c, err := callersOf(t, "good "+goodToken+"\nevil "+evilToken+"\nplain "+plainToken+"\n")
 	if err != nil {

@@ -40,7 +40,7 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 	if n.PullOnly || r.Method == http.MethodHead {
 		wait = 0
 	}
-	sel.every = 0 // what is there is asked for
+	sel.every = 0 // a poll wants what there is
 	n.deadline(w, mostWork)
 	m, err := n.look(r.Context(), sel, protocol.Message{Kind: protocol.Batch, From: after, To: after}, limit, lookOn)
 	if wait > 0 && tellsNothing(&m) && (err == nil || errors.As(err, new(*notYet))) {
@@ -61,23 +61,23 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 		return n.failed(r, after, err)
 	}
 	m.Head = n.Log.Head()
-	n.deadline(w, 0) // what it took to find this is not its reader's fault
+	n.deadline(w, 0) // the reader gets its full time to read
 	text := append(m.Encode(), '\n')
 	n.stats.answered(sel.as, m.Told(), len(text))
 	n.coder.write(w, r, text)
 	return nil
 }
 
-// makingRetry is when to ask again for what is being made.
+// makingRetry is the Retry-After while the answer is being made.
 const makingRetry = 10 * time.Second
 
-// lookOn is how long an answer is looked for at once where what comes next
-// may not be told, or is not asked for.
+// lookOn bounds how long a request keeps reading the journal at once while it
+// finds only changes that may not be sent or are not selected.
 const lookOn = 300 * time.Millisecond
 
-// look returns what follows a message that tells nothing, together with it.
-// Where that is nothing for this reader it looks on for a while, so that he
-// need not ask a hundred times over. On an error it returns how far it came.
+// look returns the message that follows m, a message that tells nothing, merged with
+// it. While that has nothing for this reader it reads on for a while, so that the reader
+// need not poll a hundred times. On an error it returns how far it came.
 func (n *Notifier) look(ctx context.Context, s *selection, m protocol.Message, limit int, most time.Duration) (protocol.Message, error) {
 	for end := time.Now().Add(most); ; {
 		next, err := n.next(ctx, s, m.To, limit)
@@ -92,9 +92,8 @@ func (n *Notifier) look(ctx context.Context, s *selection, m protocol.Message, l
 	}
 }
 
-// poll looks on from a message that tells nothing until there is something to
-// tell, the time is over, or the site stops. The error is a *notYet where it
-// waited in vain.
+// poll reads on from a message that tells nothing until there is something to send,
+// the time is over, or the site stops. The error is a *notYet if it waited in vain.
 func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m protocol.Message, limit int, wait time.Duration) (protocol.Message, *problem, error) {
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)
@@ -117,7 +116,7 @@ func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m 
 				err = failed
 			}
 		} else if errors.Is(err, errBusy) {
-			continue // it waits anyway
+			continue // it has time to wait anyway
 		} else if ctx.Err() != nil {
 			err = nil // its time is over
 		}

@@ -7,17 +7,17 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 )
 
-// leastCoded is how long an answer is, in bytes, that is worth a content coding.
+// leastCoded is the length in bytes from which a response is worth compressing.
 const leastCoded = 512
 
-// A coder gives short answers the content coding that their reader prefers
-// (C33). The zero coder is ready, for many goroutines at once.
+// A coder compresses short responses with the content coding that the client prefers
+// (C33). The zero coder is ready to use, by many goroutines at once.
 type coder struct {
 	zstd coding.Messages
 	gzip sync.Pool // of *coding.Packer
 }
 
-// write answers with JSON that is not to be kept.
+// write answers with JSON that must not be cached.
 func (c *coder) write(w http.ResponseWriter, r *http.Request, b []byte) {
 	h := w.Header()
 	h.Add("Vary", "Accept-Encoding")
@@ -30,7 +30,7 @@ func (c *coder) write(w http.ResponseWriter, r *http.Request, b []byte) {
 	writeJSON(w, b)
 }
 
-// code returns b in a content coding that accepted returns.
+// code returns b in a content coding that accepted returned.
 func (c *coder) code(name string, b []byte) []byte {
 	if name == codingZstd {
 		return c.zstd.Pack(b)
@@ -39,7 +39,7 @@ func (c *coder) code(name string, b []byte) []byte {
 	if !ok {
 		var err error
 		if p, err = coding.NewPacker(codingGzip); err != nil {
-			panic("server: " + err.Error()) // there is that coding
+			panic("server: " + err.Error()) // the coding exists
 		}
 	}
 	defer c.gzip.Put(p)
@@ -51,8 +51,8 @@ const (
 	codingGzip = "gzip"
 )
 
-// accepted returns the content coding that is best for whoever sends a header:
-// "zstd", "gzip", or none if he names neither. Of what is as welcome, the better one.
+// accepted returns the best content coding for a request header: "zstd", "gzip", or
+// "" if it names neither. Of codings with equal weight it returns the better one.
 func accepted(h http.Header) string {
 	a := acceptOf(h)
 	for _, name := range a.Order(codingZstd, codingGzip) {
@@ -64,7 +64,7 @@ func accepted(h http.Header) string {
 }
 
 // acceptsPlain reports whether a header names identity, and neither a coding
-// that accepted knows nor any other.
+// that accepted knows nor "*".
 func acceptsPlain(h http.Header) bool {
 	a := acceptOf(h)
 	return a.Names("identity") && !a.Names(codingZstd) && !a.Names(codingGzip) && !a.Names("*")

@@ -10,12 +10,11 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// healRounds is how often a Turn looks again at pages whose time was still to
-// come: they may have been written again meanwhile.
+// healRounds is how often a Turn scans pages again whose time was in the
+// future: they may have been written again meanwhile.
 const healRounds = 2
 
-// owe takes in what a look could not heal yet, and warns of what it
-// never will.
+// owe adds the heals that a scan left pending, and warns of files that cannot be healed.
 func (p *Publisher) owe(found *compare.Found, now time.Time) {
 	if found.Unhealed > 0 {
 		p.log().Warn("some files keep the time that they have: a web server may tell visitors that they changed, or that they did not",
@@ -28,7 +27,7 @@ func (p *Publisher) owe(found *compare.Found, now time.Time) {
 	}
 }
 
-// pay takes off the list what is looked at now.
+// pay removes the pending heals of the scopes that are scanned now.
 func (p *Publisher) pay(scopes []inventory.Scope) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,7 +39,7 @@ func (p *Publisher) pay(scopes []inventory.Scope) {
 	}
 }
 
-// healOwed waits until the times that could not be set have come, and looks at
+// healOwed waits until the times that could not be set have come, and scans
 // those pages again.
 func (p *Publisher) healOwed(ctx context.Context, rep *inventory.Report) error {
 	for range healRounds {
@@ -62,7 +61,7 @@ func (p *Publisher) healOwed(ctx context.Context, rep *inventory.Report) error {
 		}
 		next, _, err := p.look(ctx, scopes, false)
 		next.Unchanged, next.LeftOut, next.Unread, next.Unsettled = rep.Unchanged, rep.LeftOut, rep.Unread, rep.Unsettled
-		rep.Add(next) // of a few pages only
+		rep.Add(next) // these are of a few pages only
 		rep.Head = next.Head
 		if err != nil {
 			return err

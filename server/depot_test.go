@@ -18,7 +18,7 @@ import (
 	"github.com/parleyweb/parley/server/versions"
 )
 
-// A depot is a docroot with doors at which pages are handed over.
+// A depot is a docroot with doors that deliver page bodies.
 type depot struct {
 	*testing.T
 	root      string
@@ -85,7 +85,7 @@ func (d *depot) publish() protocol.Cursor {
 	return d.journal.Head()
 }
 
-// pages is what the site holds, by URL.
+// pages returns the site's pages, by URL.
 func (d *depot) pages() map[string]string {
 	d.Helper()
 	pages := map[string]string{}
@@ -149,7 +149,7 @@ func (d *depot) batch(ref string) (bundle.Head, []bundle.Page) {
 	return head, list
 }
 
-// A mirror is kept by bundles alone.
+// A pageMirror is kept up to date by bundles alone.
 type pageMirror map[string]string
 
 func (m pageMirror) apply(t *testing.T, list []bundle.Page) {

@@ -11,8 +11,7 @@ import (
 	"github.com/parleyweb/parley/server/describe"
 )
 
-// descriptions are what is served to whoever writes a client from it. They are
-// made when the first one asks.
+// descriptions are the OpenAPI and AsyncAPI documents, made at the first request.
 type descriptions struct {
 	once        sync.Once
 	doors, told description

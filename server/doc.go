@@ -1,12 +1,12 @@
-// Package server is how a site says what it has and what changed.
+// Package server is the site's side of Parley: it publishes what a site has and what changed.
 //
 // A [Site] is a document root published at a base URL. It is an [inventory.Inventory]:
-// it tells what is offered now, and where to look again. A [Publisher]
-// compares that with the site's [Journal], takes the differences in as
-// changes, and writes the manifest, robots.rdf, through a [Snapshot]. A
-// [Notifier] is the http.Handler with the doors at which crawlers knock: the
-// manifest, the list of changes, the stream. A [Holder] lets other processes
-// of the same machine ask the one that has the journal.
+// it reports what is offered now, and where to scan again. A [Publisher] compares that
+// with the site's [Journal], appends the differences as changes, and writes the
+// manifest, robots.rdf, through a [Snapshot]. A [Notifier] is the http.Handler with the
+// doors (endpoints) for crawlers: the manifest, the list of changes, the stream. A
+// [Holder] lets other processes of the same machine query the process that has the
+// journal open.
 //
 //	journal, err := server.OpenJournal(ctx, "/var/lib/parley/state", server.JournalOptions{Base: base, Published: out})
 //	...
@@ -17,8 +17,7 @@
 //	go publisher.Run(ctx)
 //	http.ListenAndServe("127.0.0.1:8639", notifier)
 //
-// Nothing in this package starts a goroutine before Run or a request asks for
-// it, and whoever started one waits for it. Times come from the Now fields,
-// messages for people go to the Log fields (Logger where Log is the
-// journal); both may be nil.
+// Nothing in this package starts a goroutine before Run or a request needs it, and
+// its starter waits for it. Times come from the Now fields, messages for people go to
+// the Log fields (Logger where Log is the journal); both may be nil.
 package server

@@ -47,7 +47,7 @@ func (d *docroot) write(place, content string) {
 	d.must(os.WriteFile(d.path(place), []byte(content), 0o644))
 }
 
-// age makes a file look old enough for its stamp to be kept.
+// age makes a file look old enough for its stamp to be trusted.
 func (d *docroot) age(places ...string) {
 	d.Helper()
 	for _, p := range places {
@@ -55,7 +55,7 @@ func (d *docroot) age(places ...string) {
 	}
 }
 
-// look returns everything that a look yields, checking order on the way.
+// look returns everything that a scan yields, and checks the order.
 func (d *docroot) look(scopes ...inventory.Scope) (list []inventory.Offer) {
 	d.Helper()
 	last := ""

@@ -12,8 +12,8 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// The doors of a site in the mux that serves its pages. A program that stays
-// calls Run of the Publisher, and Close of the Notifier at its end.
+// The doors of a site in the mux that serves its pages. A long-running program calls Run of the Publisher,
+// and Close of the Notifier at its end.
 func ExampleNotifier() {
 	dir, docroot := exampleSite()
 	defer os.RemoveAll(dir)
@@ -58,7 +58,7 @@ func exampleSite() (dir, docroot string) {
 	return dir, docroot
 }
 
-// knock asks for the manifest.
+// knock fetches the manifest.
 func knock(h http.Handler) string {
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, httptest.NewRequest("GET", "/robots.rdf", nil))

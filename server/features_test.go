@@ -13,8 +13,8 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// plainFeatures is a Site.Features for pages whose first line is the title,
-// and which say "noindex" anywhere. It counts the pages that it was asked of.
+// plainFeatures is a Site.Features for pages whose first line is the title and which contain "noindex"
+// anywhere. It counts its calls.
 func plainFeatures(calls *int) func(string, []byte, bool) (inventory.Features, error) {
 	return func(_ string, b []byte, _ bool) (inventory.Features, error) {
 		*calls++
@@ -42,7 +42,7 @@ func newStand(t *testing.T) *stand {
 	return s
 }
 
-// settle waits until the stamps of all files are old enough to be kept.
+// settle waits until the stamps of all files are old enough to be trusted.
 func (s *stand) settle() {
 	s.Helper()
 	for young := true; young; {
@@ -54,7 +54,7 @@ func (s *stand) settle() {
 	}
 }
 
-// wantTold looks, and wants these changes to be told.
+// wantTold scans and checks which changes were published.
 func (s *stand) wantTold(want string) inventory.Report {
 	s.Helper()
 	s.settle()
@@ -124,7 +124,7 @@ func TestNoIndex(t *testing.T) {
 	}
 }
 
-// A page that vanishes and returns is not the one that said noindex.
+// A page that vanishes and comes back without noindex is public again.
 func TestNoIndexVanishes(t *testing.T) {
 	s := newStand(t)
 	s.write("a.html", "a")
@@ -139,7 +139,7 @@ func TestNoIndexVanishes(t *testing.T) {
 	}
 }
 
-// A page that asks to be listed until some time is withdrawn when that has come, though nobody touches it.
+// A page with an expiry time is withdrawn when that has passed, though its file is not touched.
 func TestPageThatExpires(t *testing.T) {
 	s := newStand(t)
 	expired := false
@@ -163,7 +163,7 @@ func TestPageThatExpires(t *testing.T) {
 	}
 }
 
-// A newer Parley that sees titles where it saw none has nothing to tell.
+// A newer Parley that finds titles where it found none has no change to publish.
 func TestTitleAloneIsNoChange(t *testing.T) {
 	s := newStand(t)
 	s.site.Features = nil
@@ -180,8 +180,8 @@ func TestTitleAloneIsNoChange(t *testing.T) {
 	s.wantTold("update a.html")
 }
 
-// With other masks every page says something else of the same bytes: it is
-// read once more and told nothing of, and the next build is as small as it is.
+// With other masks every page yields other features from the same bytes: it is read once more without a
+// change being published, and the next build's significance is right.
 func TestFeaturesVersion(t *testing.T) {
 	s := newStand(t)
 	s.write("a.html", "text of a, built on Monday")

@@ -11,39 +11,39 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Bounds of the frames that are kept for others to send.
+// Bounds of the cache of frames.
 const (
 	maxFrames     = 64
 	maxFrameBytes = 16 << 20
 
-	// frameLife is how long an encoded frame may be sent to others. So a rule
-	// that changes what is public takes effect on what is replayed within
-	// that time; who wakes together still shares the encoding.
+	// frameLife is how long an encoded frame may be sent to other readers. So a changed
+	// rule of what is public takes effect on replay within that time; readers that
+	// wake together still share one encoding.
 	frameLife = time.Second
 )
 
-// A frame is what is told of the changes in (after, to], encoded once.
+// A frame is the message about the changes in (after, to], encoded once.
 type frame struct {
-	ready chan struct{} // closed when the rest is there
+	ready chan struct{} // closed when the other fields are set
 
 	from protocol.Cursor
 	to   protocol.Cursor
-	told int           // changes in it, those that may be told
-	kind protocol.Kind // Mark where that is none
+	told int           // number of changes in it
+	kind protocol.Kind // Mark if it has no changes
 	text []byte
-	size int // what it is counted for
+	size int // the size that counts against maxFrameBytes
 	err  error
 	made time.Time
 
-	writing sync.Mutex // guards what follows
-	taken   bool       // by a first reader
+	writing sync.Mutex // guards the fields below
+	taken   bool       // by the first reader without compression
 	plain   *wsconn.Prepared
 	packed  *wsconn.Prepared
 }
 
-// write sends the frame to a connection whose messages are packed by p. For
-// all but a first reader of texts, who is often the only one, it is packed and
-// framed once.
+// write sends the frame to a connection whose messages are packed by p. The first
+// reader of plain text, often the only one, is sent the text itself; for all others
+// the frame is packed and framed once.
 func (fr *frame) write(ctx context.Context, c *wsconn.Conn, p wsconn.Packing) error {
 	prepared, err := fr.prepared(p)
 	if err != nil {
@@ -75,7 +75,7 @@ func (fr *frame) prepared(p wsconn.Packing) (*wsconn.Prepared, error) {
 	return *at, nil
 }
 
-// frames encodes what a log says, once for all who stand at the same place.
+// frames encodes messages from a log, once for all readers with the same cursor and selection.
 type frames struct {
 	next    func(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error)
 	head    func() protocol.Cursor
@@ -88,15 +88,15 @@ type frames struct {
 	bytes int
 }
 
-// A place is where a reader stands, and what it has asked for.
+// A place is the cursor and the selection of a reader.
 type place struct {
 	selection string // its key
 	at        protocol.Cursor
 }
 
-// after returns the frame that follows a cursor: a Mark where nothing of it may
-// be told. The error is a *notYet as of next, other than waited: of that the
-// reader knows that it is over.
+// after returns the frame that follows a cursor: a Mark if the reader may be sent none of
+// the changes. The error may be a *notYet of next, but never waited, which the caller
+// knows to be over.
 func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor, waited *notYet) (*frame, error) {
 	at := place{s.key, cursor}
 	f.mu.Lock()
@@ -118,9 +118,9 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 		case errors.As(fr.err, new(*notYet)):
 			return nil, fr.err // it is the same for everybody
 		case errors.Is(fr.err, context.Canceled):
-			return f.after(ctx, s, cursor, waited) // whoever made it has gone
+			return f.after(ctx, s, cursor, waited) // the goroutine that was encoding it was cancelled
 		}
-		return f.encode(ctx, s, cursor) // whoever tried first had no luck: that may have been only theirs
+		return f.encode(ctx, s, cursor) // the first attempt failed, perhaps for a reason of that reader alone
 	}
 	fr = &frame{ready: make(chan struct{}), made: f.now()}
 	f.keep(at, fr)
@@ -128,11 +128,11 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 	made, err := f.encode(ctx, s, cursor)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	kept := f.byKey[at] == fr // not pushed out by others meanwhile
+	kept := f.byKey[at] == fr // not evicted by other frames meanwhile
 	if err != nil {
 		fr.err = err
 		if none := (*notYet)(nil); kept && (!errors.As(err, &none) || none.why == "") {
-			f.drop(at) // it costs little to find out again
+			f.drop(at) // it is cheap to compute again
 		}
 		close(fr.ready)
 		return nil, err
@@ -144,7 +144,7 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 	}
 	f.bytes += fr.size
 	for f.bytes > maxFrameBytes {
-		f.drop(f.order[0]) // this one too, where it alone is too much: whoever waits for it has it
+		f.drop(f.order[0]) // even this one, if it alone is too large: its waiters have a pointer to it
 	}
 	return fr, nil
 }

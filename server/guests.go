@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// A guest is a request that lasts: a stream, or a long poll that waits.
+// A guest is a long-lived request: a stream, or a long poll that waits.
 type guest struct {
-	stop context.CancelCauseFunc // ends it in peace
+	stop context.CancelCauseFunc // ends it gracefully
 	cut  context.CancelFunc      // ends it at once
 }
 
-// errShutdown is why guests are stopped by Close.
+// errShutdown is the reason when Close stops guests.
 var errShutdown = errors.New("the site stops or restarts")
 
-// admit lets a guest in, unless there are too many or the Notifier is closed.
-// What it returns is to be called when the guest has gone.
+// admit admits a guest, unless there are too many or the Notifier is closed. leave
+// must be called when the guest has ended.
 func (n *Notifier) admit(r *http.Request, g *guest) (leave func(), p *problem) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -50,9 +50,9 @@ func (n *Notifier) admit(r *http.Request, g *guest) (leave func(), p *problem) {
 	}, nil
 }
 
-// Close says goodbye to every stream, with where to resume, ends every long
-// poll, and waits until all have gone; new ones are refused from then on. When
-// ctx ends before, the rest is cut and its error returned.
+// Close sends every stream a bye with its cursor, ends every long poll, and waits
+// until all have ended; new ones are rejected from then on. If ctx ends first, the
+// remaining connections are cut and its error is returned.
 func (n *Notifier) Close(ctx context.Context) error {
 	n.init()
 	each := func(f func(*guest)) {

@@ -13,8 +13,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// visitors remember of every URL what they were served, and with which
-// validators: all that a web server does with them is to compare.
+// visitors remember every response that they got for a URL, with its validators, and compare validators as a
+// web server does.
 type visitors struct {
 	*ward
 	given map[string]map[int64]map[protocol.Digest]bool // by URL and Last-Modified
@@ -24,10 +24,10 @@ type visitors struct {
 type copied struct {
 	second int64
 	digest protocol.Digest
-	since  uint64 // the change that it is of
+	since  uint64 // the sequence number of its change
 }
 
-// come fetch every page that is there.
+// come fetches every existing page.
 func (v *visitors) come() {
 	v.Helper()
 	for place, b := range v.files() {
@@ -57,9 +57,8 @@ func (v *visitors) files() map[string][]byte {
 	return all
 }
 
-// check comes after a look that has healed all: no validator that was ever
-// given says of other bytes that they are those which are there. Lasting is
-// that every copy which is still right is also valid.
+// check runs after a scan that has healed all: no validator that was ever given out matches other bytes than
+// the current ones. If lasting, every copy whose bytes are still current is also still valid.
 func (v *visitors) check(lasting bool) {
 	v.Helper()
 	changed := v.lastChanges()
@@ -101,10 +100,9 @@ func (v *visitors) lastChanges() map[string]uint64 {
 	return last
 }
 
-// Files are written, touched, copied with old times, replaced, deleted, made
-// again and renamed, several times a second, and looked at now and then. After
-// every look that has healed, a brute-force memory of all that was ever served
-// agrees with what the validators say.
+// Files are written, touched, copied with old times, replaced, deleted, recreated and renamed, several times
+// a second, and scanned now and then. After every scan that has healed, a brute-force record of all that was
+// ever served agrees with the validators.
 func TestHealHistories(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(24)
@@ -115,7 +113,7 @@ func TestHealHistories(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		v := &visitors{ward: newWard(t), given: map[string]map[int64]map[protocol.Digest]bool{}, hold: map[string]copied{}}
 		v.pub.Grace = 3 * time.Second
-		sometimes := seed%4 == 3 // it is switched on and off
+		sometimes := seed%4 == 3 // healing is switched on and off
 		look := func(heal bool) {
 			v.come()
 			v.pub.Heal = heal
@@ -154,7 +152,7 @@ func TestHealHistories(t *testing.T) {
 					if len(there) > 0 {
 						v.must(os.Rename(v.path(there[rnd.IntN(len(there))]), v.path(place)))
 					}
-				case 6: // what stood there long ago
+				case 6: // an old content again
 					v.putAt(place, fmt.Sprintf("content %06d", 1+rnd.IntN(contents+1)), at)
 				}
 			}

@@ -13,19 +13,19 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// Only the owner of a file may set its time, whoever may write to it.
+// Only the owner of a file may set its time, even if others may write to it.
 func TestHealAsSomebodyElse(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be somebody else")
 	}
 	w := newWard(t, "a.html")
-	w.must(os.Chmod(filepath.Dir(filepath.Dir(w.dir)), 0o755)) // of all tests of this kind
+	w.must(os.Chmod(filepath.Dir(filepath.Dir(w.dir)), 0o755)) // the directory shared by all tests of this kind
 	w.must(os.Chmod(w.path("a.html"), 0o666))
 	o, err := w.site.Read(t.Context(), w.offer("a.html"))
 	w.must(err)
 	was := w.second("a.html")
 
-	runtime.LockOSThread() // which is somebody else for a moment
+	runtime.LockOSThread() // its user id changes for a moment
 	defer runtime.UnlockOSThread()
 	w.must(unix.Setfsuid(65534))
 	defer unix.Setfsuid(0)

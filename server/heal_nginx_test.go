@@ -17,8 +17,7 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// tool returns the path of a program. Without it the test is skipped, or fails
-// where everything is promised to be there.
+// tool returns the path of a program. Without it the test is skipped, or fails where all tools are required.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin") {
@@ -38,7 +37,7 @@ func missing(t *testing.T, what string) {
 	t.Skip(what)
 }
 
-// A webServer is an nginx as it comes, before a docroot.
+// A webServer is an nginx with default settings, serving a docroot.
 type webServer struct {
 	t      *testing.T
 	client *http.Client
@@ -49,7 +48,7 @@ func serveNginx(t *testing.T, root string) *webServer {
 	sock := filepath.Join(dir, "sock")
 	user := ""
 	if os.Getuid() == 0 {
-		user = "user root;" // whose the test's directories are
+		user = "user root;" // who owns the test's directories
 	}
 	conf := fmt.Sprintf("%[3]s daemon off; pid %[1]s/pid; error_log %[1]s/error.log;\nevents {}\nhttp {\naccess_log off; default_type text/html;\n"+
 		"client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;\n"+
@@ -80,10 +79,10 @@ func serveNginx(t *testing.T, root string) *webServer {
 	}}}}
 }
 
-// validators are what a visitor keeps of a page, beside the page.
+// validators are a visitor's copy of a page's validators.
 type validators struct{ etag, modified string }
 
-// get asks for a page, and returns the status and its validators.
+// get fetches a page, and returns the status and its validators.
 func (s *webServer) get(url string, condition ...string) (int, validators) {
 	s.t.Helper()
 	req, err := http.NewRequest("GET", url, nil)
@@ -101,7 +100,7 @@ func (s *webServer) get(url string, condition ...string) (int, validators) {
 	return resp.StatusCode, validators{resp.Header.Get("Etag"), resp.Header.Get("Last-Modified")}
 }
 
-// valid counts the copies that the web server says are valid, by each validator.
+// valid counts the copies that the web server confirms as valid, by each validator.
 func (s *webServer) valid(copies map[string]validators) (etags, dates int) {
 	s.t.Helper()
 	for url, v := range copies {
@@ -115,9 +114,8 @@ func (s *webServer) valid(copies map[string]validators) (etags, dates int) {
 	return etags, dates
 }
 
-// A nightly rebuild of git's documentation writes every file anew, with the
-// same bytes. To nginx all is new, and every copy out there worthless; healed,
-// nothing has happened.
+// A nightly rebuild of git's documentation writes every file again with the same bytes. For nginx all files
+// are new, so every cached copy is invalid; after healing, all are valid again.
 func TestHealNginx(t *testing.T) {
 	t.Parallel()
 	source := os.Getenv("PARLEY_GIT_DOC")

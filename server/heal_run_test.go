@@ -21,7 +21,7 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// What a Turn could not set yet it waits for.
+// A Turn waits for the times that it could not set yet.
 func TestHealTurn(t *testing.T) {
 	t.Parallel()
 	d := newDocroot(t, "a.html")
@@ -54,7 +54,7 @@ func TestHealTurn(t *testing.T) {
 	}
 }
 
-// An onWrite is an Output that does something else the first time.
+// An onWrite is an Output that runs a function at its first write.
 type onWrite func()
 
 func (f *onWrite) Write(context.Context, *server.Journal) (bool, error) {
@@ -65,7 +65,7 @@ func (f *onWrite) Write(context.Context, *server.Journal) (bool, error) {
 	return false, nil
 }
 
-// What a Turn finds while it waits, having written already, it writes too.
+// If a Turn finds changes while it waits after writing, it writes again.
 func TestHealTurnWritesAgain(t *testing.T) {
 	t.Parallel()
 	d := newDocroot(t, "a.html")
@@ -94,7 +94,7 @@ func TestHealTurnWritesAgain(t *testing.T) {
 	}
 }
 
-// A writer that comes between the reading and the healing is not hidden by it.
+// A write between the reading and the healing is not hidden by it.
 func TestHealRace(t *testing.T) {
 	w := newWard(t, "a.html")
 	read := func() inventory.Offer {
@@ -106,7 +106,7 @@ func TestHealRace(t *testing.T) {
 	to := w.now.Add(-10 * time.Hour)
 	o := read()
 	at := o.Modified
-	o.Stamp = nil // as of a file too young for one
+	o.Stamp = nil // as for a file too young for a stamp
 	w.putAt("a.html", "CONTENT OF a.html", at)
 	begin := time.Now().Add(-time.Second)
 	if _, err := w.site.Heal(t.Context(), o, to); !errors.Is(err, inventory.ErrChanged) {
@@ -135,8 +135,7 @@ func TestHealRace(t *testing.T) {
 	w.wantSecond("healed", "a.html", to)
 }
 
-// Files are written all the time while they are healed; once they rest, the
-// journal holds their bytes.
+// Files are written all the time while they are healed; once the writes end, the journal has their bytes.
 func TestHealStorm(t *testing.T) {
 	w := newWard(t)
 	pages := 12
@@ -196,7 +195,7 @@ func TestHealStorm(t *testing.T) {
 	t.Logf("healed %d times", healed)
 }
 
-// A frail Inventory is one that cannot set times.
+// A frail Inventory cannot set times.
 type frail struct {
 	*shelf
 	why error
@@ -239,8 +238,7 @@ func TestHealCannot(t *testing.T) {
 	}
 }
 
-// Beside Run pages are healed as soon as they can be, and the events of that
-// begin nothing anew.
+// While Run runs, pages are healed as soon as possible, and the resulting file events cause no further work.
 func TestRunHeals(t *testing.T) {
 	w := newWard(t, "a.html", "b.html", "d/c.html")
 	w.pub.Now = nil
@@ -260,7 +258,7 @@ func TestRunHeals(t *testing.T) {
 	for _, p := range []string{"a.html", "b.html", "d/c.html"} {
 		was[p] = w.second(p)
 	}
-	replace := func(place, content string, at time.Time) { // at once, so that no look sees half of it
+	replace := func(place, content string, at time.Time) { // atomically, so that no scan sees half of it
 		t.Helper()
 		w.putAt(".new", content, at)
 		w.must(os.Rename(w.path(".new"), w.path(place)))
@@ -290,7 +288,7 @@ func TestRunHeals(t *testing.T) {
 	}
 }
 
-// tallied is a Site that counts what is read of it, for many goroutines.
+// tallied is a Site that counts its reads, safe for concurrent use.
 type tallied struct {
 	*server.Site
 	reads *atomic.Int64

@@ -14,8 +14,8 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A ward is a docroot whose files are healed, in a time of its own, which is
-// long over: whatever is written in it has the time that the ward has then.
+// A ward is a docroot whose files are healed, with a clock of its own that lies far in the past: a file
+// written in it gets the ward's current time.
 type ward struct {
 	*docroot
 	now     time.Time
@@ -25,7 +25,7 @@ type ward struct {
 	said    bytes.Buffer
 }
 
-// counting is a Site that counts what is read of it.
+// counting is a Site that counts its reads.
 type counting struct {
 	*server.Site
 	w *ward
@@ -67,7 +67,7 @@ func (w *ward) putAt(place, content string, at time.Time) {
 	w.must(os.Chtimes(w.path(place), at, at))
 }
 
-// second is the second in which a file changed, as a web server tells it.
+// second returns the mtime of a file in whole seconds, as a web server reports it.
 func (w *ward) second(place string) int64 {
 	w.Helper()
 	fi, err := os.Stat(w.path(place))
@@ -75,7 +75,7 @@ func (w *ward) second(place string) int64 {
 	return fi.ModTime().Unix()
 }
 
-// look looks at everything once the stamps of all files are old enough to be kept.
+// look scans everything once the stamps of all files are old enough to be trusted.
 func (w *ward) look() inventory.Report {
 	w.Helper()
 	for young := true; young; {
@@ -91,7 +91,7 @@ func (w *ward) look() inventory.Report {
 	return rep
 }
 
-// wantSecond checks the second of a file, which is that of t.
+// wantSecond checks that the mtime of a file is in the second of t.
 func (w *ward) wantSecond(what, place string, t time.Time) {
 	w.Helper()
 	if got := w.second(place); got != t.Unix() {
@@ -99,7 +99,7 @@ func (w *ward) wantSecond(what, place string, t time.Time) {
 	}
 }
 
-// wantQuiet checks that the next look reads nothing and finds nothing.
+// wantQuiet checks that the next scan reads nothing and finds nothing.
 func (w *ward) wantQuiet() {
 	w.Helper()
 	reads, head := w.reads, w.journal.Head()
@@ -142,7 +142,7 @@ func TestHealRebuild(t *testing.T) {
 	}
 }
 
-// Without it nothing is touched, but what was seen counts once it is switched on.
+// With healing off no file is touched, but changes seen meanwhile count once it is switched on.
 func TestHealOff(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, "a.html", "b.html")
@@ -176,7 +176,7 @@ func TestHealStories(t *testing.T) {
 			at := w.now
 			w.look()
 			w.put("a.html", "two")
-			w.look() // it would be a time to come
+			w.look() // it would be in the future
 			w.wantSecond("too early", "a.html", at)
 			w.pass(1100 * time.Millisecond)
 			if rep := w.look(); rep.Healed != 1 || rep.Told() != 0 {
@@ -306,7 +306,7 @@ func TestHealStories(t *testing.T) {
 		"killed before it could be healed": func(w *ward) {
 			was := w.second("a.html")
 			w.put("a.html", "content of a.html")
-			w.look() // within the second that it was written in
+			w.look() // within the second of the write
 			w.must(w.journal.Close())
 			w.open()
 			w.pass(2 * time.Second)
@@ -345,7 +345,7 @@ func TestHealStories(t *testing.T) {
 				w.Errorf("%v", rep)
 			}
 			w.wantSecond("healed under its own name", "link.html", time.Unix(was, 0))
-			w.look() // the links see that
+			w.look() // the scan sees the links
 			w.wantQuiet()
 		},
 		"a symbolic link that leads elsewhere": func(w *ward) {
@@ -363,7 +363,7 @@ func TestHealStories(t *testing.T) {
 			w.wantSecond("one file, two dates: its own", "b.html", time.Unix(was, 0))
 			w.look()
 			w.wantSecond("it stays", "b.html", time.Unix(was, 0))
-			w.look() // tried once more, and not again
+			w.look() // one retry, and no more
 			w.wantQuiet()
 		},
 	} {

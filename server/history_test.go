@@ -13,8 +13,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A world of random steps: what the journal holds in the end is what stands
-// there, and whoever applies its changes from any cursor has the same.
+// Random steps on a world: the journal's pages equal the world's in the end, and a reader that applies its
+// changes from any cursor has the same.
 func TestRandomHistory(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestRandomHistory(t *testing.T) {
 	}
 }
 
-// step does something to the shelf.
+// step makes a random change to the shelf.
 func (w *world) step(rnd *rand.Rand, dirs []string) {
 	paths := slices.Sorted(maps.Keys(w.pages))
 	pick := func() string {

@@ -16,45 +16,43 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A Holder answers other processes of this machine for the one that has a
-// site's journal open, on a Unix socket beside the journal that only its owner
-// may use:
+// A Holder answers requests of other processes of this machine for the process that has
+// a site's journal open, on a Unix socket beside the journal that only its owner may use:
 //
 //	GET  /status             the Publisher's Status
-//	POST /look               look at everything now, write the manifest; a Report
+//	POST /look               scan everything now, write the manifest; a Report
 //	POST /accept-deletions   the same, announcing every deletion
-//	GET  /NAME               what Answers has under NAME
-//	POST /NAME?...           what Tasks has under NAME
+//	GET  /NAME               the result of Answers[NAME]
+//	POST /NAME?...           the result of Tasks[NAME]
 //
-// Answers are JSON; refusals are application/problem+json. See [Ask].
+// Answers are JSON; errors are application/problem+json. See [Ask].
 type Holder struct {
 	State     string // path of the journal, which this process has open
 	Publisher *Publisher
 
-	// HTTP asks for pages where somebody wants a self-check; nil asks directly.
+	// HTTP fetches pages for a requested self-check; nil means direct requests.
 	HTTP *http.Client
 
-	// Answers says what else of this process can be asked: GET /NAME is
-	// answered with the JSON of what the function returns, which must encode.
-	// A name is one path segment, such as "senders", and none of the above.
+	// Answers are further queries: GET /NAME is answered with the JSON of the
+	// function's result, which must encode. A name is one path segment, such as
+	// "senders", and none of the above.
 	Answers map[string]func(context.Context) (any, error)
 
-	// Tasks says what else of this process can be done, in the same way, with
-	// the parameters of the request.
+	// Tasks are further actions, called in the same way with the parameters of the request.
 	Tasks map[string]func(context.Context, url.Values) (any, error)
 
 	Log *slog.Logger
 }
 
-// ErrNotHeld is returned by [Ask] when no process has the journal.
+// ErrNotHeld is returned by [Ask] when no process has the journal open.
 var ErrNotHeld = holder.ErrNotHeld
 
-// SocketPath is where the holder of the journal at path answers: beside it,
-// or in the system's temporary directory where that path would be too long.
+// SocketPath returns the socket of the holder of the journal at path: beside it,
+// or in the system's temporary directory if that path would be too long.
 func SocketPath(path string) (string, error) { return holder.SocketPath(path) }
 
-// Run answers until ctx ends, which also ends what was asked and is still
-// being done. It must be called with the journal open.
+// Run answers until ctx ends, which also ends requests in progress. It must be
+// called with the journal open.
 func (h *Holder) Run(ctx context.Context) error {
 	return holder.Serve(ctx, h.State, h.mux(), h.Log)
 }
@@ -107,13 +105,13 @@ func (h *Holder) mux() http.Handler {
 	return m
 }
 
-// settlePatience is how long a look that was asked for waits for files that
-// are being changed at that moment, so that asking right after a build tells
-// what the build did.
+// settlePatience is how long a requested scan waits for files that are being
+// changed at that moment, so that a request right after a build reports the
+// changes of the build.
 const settlePatience = 5 * time.Second
 
-// settled takes a turn, and more of them while something is unsettled. The
-// report adds up what they found.
+// settled runs a turn, and repeats it while something is unsettled. The
+// report adds up their results.
 func (h *Holder) settled(ctx context.Context, do func(context.Context) (inventory.Report, error)) (inventory.Report, error) {
 	begin := time.Now()
 	rep, err := do(ctx)
@@ -126,16 +124,16 @@ func (h *Holder) settled(ctx context.Context, do func(context.Context) (inventor
 	return rep, err
 }
 
-// Ask asks the process that has the journal at state, and decodes its JSON
-// into out, a *Report or *Status. It returns ErrNotHeld when no process has
-// the journal: then the caller may open it. It waits up to 5 s for a holder
-// that does not answer yet, and as long as ctx lets it for the answer.
+// Ask sends a request to the process that has the journal at state open, and decodes its
+// JSON into out, a *Report or *Status. It returns ErrNotHeld when no process has
+// the journal open: then the caller may open it. It waits up to 5 s for a holder
+// that does not respond yet, and for the response until ctx ends.
 func Ask(ctx context.Context, state, method, path string, out any) error {
 	door := holder.Door{State: state, Held: func() (bool, error) { return isHeld(state) }}
 	return door.Ask(ctx, method, path, nil, out)
 }
 
-// isHeld reports whether another process has the journal at path.
+// isHeld reports whether another process has the journal at path open.
 func isHeld(path string) (bool, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return false, nil
@@ -145,7 +143,7 @@ func isHeld(path string) (bool, error) {
 	case errors.Is(err, journal.ErrHeld):
 		return true, nil
 	case err != nil:
-		return false, nil // whatever is wrong with it, the caller who opens it is told
+		return false, nil // the caller's own attempt to open it returns the error
 	}
 	return false, j.Close()
 }

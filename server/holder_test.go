@@ -43,7 +43,7 @@ func TestHolder(t *testing.T) {
 	if socket != w.state()+".sock" {
 		t.Errorf("socket %s", socket)
 	}
-	// What a killed holder left behind.
+	// The socket that a killed holder left behind.
 	ln, err := net.Listen("unix", socket)
 	w.must(err)
 	ln.(*net.UnixListener).SetUnlinkOnClose(false)
@@ -105,7 +105,7 @@ func TestHolder(t *testing.T) {
 	w.open()
 }
 
-// A process that has the journal may need a moment to open its door.
+// A process that has the journal may need a moment to open its socket.
 func TestAskWaitsForTheHolder(t *testing.T) {
 	w := newWorld(t)
 	answer := make(chan error, 1)
@@ -144,7 +144,7 @@ func TestHolderOfALongPath(t *testing.T) {
 	w.must(server.Ask(t.Context(), state, "GET", "/status", &st))
 }
 
-// What else a process does can be asked by name.
+// Other parts of the process can be queried by name.
 func TestHolderAnswers(t *testing.T) {
 	w := newWorld(t)
 	ctx, stop := context.WithCancel(t.Context())

@@ -16,8 +16,8 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// Many who look through a long history for nothing hold up nobody who asks for
-// what is new.
+// Many clients whose filters match nothing in a long history do not delay clients that ask for recent
+// changes.
 func TestLookingForNothing(t *testing.T) {
 	d := newDepot(t, func(n *server.Notifier) { n.PerAddress = 1000 })
 	begin := d.journal.Head()
@@ -75,8 +75,7 @@ func TestLookingForNothing(t *testing.T) {
 	}
 }
 
-// Readers who read nothing, each asking for something else, take up no more
-// than a message each.
+// Subscribers that read nothing, each with another filter, take up no more than a message each.
 func TestDeafReadersOfPages(t *testing.T) {
 	const readers = 40
 	d := newArchivist(t, func(n *server.Notifier) { n.PerAddress, n.WriteWait = readers, time.Hour })
@@ -109,7 +108,7 @@ func TestDeafReadersOfPages(t *testing.T) {
 			t.Fatalf("status %d", resp.StatusCode)
 		}
 	}
-	// All wait for what nobody reads when nothing more is told.
+	// Once no more is sent, all wait for the messages that nobody reads.
 	last, same := int64(-1), 0
 	until(t, "nobody is told anything more", func() bool {
 		if now := d.notifier.Stats().Frames; now != last {
@@ -126,8 +125,8 @@ func TestDeafReadersOfPages(t *testing.T) {
 	}
 }
 
-// What a stranger says that the site has never heard of is refused in words, or
-// is nothing known: it is never an error of the site.
+// A request with values that the site has never heard of is rejected with an explanation, or finds nothing:
+// it is never a server error.
 func TestQuestionsFromNowhere(t *testing.T) {
 	d := newArchivist(t, func(n *server.Notifier) { n.Items = server.Moments(n.Log.(*server.Journal)) })
 	at := d.journal.Head().String()

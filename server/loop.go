@@ -14,20 +14,20 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// How long Run waits before it tries again.
+// Waits of Run before it tries again.
 const (
-	retryLook  = 2 * time.Second // after a failed look, doubled up to...
+	retryLook  = 2 * time.Second // after a failed scan, doubled up to...
 	retryMost  = time.Minute
-	retrySoon  = 2 * time.Second // for what was being changed
+	retrySoon  = 2 * time.Second // for files that were being changed
 	retryWrite = 10 * time.Second
-	lastWrite  = 10 * time.Second // the longest that a last manifest may take at the end
+	lastWrite  = 10 * time.Second // the longest that writing the last manifest may take at the end
 )
 
-// Run looks at everything, and then, until ctx ends: at what the Inventory's
-// Watch calls dirty, at once; at pages held whose grace period is over; and at
-// everything every LookEvery. A look that fails is logged, shown in Status and
-// tried again. The manifest and the outputs are written beside that. Run
-// returns nil when ctx has ended and everything it started has.
+// Run scans everything, and then, until ctx ends: what the Inventory's Watch
+// reports as dirty, at once; the places of held pages whose grace period is over; and
+// everything every LookEvery. A scan that fails is logged, shown in Status and
+// retried. The manifest and the outputs are written concurrently. Run returns nil
+// when ctx has ended and so have all goroutines that it started.
 func (p *Publisher) Run(ctx context.Context) error {
 	p.init()
 	p.load()
@@ -41,18 +41,18 @@ func (p *Publisher) Run(ctx context.Context) error {
 	owned.Go(func() { p.writeLoop(inner) })
 
 	var (
-		fullAt  time.Time                     // when everything is to be looked at
-		failed  time.Time                     // when a look failed last
-		notYet  time.Time                     // after that: nothing is looked at before
-		backoff = p.hurried(retryLook)        // the next wait after a failure
-		soon    map[inventory.Scope]time.Time // unsettled scopes
+		fullAt  time.Time                     // when everything is to be scanned
+		failed  time.Time                     // when a scan failed last
+		notYet  time.Time                     // set after that: no scan before it
+		backoff = p.hurried(retryLook)        // the wait after the next failure
+		soon    map[inventory.Scope]time.Time // unsettled scopes, and when to scan them again
 		trouble lookTrouble
 	)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		now := p.now()
-		if p.calledAnew() && backoff > p.hurried(retryLook) { // the docroot is back, as it seems
+		if p.calledAnew() && backoff > p.hurried(retryLook) { // the docroot seems to be back
 			if backoff = p.hurried(retryLook); failed.Add(backoff).Before(notYet) {
 				notYet = failed.Add(backoff)
 			}
@@ -101,12 +101,12 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// sayAgain is how often it is said that looks go on failing for the same reason.
+// sayAgain is how often scans that keep failing for the same reason are logged.
 const sayAgain = time.Hour
 
-// A lookTrouble is why looks have been failing, which is said once, when the reason changes, and seldom after that.
+// A lookTrouble is why scans have been failing. It is logged when the reason changes, and every sayAgain.
 type lookTrouble struct {
-	why string // without the figures, such as the time, which differ each time
+	why string // without digits, such as those of times, which differ each time
 	at  time.Time
 }
 
@@ -141,7 +141,7 @@ func (p *Publisher) dirty(scopes []inventory.Scope) {
 	pause.Wake(p.wake)
 }
 
-// calledAnew reports whether dirty was called for everything since this was asked last.
+// calledAnew reports whether dirty was called for everything since the last call of calledAnew.
 func (p *Publisher) calledAnew() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +150,7 @@ func (p *Publisher) calledAnew() bool {
 	return anew
 }
 
-// giveBack puts scopes back whose look failed.
+// giveBack puts back scopes whose scan failed.
 func (p *Publisher) giveBack(scopes []inventory.Scope) {
 	p.mu.Lock()
 	p.pending.add(scopes)
@@ -172,7 +172,7 @@ func (q *pending) add(scopes []inventory.Scope) {
 	}
 }
 
-// take returns what is to be looked at now, and how often dirty was called.
+// take returns the scopes to scan now, or all, and how often dirty was called.
 func (p *Publisher) take(now, notYet time.Time, full bool, soon map[inventory.Scope]time.Time) (scopes []inventory.Scope, all bool, calls int) {
 	if now.Before(notYet) {
 		return nil, false, 0
@@ -200,8 +200,8 @@ func (p *Publisher) take(now, notYet time.Time, full bool, soon map[inventory.Sc
 	return append(scopes, ripe...), all, calls
 }
 
-// ripeScopes returns where held pages stood whose time has come: that they
-// are absent must be seen again before it is told.
+// ripeScopes returns the scopes of held pages whose grace period is over: their
+// absence must be seen again before it is reported.
 func (p *Publisher) ripeScopes(now time.Time) []inventory.Scope {
 	p.mu.Lock()
 	due := !p.held.IsZero() && !p.status.MassHeld && p.ripe(p.held, now)
@@ -222,15 +222,15 @@ func (p *Publisher) ripeScopes(now time.Time) []inventory.Scope {
 	return scopes
 }
 
-// nextAt is when there is something to do if nobody calls before.
+// nextAt returns when there is something to do if nothing wakes Run before.
 func (p *Publisher) nextAt(now, fullAt, notYet time.Time, soon map[inventory.Scope]time.Time) time.Time {
 	if !notYet.IsZero() {
-		return notYet // what failed waits to be tried again
+		return notYet // a failed scan waits for its retry
 	}
 	at := fullAt
 	p.mu.Lock()
 	if !p.held.IsZero() && !p.status.MassHeld && !p.Once {
-		// Counted from now: what the clock said when they were held may be of another time.
+		// Counted from now: the clock may have been changed since they were held.
 		if ripe := now.Add(min(p.held.Sub(now), p.grace()) + p.grace()); ripe.Before(at) {
 			at = ripe
 		}
@@ -249,12 +249,12 @@ func (p *Publisher) nextAt(now, fullAt, notYet time.Time, soon map[inventory.Sco
 	return at
 }
 
-// countMissed counts what a regular look found that nobody had told of.
+// countMissed counts the changes that a regular scan found and no event had reported.
 func (p *Publisher) countMissed(rep inventory.Report, calls int) {
 	n := rep.New + rep.Changed + rep.Moved + rep.Withdrawn + rep.Held
 	p.mu.Lock()
 	if p.pending.calls != calls {
-		n = 0 // it may be what is being told right now
+		n = 0 // an event may be reporting it right now
 	}
 	p.status.Missed += n
 	p.mu.Unlock()
@@ -267,7 +267,7 @@ func (p *Publisher) countMissed(rep inventory.Report, calls int) {
 func (p *Publisher) watch(ctx context.Context) {
 	for first := true; ; first = false {
 		if !first {
-			p.dirty(nil) // whatever happened meanwhile
+			p.dirty(nil) // anything may have changed meanwhile
 		}
 		err := p.Inventory.Watch(ctx, p.dirty)
 		if ctx.Err() != nil {
@@ -281,7 +281,7 @@ func (p *Publisher) watch(ctx context.Context) {
 }
 
 // writeLoop writes manifest and outputs when they are behind: at once after a quiet
-// while, else every WriteEvery, and a last time at the end.
+// period, else every WriteEvery, and a last time at the end.
 func (p *Publisher) writeLoop(ctx context.Context) {
 	var last time.Time
 	for {
@@ -322,5 +322,5 @@ func (p *Publisher) writeLast(ctx context.Context) {
 	}
 }
 
-// hurried is a wait, at most Hurry where that is set.
+// hurried returns a wait, at most Hurry where that is set.
 func (p *Publisher) hurried(d time.Duration) time.Duration { return pause.AtMost(d, p.Hurry) }

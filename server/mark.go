@@ -12,20 +12,20 @@ import (
 	"github.com/parleyweb/parley/server/internal/stat"
 )
 
-// A mark proves that a state file is the one that told the world last. Before
-// a process tells its first change it writes a new mark, a random word, beside
-// the manifest and into the journal. A journal that was put back from before
-// carries an older word: it does not know what was told since, whether or not
-// the manifest had been written by then.
+// A mark proves that a state file is the one that last reported changes. Before a
+// process reports its first change it writes a new mark, a random word, beside the
+// manifest and into the journal. A journal restored from a backup carries an older
+// word: it does not know the changes reported since, whether or not the manifest
+// had been written by then.
 
-// markPath is where the mark of the manifest at path stands: a hidden file,
-// which is never published.
+// markPath is the file of the mark of the manifest at path: a hidden file, which is
+// never published.
 func markPath(manifest string) string {
 	dir, name := filepath.Split(manifest)
 	return filepath.Join(dir, "."+name+".mark")
 }
 
-// maxMark is how much of a mark is read, in bytes: the docroot may be written to by others.
+// maxMark bounds how much of a mark is read, in bytes: others may be able to write in the docroot.
 const maxMark = 1 << 10
 
 // readMark returns the mark beside a manifest, empty if there is none.
@@ -41,8 +41,8 @@ func readMark(manifest string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// mark makes the mark of this process, once, before its first change is told.
-// Where the file cannot be written the change is told all the same: the next
+// mark writes the mark of this process, once, before its first change is reported.
+// If the file cannot be written the change is reported all the same: the next
 // start will find two different marks, and begin a new epoch to be safe.
 func (p *Publisher) mark() error {
 	if p.marked || p.Snapshot == nil {

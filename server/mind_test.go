@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Whoever names a page as the place of the manifest keeps the page.
+// If a page exists at the manifest's path, the page is kept.
 func TestManifestReplacesNoPage(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "1")

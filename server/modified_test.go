@@ -15,10 +15,10 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A deployment is a build that is copied to where it is served.
+// A deployment is a build that is copied to its docroot.
 type deployment struct {
 	*testing.T
-	dir     string // the build is below it, and the docroot
+	dir     string // contains the build and the docroot
 	journal *server.Journal
 	pub     *server.Publisher
 }
@@ -42,7 +42,7 @@ func (d *deployment) must(err error) {
 	}
 }
 
-// build writes pages that changed some time in the last year.
+// build writes pages with random mtimes within the last year.
 func (d *deployment) build(name string, pages ...string) {
 	d.Helper()
 	for _, p := range pages {
@@ -54,8 +54,8 @@ func (d *deployment) build(name string, pages ...string) {
 	}
 }
 
-// clone copies the build into a new docroot, with new files and the time of now,
-// as git does, and puts that in the place of the old one.
+// clone copies the build into a new docroot, with new files and current mtimes, as git does, and replaces the
+// old one.
 func (d *deployment) clone() {
 	d.Helper()
 	next := filepath.Join(d.dir, "next")
@@ -64,11 +64,10 @@ func (d *deployment) clone() {
 	d.must(os.Rename(next, filepath.Join(d.dir, "root")))
 }
 
-// modified takes a turn, and returns when the pages were modified, as the
-// published manifest has it, and when their files were.
+// modified runs a Turn and returns the modified times in the published manifest, and the mtimes of the files.
 func (d *deployment) modified() (told, files map[string]time.Time) {
 	d.Helper()
-	time.Sleep(60 * time.Millisecond) // so that stamps are kept, which a look would otherwise not believe
+	time.Sleep(60 * time.Millisecond) // old enough for stamps to be trusted
 	_, err := d.pub.Turn(d.Context())
 	d.must(err)
 	f, err := os.Open(d.pub.Snapshot.Path)
@@ -98,9 +97,9 @@ func (d *deployment) modified() (told, files map[string]time.Time) {
 	return told, files
 }
 
-// wantUnmoved deploys, and wants every page to have been modified when it was
-// before, but those of other bytes, which must have been later. Moves says
-// whether deploying gives files other times, or it would show nothing.
+// wantUnmoved deploys and checks that every page keeps its modified time, except changed pages, which must
+// have a later one. Moves says whether deploying changes the mtimes; if it should and does not, the test
+// proves nothing.
 func (d *deployment) wantUnmoved(how string, deploy func(), moves bool, changed ...string) {
 	d.Helper()
 	was, before := d.modified()
@@ -134,8 +133,7 @@ func (d *deployment) wantUnmoved(how string, deploy func(), moves bool, changed 
 	}
 }
 
-// A fresh clone has new files, all of the time of now. What is modified is
-// what has other bytes.
+// A fresh clone has new files, all with current mtimes. Only pages with other bytes count as modified.
 func TestModifiedAfterClone(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t, "x.html", "a.html", "b/c.html", "b/d.html")
@@ -150,8 +148,7 @@ func TestModifiedAfterClone(t *testing.T) {
 	}
 }
 
-// Rsync replaces files by others; with -t they have the times of the source,
-// without it that of now.
+// Rsync replaces files; with -t they get the mtimes of the source, without it the current time.
 func TestModifiedAfterRsync(t *testing.T) {
 	t.Parallel()
 	rsync := tool(t, "rsync")

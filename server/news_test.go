@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A reading shelf reads what pages say: of a content "TITLE|TEXT", both.
+// A reading shelf extracts features from pages: a content "TITLE|TEXT" gives both.
 type reading struct {
 	*shelf
 	masks maintext.Masks
@@ -39,7 +39,7 @@ func newReading(t *testing.T) (*world, *reading) {
 	return w, r
 }
 
-// prose is some text, of which the words from i on are others.
+// prose returns a text whose words from index same on differ.
 func prose(words, same int) string {
 	var b strings.Builder
 	for i := range words {
@@ -123,7 +123,7 @@ func TestSignificance(t *testing.T) {
 	}
 }
 
-// What is read otherwise of the same bytes is stored, and told to nobody.
+// If the same bytes yield other features, they are stored, and no change is published.
 func TestReadOtherwise(t *testing.T) {
 	w, r := newReading(t)
 	w.write("a.html", "A|build 1 of all")
@@ -152,8 +152,7 @@ func TestReadOtherwise(t *testing.T) {
 	}
 }
 
-// A catalog knows of its pages what somebody says of them: a date, perhaps,
-// and never the bytes.
+// A catalog lists pages with the metadata that somebody gives: a date, perhaps, and never the bytes.
 type catalog struct {
 	*shelf
 	list []inventory.Offer // in order
@@ -220,7 +219,7 @@ func TestClaims(t *testing.T) {
 	set(inventory.Offer{Place: "a", Modified: w.now.Add(3 * time.Hour)}, inventory.Offer{Place: "b"})
 	is("a date to come", "a", w.now, "update a")
 
-	// Once somebody reads them, a digest is news, and the date is as good as it was.
+	// Once the pages are read, a digest is a change, and the date stays valid.
 	one, two := protocol.Sum([]byte("1")), protocol.Sum([]byte("2"))
 	was := w.entry("a").Modified
 	set(inventory.Offer{Place: "a", Digest: one}, inventory.Offer{Place: "b"}, inventory.Offer{Place: "c", Digest: one})
@@ -235,7 +234,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// A first description of what is read, and has no date, invents none.
+// The first scan invents no date for a page that is read but has no plausible one.
 func TestFirstDates(t *testing.T) {
 	w := newWorld(t)
 	w.put("a.html", "a", time.Time{})
@@ -292,7 +291,7 @@ func TestImportance(t *testing.T) {
 	if a, b := w.entry("new.html").Importance, w.entry("p/001.html").Importance; a != 7 || b != 100 {
 		t.Errorf("%d %d", a, b)
 	}
-	w.pub.Importance = nil // as of a process that has no log to count in
+	w.pub.Importance = nil // as in a process without a log to count in
 	w.write("p/001.html", "and another")
 	w.look()
 	if b := w.entry("p/001.html").Importance; b != 100 {

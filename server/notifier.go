@@ -28,20 +28,20 @@ import (
 //	parley/batch     many pages at once; with Pages
 //	parley/site.wacz the whole site as one archive; with Archive
 //	parley/agents    where crawlers send programs; with Agents
-//	parley/announce  where the site's own programs say what they changed
-//	parley/openapi.json, parley/asyncapi.json  all of these described for others
+//	parley/announce  where the site's own programs announce what they changed
+//	parley/openapi.json, parley/asyncapi.json  machine-readable descriptions of all of these
 //
-// and .well-known/parley, which names them all. That is answered at the root of
-// the host too, for a host with one site below a path.
+// and .well-known/parley, which lists them all. The host's own /.well-known/parley
+// answers the same, for a host with one site below a path.
 //
-// Every subscriber is a position in the Log with a wake-up: there is no queue
-// that could overflow, and replay and live are one path. Close must be called
-// at the end: http.Server.Shutdown neither ends streams nor waits for them.
+// Every subscriber is a position in the Log with a wake-up: no queue can overflow,
+// and replay and live delivery share one code path. Close must be called at the
+// end: http.Server.Shutdown neither ends streams nor waits for them.
 //
 // # Announcing
 //
-// The program that makes a site, such as a content management system, says
-// what it has made:
+// The program that generates a site, such as a content management system, announces
+// the pages that it wrote:
 //
 //	POST BASE/parley/announce
 //	Authorization: Bearer TOKEN
@@ -53,64 +53,62 @@ import (
 //	  {"url": "/news/5", "gone": true, "modified": "2026-11-21T09:00:00Z"}
 //	]}
 //
-// Pages are as [Announcement] has them: a url, and modified (RFC 3339), digest
-// (of the bytes as served, without content coding) or gone; and what else is
-// known. Other members are ignored. The body may also be one page, a list of
-// pages or, with the type application/x-ndjson, one page on each line. It has
-// at most 4 MiB and 1,000 pages; more is 413, and is to be said in parts.
+// A page has the members of [Announcement]: a url, and modified (RFC 3339), digest
+// (of the bytes as served, without content coding) or gone; the others are optional.
+// Unknown members are ignored. The body may also be one page, a list of pages or,
+// with the type application/x-ndjson, one page per line. A body of more than 4 MiB
+// or 1,000 pages gets 413 and must be split.
 //
-// The answer is 200 with an [Announced]: its cursor says that all of it is
-// durable, and told to everybody who reads up to it. What it lists as refused
-// was not taken in, and need not be said again; all else was. Whoever has no
-// answer, or 503 with Retry-After while the site is being looked at, says the
-// same again until there is one: nothing is told twice by that, and whatever
-// its order, the latest date counts. What went comes back by a later date than
-// that of its going, or by a digest alone: so goings have a date too, without
-// which the time counts at which they are taken in. When the state of the site
-// was lost, all that is there is to be said again: until then its
-// pages are neither told anew nor as gone.
+// The response is 200 with an [Announced]: everything up to its cursor is durable,
+// and delivered to all that read that far. Pages listed as refused were not accepted
+// and need not be sent again; all others were accepted. A client that gets no
+// response, or 503 with Retry-After while the site is being scanned, repeats the
+// request: repeats deliver nothing twice, and in any order the latest date wins. A
+// deleted page comes back with a date later than its deletion, or with a digest and
+// no date. So date deletions too; one without a date counts as of its acceptance.
+// After the site's state was lost, announce every existing page again: until then
+// these pages are reported neither as new nor as deleted.
 //
-// 400 names the page that cannot be read, and then none was taken in. Whoever
-// bears none of the tokens is answered 401, whatever is asked.
+// 400 names the page that cannot be read; then none was accepted. A request
+// without a valid token gets 401, whatever it contains.
 type Notifier struct {
 	Log      protocol.Log
-	Snapshot *Snapshot // nil: there is no manifest here
+	Snapshot *Snapshot // nil: no manifest is served
 	Base     string    // the site's base URL, ending in "/"
 
-	// Public says which URLs may be told to anybody now, in what is replayed
-	// too; nil means all. It must not answer false merely because the rules
-	// cannot be read at the moment: what it withholds from a follower is not
-	// told to that follower again.
+	// Public reports whether a URL may be published now; replay obeys it too. Nil
+	// means that all may. It must not return false merely because the rules cannot be
+	// read at the moment: a change withheld from a follower is never sent to it later.
 	Public func(url string) bool
 
-	// Ready reports whether Public's answers count already; nil means that
-	// they do. Until then the doors answer 503, but for a manifest that is
-	// there. [Publisher.Ready] is made for it.
+	// Ready reports whether Public's answers are valid yet; nil means that they
+	// are. Until then the doors answer 503, except for a manifest that already
+	// exists. [Publisher.Ready] is made for it.
 	Ready func() bool
 
-	// Announce takes in what is said at the door parley/announce, to whoever
-	// bears one of AnnounceTokens. [Publisher.Announce] is made for it. Where
-	// it is nil there is no such door; without tokens nobody may say anything.
+	// Announce accepts the announcements posted to parley/announce with one of
+	// AnnounceTokens. [Publisher.Announce] is made for it. If it is nil there is no
+	// such door; without tokens every announcement is refused.
 	Announce       func(context.Context, []Announcement) (Announced, error)
 	AnnounceTokens []string
 
-	// Pages brings the contents of pages: the forms delta, page and batch. Nil:
-	// they are not offered.
+	// Pages reads page contents, for the forms delta, page and batch. Nil: these
+	// forms are not offered.
 	Pages Pages
 
-	// Archive brings the whole site: the form site. Nil: it is not offered.
+	// Archive makes archives of the whole site, for the form site. Nil: it is not offered.
 	Archive Archive
 
-	// Items is what is offered now, to be asked by a filter: see [Moments].
-	// Nil: that is not offered.
+	// Items returns what is offered now, for the query door: see [Moments]. Nil:
+	// there is no query door.
 	Items func(context.Context) (*Moment, error)
 
-	// SiteShare is the share of the site's pages which must be new to a reader
-	// of the form site to be told of an archive. Zero means a half.
+	// SiteShare is the share of the site's pages that must be new to a reader of
+	// the form site before it is sent an archive. Zero means a half.
 	SiteShare float64
 
-	// Item returns what is offered at a URL, and false if nothing is: pages that
-	// the batch door is asked for by their URLs. Nil: they cannot be.
+	// Item returns what is offered at a URL, and false if nothing is. The batch door
+	// uses it for pages requested by URL. Nil: pages cannot be requested by URL.
 	Item func(url string) (protocol.Item, bool, error)
 
 	// Where evaluates expressions: the parameter where. Nil: it is not offered.
@@ -119,33 +117,33 @@ type Notifier struct {
 	// Agents runs programs: the parameter agent. Nil: it is not offered.
 	Agents Agents
 
-	// Identify says who asks. An error is answered 401. It is asked again before
-	// whoever listens is told something. Nil: nobody in particular.
-	// [Callers.Identify] is made for it.
+	// Identify returns the caller of a request; its error is answered 401. It is
+	// called again before each delivery to a stream or long poll. Nil: every
+	// caller is anonymous. [Callers.Identify] is made for it.
 	Identify func(*http.Request) (Caller, error)
 
-	// PublicTo says what of what is public a caller with rules of its own in
-	// robots.txt may be told of. Nil: all of it. [Site.PublicTo] is made for it.
+	// PublicTo reports whether a caller that has its own rules in robots.txt may be told of
+	// a public URL. Nil: it may be told of all. [Site.PublicTo] is made for it.
 	PublicTo func(name, url string) bool
 
-	// PullOnly leaves out what lasts: there is no stream, and nobody waits at
-	// the changes door. Everything can still be asked for.
+	// PullOnly disables long-lived requests: there is no stream, and the changes
+	// door does not wait. Everything can still be polled.
 	PullOnly bool
 
 	// MaxSubscribers bounds the streams and waiting long polls at a time.
-	// Zero means 1,000. PerAddress bounds them for one client address; zero
-	// means 16. A peer on the loopback is taken for a proxy: the last hop of
-	// its X-Forwarded-For counts, and without one there is no bound by address.
+	// Zero means 1,000. PerAddress bounds them per client address; zero means 16.
+	// A peer on the loopback counts as a proxy: the last hop of its
+	// X-Forwarded-For is the client, and without one no per-address bound applies.
 	MaxSubscribers, PerAddress int
 
-	// Welcome says how crawlers are wished to ask the site; nil says nothing.
+	// Welcome tells crawlers how the site would like to be crawled; nil tells nothing.
 	Welcome *protocol.Welcome
 
 	// Heartbeat is the longest silence on a stream, at most protocol.MaxHeartbeat.
 	// Zero means 25 s, which is below the 60 s after which common proxies hang up.
 	Heartbeat time.Duration
 
-	// Hurry, above zero, bounds how soon whoever is sent away is told to come again. For tests.
+	// Hurry, above zero, shortens the reconnect delay sent when a stream closes. For tests.
 	Hurry time.Duration
 
 	// WriteWait is how long a client may take to read one message, or one
@@ -161,17 +159,17 @@ type Notifier struct {
 	doors    doors
 	frames   frames
 	admitted admission
-	bundles  admission // answers of the batch door, and archives
+	bundles  admission // responses of the batch door, and archives
 	packers  packers
 	bundled  bundleCache
 	judged   judgements
 	bursts   bursts
-	queries  admission // answers of the query door
+	queries  admission // responses of the query door
 	stats    counters
 	coder    coder
 	turns    turns
-	asked    atomic.Int64 // bytes of questions to the batch door that are held
-	programs admission    // that are being taken in
+	asked    atomic.Int64 // bytes of batch questions held in memory
+	programs admission    // programs being received and stored
 
 	mu     sync.Mutex // guards guests and closed, and the use of served.Add
 	guests map[*guest]struct{}
@@ -235,7 +233,7 @@ func (n *Notifier) heartbeat() time.Duration {
 	return min(orDefault(n.Heartbeat, 25*time.Second), protocol.MaxHeartbeat)
 }
 
-// Register puts the doors into a mux that serves the rest of the host: those
+// Register adds the doors to a mux that serves the rest of the host. They are
 // below the path of Base, so that a host can have several sites.
 func (n *Notifier) Register(mux *http.ServeMux) {
 	n.init()
@@ -270,16 +268,16 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deadline is how long this request may last if nothing is read or said: else
-// whoever does not read an answer, or never ends a body, stays for ever.
+// deadline sets the read and write deadline of a request, so that a client that never reads
+// the response, or never ends its body, cannot hold the connection for ever.
 func (n *Notifier) deadline(w http.ResponseWriter, wait time.Duration) {
 	c, end := http.NewResponseController(w), time.Now().Add(wait+n.writeWait())
-	c.SetReadDeadline(end) // not every ResponseWriter can; then its owner sees to it
+	c.SetReadDeadline(end) // a ResponseWriter may not support it; then its owner must set deadlines
 	c.SetWriteDeadline(end)
 }
 
-// patient gives every piece that is written its own time: a manifest takes as
-// long as a slow reader needs, if only it reads.
+// patient renews the deadline for every piece that is written: a slow reader gets
+// all the time that it needs for a manifest, as long as it keeps reading.
 type patient struct {
 	http.ResponseWriter
 	n *Notifier
@@ -293,16 +291,16 @@ func (p patient) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (p patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// A door is what serves a path: a method that answers, or returns why not.
+// A door is the handler of a path: serve answers the request, or returns the problem to answer with.
 type door struct {
 	serve   func(http.ResponseWriter, *http.Request) *problem
 	methods []string
 }
 
-// methodQuery is QUERY of RFC 10008: a GET whose question is its body.
+// methodQuery is QUERY of RFC 10008: a GET whose query is in its body.
 const methodQuery = "QUERY"
 
-// door returns what serves a path, the zero door if nothing does.
+// door returns the handler of a path, and the zero door if there is none.
 func (n *Notifier) door(path string) door {
 	read := []string{http.MethodGet, http.MethodHead}
 	ask := []string{http.MethodGet, http.MethodHead, methodQuery, http.MethodPost}
@@ -400,7 +398,7 @@ func (n *Notifier) serveDiscovery(w http.ResponseWriter, r *http.Request) *probl
 	n.linkDescriptions(w.Header())
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // a URL of many "&" would be longer than a reader takes
+	enc.SetEscapeHTML(false) // escaping would make a URL with many "&" longer than readers accept
 	if err := enc.Encode(d); err != nil {
 		panic("server: encode discovery: " + err.Error()) // plain values always encode
 	}
@@ -417,15 +415,15 @@ func writeJSON(w http.ResponseWriter, b []byte) {
 	w.Write(b) // the client may have gone
 }
 
-// Forget throws away what is kept for those who ask next: what is told then is
-// made anew.
+// Forget empties the caches of encoded frames and packed bundles: everything
+// sent after that is made anew.
 func (n *Notifier) Forget() {
 	n.init()
 	n.frames.forget()
 	n.bundled.forget()
 }
 
-// scanning is the answer while nothing can be told yet; else nil.
+// scanning returns the problem to answer with before the first scan has ended; else nil.
 func (n *Notifier) scanning() *problem {
 	if n.Log.Head().IsZero() || n.Ready != nil && !n.Ready() {
 		return unavailable("the first look at the site is not over")
@@ -433,7 +431,7 @@ func (n *Notifier) scanning() *problem {
 	return nil
 }
 
-// cursorProblem is the answer to a cursor that the log refuses; nil if err is
+// cursorProblem returns the answer to a cursor that the log refuses; nil if err is
 // not about the cursor.
 func (n *Notifier) cursorProblem(after protocol.Cursor, err error) *problem {
 	head, floor := n.Log.Head(), n.Log.Floor()
@@ -451,8 +449,8 @@ func (n *Notifier) cursorProblem(after protocol.Cursor, err error) *problem {
 	return p
 }
 
-// failed is the answer where what was asked for could not be found after a
-// cursor; nil if nobody is there to be answered.
+// failed returns the answer for an error while reading what follows a cursor; nil
+// if the client has gone.
 func (n *Notifier) failed(r *http.Request, after protocol.Cursor, err error) *problem {
 	if r.Context().Err() != nil {
 		return nil

@@ -27,8 +27,8 @@ type site struct {
 	web      *httptest.Server
 }
 
-// newSite opens the doors of a world with pages a.html and b.html that has
-// been looked at once. All it starts has ended when the test has.
+// newSite opens the doors of a world with pages a.html and b.html after its first scan. It checks at the end
+// of the test that all its goroutines have ended.
 func newSite(t *testing.T, change ...func(*server.Notifier)) *site {
 	t.Helper()
 	before := runtime.NumGoroutine()
@@ -60,7 +60,7 @@ func (w *world) serve(change ...func(*server.Notifier)) *site {
 	return s
 }
 
-// until waits for a condition that must come.
+// until waits for a condition, at most a minute.
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
@@ -86,7 +86,7 @@ func (s *site) get(path string, header ...string) (*http.Response, string) {
 	return resp, string(b)
 }
 
-// changes asks the changes door.
+// changes fetches the changes after a cursor.
 func (s *site) changes(after protocol.Cursor, more string) protocol.Message {
 	s.Helper()
 	resp, body := s.get("/parley/changes?after=" + after.String() + more)
@@ -215,7 +215,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Before the first look is over there is nothing to follow.
+// Before the first scan is complete there is nothing to follow.
 func TestDoorsWhileScanning(t *testing.T) {
 	s := newWorld(t).serve()
 	for _, path := range []string{"/robots.rdf", "/parley/changes?after=0:0", "/.well-known/parley"} {
@@ -255,7 +255,7 @@ func TestManifestDoor(t *testing.T) {
 	}
 }
 
-// Whoever asks on and on and reads nothing, or never ends a body, is cut off.
+// A client that keeps sending requests and reads nothing, or never ends a body, is cut off.
 func TestDoorsIdleClients(t *testing.T) {
 	s := newSite(t, func(n *server.Notifier) { n.WriteWait = 100 * time.Millisecond })
 	for name, ask := range map[string]func(net.Conn) error{
@@ -281,8 +281,8 @@ func TestDoorsIdleClients(t *testing.T) {
 	}
 }
 
-// Below a base with a path all doors stand below it. The description is given
-// at the root of the host as well, where crawlers look that know the host alone.
+// If the base has a path, all doors are below it. The discovery document is also served at the root of the
+// host, for crawlers that know only the host.
 func TestDoorsBelowAPath(t *testing.T) {
 	s := newSite(t, func(n *server.Notifier) { n.Base = "https://site.example/docs/" })
 	for path, status := range map[string]int{"/docs/robots.rdf": 200, "/robots.rdf": 404, "/docs/parley/changes": 410, "/parley/changes": 404,
@@ -314,7 +314,7 @@ func TestLongPoll(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
-	// Its time is over.
+	// The wait times out.
 	begin := time.Now()
 	if m := s.changes(s.cursor(1), "&wait=1"); len(m.Changes) != 0 || m.To != s.cursor(1) {
 		t.Errorf("%+v", m)
@@ -322,7 +322,7 @@ func TestLongPoll(t *testing.T) {
 	if d := time.Since(begin); d < 900*time.Millisecond {
 		t.Errorf("it waited %v", d)
 	}
-	// What may not be told moves the watermark, and does not end the wait.
+	// A change that may not be delivered moves the watermark, and does not end the wait.
 	a = ask(s.cursor(1), "&wait=60")
 	s.write("secret.html", "x")
 	s.look()
@@ -346,7 +346,7 @@ func TestLongPoll(t *testing.T) {
 	}
 }
 
-// What the rules of now forbid is told to nobody, in replay neither.
+// Changes that the current rules forbid are not delivered, in replay either.
 func TestReplayObeysTheRulesOfNow(t *testing.T) {
 	s := newSite(t)
 	s.write("new.html", "n")     // 1
@@ -394,10 +394,10 @@ func TestAdmission(t *testing.T) {
 	}
 	open(0, "X-Forwarded-For", "192.0.2.1")
 	open(429, "X-Forwarded-For", "192.0.2.1")
-	open(429, "X-Forwarded-For", "203.0.113.9, 192.0.2.1") // what the client claims is before
-	open(0)                                                // a proxy that names nobody
+	open(429, "X-Forwarded-For", "203.0.113.9, 192.0.2.1") // the client's own claim comes first
+	open(0)                                                // a proxy that adds no address
 	open(0)
-	open(429, "X-Forwarded-For", "192.0.2.2") // too many in all
+	open(429, "X-Forwarded-For", "192.0.2.2") // too many in total
 	resp, body := s.get("/parley/changes?wait=5&after=" + at.String())
 	if resp.StatusCode != 429 || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "urn:parley:problem:limit") {
 		t.Errorf("status %d %v %s", resp.StatusCode, resp.Header, body)
@@ -411,7 +411,7 @@ func TestAdmission(t *testing.T) {
 	})
 }
 
-// Whoever polls from any cursor, in batches of any size, has the site.
+// A client that polls from any cursor, in batches of any size, ends with the site's pages.
 func TestPollingIsExact(t *testing.T) {
 	s := newSite(t)
 	mirror, at := s.present(), s.journal.Head()
@@ -436,7 +436,7 @@ func TestPollingIsExact(t *testing.T) {
 	}
 }
 
-// Whatever is asked is answered, and never with more than is public.
+// Every request is answered, and never with more than is public.
 func FuzzRequest(f *testing.F) {
 	f.Add("/parley/changes", "after=0:0", "192.0.2.1")
 	f.Add("/parley/changes", "after=x:1&limit=3", "[2001:db8::1]:80, 10.0.0.1")
@@ -459,7 +459,7 @@ func FuzzRequest(f *testing.F) {
 	n := &server.Notifier{Log: j, Base: base, Public: shelf.Public, Ready: p.Ready}
 	f.Fuzz(func(t *testing.T, path, query, forwarded string) {
 		ctx, stop := context.WithCancel(t.Context())
-		stop() // a long poll must not wait
+		stop() // long polls must not wait
 		r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
 		r.URL.Path, r.URL.RawQuery, r.RemoteAddr = path, query, "127.0.0.1:1"
 		r.Header.Set("X-Forwarded-For", forwarded)
@@ -476,8 +476,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// Two sites on one host, each with a notifier, are described each below its
-// own base, where the channel of its manifest says.
+// Two sites on one host, each with a notifier, have a discovery document below their own base, as the channel
+// of the manifest says.
 func TestTwoSitesOnOneHost(t *testing.T) {
 	mux := http.NewServeMux()
 	web := httptest.NewServer(mux)

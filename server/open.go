@@ -19,16 +19,16 @@ import (
 	"github.com/parleyweb/parley/server/internal/stat"
 )
 
-// A Journal is what a site has told, in order, and what it offers now, in one
-// file. It implements protocol.Log. One process at a time can have it open.
+// A Journal holds the changes that a site has reported, in order, and what it offers
+// now, in one file. It implements protocol.Log. Only one process at a time can have it open.
 type Journal = journal.Journal
 
 // ErrHeld is wrapped by the error of [OpenJournal] when another process has
-// the journal. Ask it: see [Ask].
+// the journal open. Send requests to that process: see [Ask].
 var ErrHeld = journal.ErrHeld
 
-// ErrOtherSite is wrapped by the error of [OpenJournal] when the journal is
-// that of another base URL.
+// ErrOtherSite is wrapped by the error of [OpenJournal] when the journal belongs
+// to another base URL.
 var ErrOtherSite = errors.New("journal is that of another site")
 
 // JournalOptions says how a site's journal is opened.
@@ -36,20 +36,19 @@ type JournalOptions struct {
 	// Base is the site's base URL, ending in "/".
 	Base string
 
-	// Published is where the manifest stands that was published last: a file,
-	// or an http URL. Empty means that it is not looked at.
+	// Published is where the last published manifest is: a file, or an http URL.
+	// Empty means that the journal is not compared with it.
 	Published string
 
-	// Manifest is the file that the Publisher's Snapshot writes. Beside it
-	// stands a mark of the journal that told last. Empty means that no mark is compared.
+	// Manifest is the file that the Publisher's Snapshot writes. Beside it is the mark of
+	// the journal that last reported changes. Empty means that no mark is compared.
 	Manifest string
 
-	Retention  time.Duration // how long changes are remembered; zero means 90 days
-	MaxChanges int           // how many are at most; zero means 1,000,000
+	Retention  time.Duration // how long changes are kept; zero means 90 days
+	MaxChanges int           // how many changes are kept at most; zero means 1,000,000
 
-	// Wait is how long to wait for another process to put the journal away.
-	// Less than a second counts as one: whoever asks whether there is a holder
-	// has the file for a moment.
+	// Wait is how long to wait for another process to close the journal. Less than a
+	// second counts as one: a process that checks for a holder opens the file for a moment.
 	Wait time.Duration
 
 	HTTP *http.Client // for Published; only its Transport is used; nil means http.DefaultTransport
@@ -60,21 +59,19 @@ type JournalOptions struct {
 // OpenJournal opens or creates a site's journal, and makes sure that it
 // continues what was published.
 //
-// If the published manifest stands at another epoch than the journal, or
-// beyond its head, then the journal was lost, or restored from an older copy,
-// and its next numbers have been used already for something else. So a new
-// epoch begins, with the items of the manifest, as far as it is whole and of
-// this site: what has not changed since keeps its modified and its digest. It
-// does too if the manifest is there but cannot be read. No manifest at all
-// is no reason to.
+// If the published manifest's cursor has another epoch than the journal, or is
+// beyond its head, the journal was lost, or restored from an older copy, and its
+// next numbers have already been used for other changes. So a new epoch begins,
+// with the items of the manifest, if it is complete and of this site: pages that
+// have not changed since keep their modified and their digest. A new epoch also
+// begins if the manifest exists but cannot be read, but not if there is none.
 //
-// A page of which nothing but that manifest knows, and which no look finds,
-// may have gone, or may be one that was announced. If it has no digest, as no
-// file has, or Publisher.Announces is set, then it is held until it is
-// announced again or as gone, or until somebody calls
-// [Publisher.AcceptDeletions]; no grace period ends that.
+// A page that only that manifest knows, and that no scan finds, may have been
+// deleted, or may have been announced. If it has no digest (a file always has), or
+// Publisher.Announces is set, it is held until it is announced, as present or as
+// gone, or until [Publisher.AcceptDeletions] is called; no grace period ends that.
 //
-// The error wraps ErrHeld when another process has the journal.
+// The error wraps ErrHeld when another process has the journal open.
 func OpenJournal(ctx context.Context, path string, o JournalOptions) (*Journal, error) {
 	j, err := journal.Open(path, &journal.Options{Retention: o.Retention, MaxChanges: o.MaxChanges, Wait: max(o.Wait, time.Second), Now: o.Now})
 	if err != nil {
@@ -98,7 +95,7 @@ func OpenJournal(ctx context.Context, path string, o JournalOptions) (*Journal, 
 	return j, nil
 }
 
-// checkSite looks at one URL that is present: all of a journal are of one site.
+// checkSite checks the URL of one entry: all entries of a journal belong to one site.
 func checkSite(j *Journal, base string) error {
 	v, err := j.View()
 	if err != nil {
@@ -114,12 +111,12 @@ func checkSite(j *Journal, base string) error {
 	return nil
 }
 
-// checkEpoch begins a new epoch unless the journal continues what was
-// published. marked says that it is the journal which told last.
+// checkEpoch begins a new epoch unless the journal continues what was published.
+// marked says that this journal was the last one to report changes.
 func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) error {
 	log := orDiscard(o.Log)
 	fresh := !j.Whole() && j.Len() == 0
-	f, err := openPublished(ctx, o) // nothing published is a file that does not exist
+	f, err := openPublished(ctx, o) // fs.ErrNotExist if nothing was published
 	var head protocol.Manifest
 	if err == nil {
 		defer f.Close()
@@ -151,7 +148,7 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 		log.Warn("a new epoch begins: it was another state that told last", "published", was.String(), "state", at.String())
 		return j.Renew(ctx, nil)
 	case was.IsZero() && !fresh:
-		return nil // it states nothing that could be continued wrongly
+		return nil // it has no cursor to contradict
 	case continues:
 		return nil
 	}
@@ -159,8 +156,8 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 		err := j.Renew(ctx, itemsOf(f, o.Base, o.now()))
 		if err == nil {
 			log.Info("a new epoch begins with what was published", "published", was.String(), "state", at.String(), "items", head.Items)
-			// A whole manifest is a whole description: what the next look finds
-			// to be otherwise is a change, and is told.
+			// A complete manifest is a complete description: any difference that the
+			// next scan finds is a change, and is reported as one.
 			return j.Settle()
 		}
 		if ctx.Err() != nil {
@@ -183,9 +180,8 @@ func (o *JournalOptions) now() time.Time {
 }
 
 // itemsOf yields the items of a manifest from its beginning. It ends with an
-// error where they are not what a journal of this site can hold. Nothing was
-// modified after now: what was said so once would be said for ever, since
-// modified never goes back.
+// error at an item that a journal of this site cannot hold. A modified after
+// now becomes now: modified never goes back, so a future one would stay for ever.
 func itemsOf(f io.ReadSeeker, base string, now time.Time) iter.Seq2[protocol.Item, error] {
 	return func(yield func(protocol.Item, error) bool) {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
@@ -219,11 +215,11 @@ func itemsOf(f io.ReadSeeker, base string, now time.Time) iter.Seq2[protocol.Ite
 	}
 }
 
-// MaxManifest is how large a published manifest may be to be fetched, in bytes.
+// MaxManifest is the size in bytes beyond which a published manifest is not fetched.
 const MaxManifest = 4 << 30
 
-// openPublished opens the published manifest. Its error wraps fs.ErrNotExist
-// where there surely is none.
+// openPublished opens the published manifest. Its error wraps fs.ErrNotExist only
+// if there certainly is none.
 func openPublished(ctx context.Context, o JournalOptions) (*os.File, error) {
 	if !strings.HasPrefix(o.Published, "http://") && !strings.HasPrefix(o.Published, "https://") {
 		return stat.Open(o.Published)
@@ -247,7 +243,7 @@ func openPublished(ctx context.Context, o JournalOptions) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	os.Remove(f.Name()) // where the system lets an open file go; else it stays for its cleaner
+	os.Remove(f.Name()) // on systems that allow it while the file is open; else it stays in the temporary directory
 	if _, err = io.Copy(f, a); err == nil && a.Cut() {
 		err = errors.New("more than 4 GiB")
 	}

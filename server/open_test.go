@@ -19,7 +19,7 @@ func TestEpoch(t *testing.T) {
 	for name, story := range map[string]struct {
 		do      func(w *world)
 		renewed bool
-		seeded  bool // the journal is to be completed by a look
+		seeded  bool // the journal needs a scan to be complete
 	}{
 		"state and manifest agree": {do: func(w *world) {}},
 		"the manifest is behind": {do: func(w *world) {
@@ -116,7 +116,7 @@ func TestEpoch(t *testing.T) {
 	}
 }
 
-// A page keeps its modified when the state is lost, even if its file's time moved.
+// A page keeps its modified time when the state is lost, even if its file's mtime changed.
 func TestModifiedSurvivesTheState(t *testing.T) {
 	w := newWorld(t)
 	was := w.now
@@ -135,7 +135,7 @@ func TestModifiedSurvivesTheState(t *testing.T) {
 	if !e.Item.Modified.Equal(was) {
 		t.Errorf("modified is %v, not %v", e.Item.Modified, was)
 	}
-	// A page that went while there was no state is held all the same.
+	// A page that vanished while there was no state is held as usual.
 	w.must(w.journal.Close())
 	w.must(os.Remove(w.state()))
 	w.open()
@@ -158,7 +158,7 @@ func TestJournalOfAnotherSite(t *testing.T) {
 	w.open()
 }
 
-// A manifest of another site gives nothing to keep.
+// Nothing is taken over from a manifest of another site.
 func TestPublishedManifestOfAnotherSite(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "1")
@@ -219,8 +219,8 @@ func TestPublishedByURL(t *testing.T) {
 	w.must(j.Close())
 }
 
-// A manifest may say that a page was modified in the future: a clock was wrong,
-// or somebody else wrote it. That is not believed again.
+// A manifest may have a modified time in the future: a clock was wrong, or another program wrote it. That
+// time is not taken over.
 func TestEpochFutureModified(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "a")

@@ -6,43 +6,43 @@ import (
 	"fmt"
 )
 
-// An Output is what is written from a journal besides the manifest: a sitemap,
-// a feed, an include for the web server. Package server/static has them. One
-// that is a fmt.Stringer is called by that name in Status and in errors.
+// An Output is a file or files written from a journal besides the manifest: a sitemap,
+// a feed, an include for the web server. Package server/static has them. An Output
+// that is a fmt.Stringer has that name in Status and in errors.
 type Output interface {
-	// Write brings the output up to the journal, and reports whether it had
-	// to. It writes nothing that is there already, also when another process
-	// wrote it, and never leaves a torn file. A Publisher calls it after every
-	// look, whether or not the journal has moved: who else writes in a docroot
-	// may have taken the output away. So it must cost little where there is
-	// nothing to do; and what it writes in a docroot leads to another look.
+	// Write brings the output up to the journal, and reports whether it wrote. It
+	// does not rewrite an output that is up to date, even if another process wrote it,
+	// and never leaves a torn file. A Publisher calls it after every scan, whether or
+	// not the journal has changed: another program may have removed the output from the
+	// docroot. So it must be cheap if there is nothing to do; and what it writes in a
+	// docroot causes another scan.
 	Write(ctx context.Context, j *Journal) (wrote bool, err error)
 }
 
-// OutputStatus is how an Output stands.
+// OutputStatus is the state of an Output.
 type OutputStatus struct {
 	Name   string `json:"name"`
 	Writes int    `json:"writes"`          // by this process
-	Error  string `json:"error,omitempty"` // why the last one failed; empty if it did not
+	Error  string `json:"error,omitempty"` // why the last write failed; empty if it did not
 }
 
-// outputState is what a Publisher knows of one of its Outputs.
+// outputState is what a Publisher knows about one of its Outputs.
 type outputState struct {
-	at      outputAt // when it was written last
-	written bool     // it was, by this process
+	at      outputAt // as of the last write
+	written bool     // this process has written it
 	writes  int
 	err     error
 }
 
-// outputAt is what makes an output worth another Write when it is not what it
-// was: the journal is another, or somebody has looked at the docroot since,
-// where the output may be gone.
+// outputAt decides whether an output needs another Write: it does if the journal
+// has changed since the last one, or a scan has succeeded since, after which the
+// output may be missing from the docroot.
 type outputAt struct {
 	revision uint64 // of the journal
-	looks    int    // that have ended well
+	looks    int    // number of successful scans
 }
 
-// isNow reports whether nothing has happened since the output was written.
+// isNow reports whether nothing has happened since the last write.
 func (s outputState) isNow(at outputAt) bool { return s.written && s.at == at }
 
 // writeOutputs writes every output that is behind the journal, in order.
@@ -54,7 +54,7 @@ func (p *Publisher) writeOutputs(ctx context.Context) (wrote bool, err error) {
 	}
 	var errs []error
 	for i, o := range p.Outputs {
-		// Before it is written: what comes while it is makes it stale.
+		// Read before the write: a change during the write makes the output stale.
 		at := outputAt{revision: p.Journal.Revision()}
 		p.mu.Lock()
 		at.looks = p.status.Looks

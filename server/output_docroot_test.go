@@ -13,9 +13,9 @@ import (
 	"github.com/parleyweb/parley/server/static"
 )
 
-// A running site with a sitemap and a robots.txt in its docroot, into which
-// others write too: what they take away or replace is there again, although no
-// page has changed; and what is written for that does not wake Parley for ever.
+// A running site has a sitemap and a robots.txt in its docroot, where other programs also write: an output
+// that they remove or replace is restored although no page has changed, and these writes do not wake Parley
+// for ever.
 func TestRunRestoresOutputs(t *testing.T) {
 	d := newDocroot(t, "a.html", "b/c.html")
 	d.write("robots.txt", "User-agent: *\nDisallow: /secret/\n")
@@ -43,8 +43,8 @@ func TestRunRestoresOutputs(t *testing.T) {
 		}
 	}
 	const robotsLine = "Sitemap: " + base + "sitemap.xml"
-	// quiet waits until nothing has been looked at or written for a while. It
-	// never comes where every write wakes a look, and every look a write.
+	// quiet waits until nothing has been scanned or written for a while. It fails if every write triggers a
+	// scan and every scan a write.
 	quiet := func() (looks int) {
 		t.Helper()
 		var last server.Status
@@ -62,7 +62,7 @@ func TestRunRestoresOutputs(t *testing.T) {
 	until(t, "lines in robots.txt", has("robots.txt", robotsLine))
 	looks := quiet()
 
-	// A build that deletes what is not its own, and makes the same pages again.
+	// A build that deletes foreign files and recreates the same pages.
 	d.must(os.Remove(d.path("sitemap.xml")))
 	d.must(os.Remove(d.path("robots.rdf")))
 	d.write("a.html", "content of a.html")
@@ -82,7 +82,7 @@ func TestRunRestoresOutputs(t *testing.T) {
 	}
 }
 
-// Nothing is woken: the regular look, or one that is asked for, finds what is gone.
+// Without an event, the regular scan or a requested one finds that an output is missing.
 func TestTurnRestoresOutputs(t *testing.T) {
 	d := newDocroot(t, "a.html")
 	sitemap := &static.Sitemap{Path: d.path("sitemap.xml"), Base: base, Public: d.site.Public}

@@ -15,13 +15,13 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A tally is an Output that remembers when it was written.
+// A tally is an Output that records its writes.
 type tally struct {
 	name string
 
 	mu     sync.Mutex
 	fail   error
-	stands string   // what it holds
+	stands string   // current content
 	writes []string // head and number of pages
 	order  *[]string
 }
@@ -59,7 +59,7 @@ func (o *tally) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	return true, nil
 }
 
-// lose takes the output away, as rsync does with what its source does not have.
+// lose removes the output, as rsync --delete does with files missing at the source.
 func (o *tally) lose() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,7 +72,7 @@ func (o *tally) setFail(err error) {
 	o.fail = err
 }
 
-// written returns what has been written since it was last asked.
+// written returns the writes since its last call.
 func (o *tally) written() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -161,8 +161,8 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// Run writes outputs as it writes the manifest: at once after a quiet while,
-// seldom while changes keep coming, again after a failure, and at the end.
+// Run writes outputs as it writes the manifest: at once after a quiet time, rarely while changes keep coming,
+// again after a failure, and at the end.
 func TestRunOutputs(t *testing.T) {
 	out := &tally{name: "out"}
 	running(t, func(w *world) {
@@ -195,7 +195,7 @@ func TestRunOutputs(t *testing.T) {
 			t.Errorf("%+v, published %v", s, w.pub.Published())
 		}
 		out.lose()
-		time.Sleep(10 * time.Minute) // a regular look
+		time.Sleep(10 * time.Minute) // a regular scan
 		synctest.Wait()
 		if got := out.written(); got != "101 with 2" {
 			t.Errorf("after it was taken away: %q", got)

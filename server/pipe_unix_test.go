@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A pipe where the manifest should be is not waited for.
+// A pipe in the manifest's place does not block.
 func TestPublishedPipe(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "a")

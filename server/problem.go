@@ -14,28 +14,27 @@ import (
 // problemType is the media type of RFC 9457.
 const problemType = "application/problem+json"
 
-// A problem is a refusal as RFC 9457 writes it. Members of our own are
-// extension members.
+// A problem is an error response as in RFC 9457, with extension members of our own.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 
-	// Parameter is the parameter of the request that is wrong.
+	// Parameter is the invalid parameter of the request.
 	Parameter string `json:"parameter,omitempty"`
 
-	// Where to resynchronise, when a cursor cannot be honoured.
+	// Where to resynchronise when a cursor is rejected.
 	Head     *protocol.Cursor `json:"head,omitempty"`
 	Floor    *protocol.Cursor `json:"floor,omitempty"`
 	Manifest string           `json:"manifest,omitempty"`
 
-	retry     time.Duration // when to come again; zero says nothing
-	allow     string        // the methods that there are
-	challenge string        // how to say who one is
+	retry     time.Duration // the Retry-After; zero sends none
+	allow     string        // the methods that are allowed
+	challenge string        // the WWW-Authenticate header
 }
 
-// The types of problem that a program may want to tell apart by more than the status.
+// The problem types that a client may want to distinguish beyond the status.
 const (
 	problemParameter = "urn:parley:problem:parameter"
 	problemEpoch     = "urn:parley:problem:epoch"
@@ -49,14 +48,14 @@ func badParameter(name, detail string) *problem {
 		Status: http.StatusBadRequest, Detail: detail, Parameter: name}
 }
 
-// unavailable is the answer while there is nothing to tell yet.
+// unavailable is the answer while there is nothing to send yet.
 func unavailable(detail string) *problem {
 	return &problem{Type: problemScanning, Title: "the site is being looked at", Status: http.StatusServiceUnavailable,
 		Detail: detail, retry: 2 * time.Second}
 }
 
-// busy is the answer to whoever has waited in vain for others' questions to be
-// answered, errBusy, or for his own, errCrowd.
+// busy is the answer to a request that waited in vain for a slot: behind other clients'
+// requests (errBusy) or its own address's (errCrowd).
 func busy(err error) *problem {
 	p := &problem{Type: problemLimit, Title: "too much is asked for at a time", Status: http.StatusServiceUnavailable,
 		Detail: "the site is busy with what others ask for: ask again later", retry: 2 * time.Second}

@@ -17,138 +17,133 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A Publisher keeps a journal true to what a site offers, and the manifest
-// true to the journal. It looks, compares, and appends what differs; the
-// journal wakes whoever follows it; then the manifest is written.
+// A Publisher keeps a journal in step with what a site offers, and the manifest in
+// step with the journal. It scans, compares, and appends the differences; the
+// journal wakes its followers; then the manifest is written.
 //
-// Its methods may be called by many goroutines at once: looks take turns. The
-// journal must have no other writer.
+// Its methods may be called by many goroutines at once: scans run one at a time.
+// The journal must have no other writer.
 type Publisher struct {
 	Inventory inventory.Inventory
 	Journal   *Journal
 	Snapshot  *Snapshot // where the manifest goes; nil means nowhere
 
-	// Outputs are written after the manifest, in order, whenever the journal
-	// is not what it was when they were written last, and after every look,
-	// should somebody have taken them away. One that fails keeps none of the
-	// others from being written.
+	// Outputs are written after the manifest, in order, whenever the journal has
+	// changed since the last write, and after every scan, in case somebody has
+	// removed them. An output that fails does not keep the others from being written.
 	Outputs []Output
 
-	// Heal says that files which were rewritten with the bytes they had get
-	// the time of their last change back, if the Inventory is an [inventory.Healer]: so
-	// the web server's validators stay what visitors hold. Other bytes in a
-	// second that this URL had before get one that it never had. A time that
-	// is set is never in the future; where it would be, the page is looked at
-	// again once it is not, which Run does by itself, and a Turn waits a
-	// second for.
+	// Heal gives files that were rewritten with the same bytes their previous
+	// modification time back, if the Inventory is an [inventory.Healer]: so the web
+	// server's validators stay those that visitors hold. A file whose bytes changed
+	// within a second that this URL had before gets one that the URL never had. Heal
+	// never sets a time in the future; where it would have to, the page is scanned
+	// again once that time has come: Run does so by itself, and a Turn waits a second
+	// for it.
 	//
-	// It is for what a web server serves, not for a tree in which make or
-	// rsync compares times to see what is to be done.
+	// It is for trees that a web server serves, not for one in which make or rsync
+	// compares times to decide what to do.
 	Heal bool
 
-	// Importance, if not nil, says how important a page is; it is asked for
-	// every page by a look at everything. Another importance than before is
-	// stored, and told to nobody.
+	// Importance, if not nil, returns the importance of a page; a full scan calls it
+	// for every page. A changed importance is stored, and not reported as a change.
 	Importance func(url string) protocol.Importance
 
-	// Announces says that this site has pages which nothing but [Publisher.Announce]
-	// tells of, and whose digests are told with them. It counts when the state
-	// was lost: see [OpenJournal].
+	// Announces says that this site has pages known only through [Publisher.Announce]
+	// and announced with digests. It matters when the state was lost: see [OpenJournal].
 	Announces bool
 
 	// Grace is how long a page that vanished is held before its deletion is
 	// announced. Zero means 60 s.
 	Grace time.Duration
 
-	// Once says that this process takes one turn and ends, as under cron: a
-	// page that vanished is held by one run and announced by the next,
-	// whatever the time between them. Grace does not count then.
+	// Once says that this process runs one Turn and ends, as under cron: a page that
+	// vanished is held by one run and its deletion announced by the next, whatever
+	// the time between them. Grace is ignored then.
 	Once bool
 
-	// LookEvery is how often Run looks at everything, whatever the Inventory's
-	// Watch has said. Zero means 10 minutes.
+	// LookEvery is how often Run scans everything, whatever the Inventory's
+	// Watch has reported. Zero means 10 minutes.
 	LookEvery time.Duration
 
 	// WriteEvery is the shortest time between two manifests that Run writes.
-	// A change after a quiet while is written at once. Zero means 10 s.
+	// The first change after a quiet period is written at once. Zero means 10 s.
 	WriteEvery time.Duration
 
-	// Hurry, above zero, bounds how long Run waits until it tries again what failed, or
-	// what was being changed. For tests.
+	// Hurry, above zero, caps Run's wait before it retries what failed, or what
+	// was being changed. For tests.
 	Hurry time.Duration
 
-	// MaxMoves bounds how many new pages, and how many vanished ones, a look
-	// remembers to its end to find the moves among them. With more than that,
-	// moves are told as a create and a delete. Zero means 100,000, which takes
-	// some 50 MB.
+	// MaxMoves bounds how many new pages, and how many vanished ones, a scan
+	// remembers to its end to find the moves among them. Beyond that, moves are
+	// reported as a create and a delete. Zero means 100,000, which takes some 50 MB.
 	MaxMoves int
 
-	// Progress, if not nil, is called now and then during a look, with its
-	// counts so far.
+	// Progress, if not nil, is called now and then during a scan, with its counts so far.
 	Progress func(inventory.Report)
 
 	Log *slog.Logger
 	Now func() time.Time
 
 	once  sync.Once
-	turn  chan struct{} // holds one token: whoever puts it there looks
-	wake  chan struct{} // something is dirty, or a look has ended
+	turn  chan struct{} // a lock: the goroutine whose token is in it may scan
+	wake  chan struct{} // a scope is dirty, or a scan has ended
 	stale chan struct{} // the manifest may be behind the journal
 
 	ready   atomic.Bool
-	running atomic.Bool // Run is
+	running atomic.Bool // Run is running
 
-	// Whose turn it is may use these.
+	// Only the goroutine that holds turn may use these.
 	marked    bool            // see mark
-	began     time.Time       // the first look of this Publisher
-	announced int             // entries that are there because they were announced
-	counted   bool            // announced is right
-	noHealer  bool            // that has been said
+	began     time.Time       // when the first scan of this Publisher began
+	announced int             // entries that exist because they were announced
+	counted   bool            // announced is valid
+	noHealer  bool            // the warning about a missing Healer was logged
 	refused   map[string]bool // see Look.Refused
 	goings    goings
 
-	writing sync.Mutex // held by whoever writes the outputs
+	writing sync.Mutex // held while the outputs are written
 
-	mu                sync.Mutex // guards what follows
+	mu                sync.Mutex // guards the fields below
 	pending           pending
 	status            Status
 	lookErr, writeErr error
-	held              time.Time     // since when the page is held that is ripe next; zero if none
-	loaded            bool          // the Snapshot has taken over the file of an earlier run
-	owed              compare.Debts // what is to be healed later
+	held              time.Time     // when the page was held whose deletion is due next; zero if none
+	loaded            bool          // the Snapshot has loaded the file of an earlier run
+	owed              compare.Debts // pending heals
 	outputs           []outputState // of Outputs
 	published         protocol.Cursor
 }
 
-// pending is what waits to be looked at.
+// pending is what waits to be scanned.
 type pending struct {
 	all    bool
 	scopes map[inventory.Scope]bool
 	calls  int  // how often dirty was called
-	anew   bool // for everything, since that was asked last: what failed may not fail any more
+	anew   bool // dirty was called for everything since calledAnew: a cause of failure may be gone
 }
 
-// Status is how a Publisher stands.
+// Status is the state of a Publisher.
 type Status struct {
 	Head     protocol.Cursor  `json:"head"`
 	Whole    bool             `json:"whole"` // the first description is complete
 	Items    int              `json:"items"`
 	Held     int              `json:"held"`      // vanished pages not announced yet
-	MassHeld bool             `json:"mass_held"` // a person must accept, or they must return
-	Last     inventory.Report `json:"last"`      // the last look that ended well
+	MassHeld bool             `json:"mass_held"` // a person must accept the deletions, or the pages must return
+	Last     inventory.Report `json:"last"`      // the last scan that succeeded
 	Looks    int              `json:"looks"`
-	Failed   int              `json:"failed"` // looks that ended with an error
+	Failed   int              `json:"failed"` // scans that ended with an error
 
-	// Error is why the newest look or write failed; empty if it did not.
+	// Error is why the newest scan or write failed; empty if it did not.
 	Error string `json:"error,omitempty"`
 
-	// Missed counts the pages whose change was found by the regular look at
-	// everything although Watch was there to tell of it.
+	// Missed counts the pages whose change was found by a regular full scan
+	// although Watch should have reported it.
 	Missed int `json:"missed"`
 
-	Changes  int             `json:"changes"`  // appended by this process for followers
+	Changes  int             `json:"changes"`  // appended for followers by this process
 	Writes   int             `json:"writes"`   // manifests written by this process
-	Manifest protocol.Cursor `json:"manifest"` // where the published manifest stands
+	Manifest protocol.Cursor `json:"manifest"` // cursor of the published manifest
 	Path     string          `json:"path"`     // its file
 
 	Outputs []OutputStatus `json:"outputs,omitempty"` // in the order of Publisher.Outputs
@@ -173,26 +168,26 @@ func orDiscard(l *slog.Logger) *slog.Logger {
 	return cmp.Or(l, slog.New(slog.DiscardHandler))
 }
 
-// Look looks at the given scopes, or at everything if there are none, and
-// appends what differs. Until the first description is whole every look is at
-// everything. After an error the Report counts what was taken in before it;
-// then nothing is held or announced as gone on account of that look.
+// Look scans the given scopes, or everything if there are none, and appends the
+// differences. Until the first description is whole every scan is a full one. After
+// an error the Report counts what was appended before it; a failed scan neither
+// holds pages nor announces them as deleted.
 func (p *Publisher) Look(ctx context.Context, scopes []inventory.Scope) (inventory.Report, error) {
 	rep, _, err := p.look(ctx, scopes, false)
 	return rep, err
 }
 
-// Turn looks at everything and then writes the manifest and the outputs: the
-// whole work of a process that runs once. If Heal could not set a time because
-// it was still to come, Turn waits for that, 2 s at most, unless Run does it.
+// Turn scans everything and then writes the manifest and the outputs: all the work
+// of a process that runs once. If Heal could not set a time because it was still in
+// the future, Turn waits for it, 2 s at most, unless Run does so.
 func (p *Publisher) Turn(ctx context.Context) (inventory.Report, error) {
 	return p.fullTurn(ctx, false)
 }
 
-// AcceptDeletions takes a turn that announces every deletion at once, be it
-// newly found, within its grace period, a mass disappearance, or that of a page
-// which only the published manifest knows (see [OpenJournal]): where pages are
-// announced, they should be announced again before that.
+// AcceptDeletions runs a Turn that announces every deletion at once: newly found,
+// within its grace period, part of a mass disappearance, or of a page that only the
+// published manifest knows (see [OpenJournal]). Where pages are announced,
+// announce them again before calling it.
 func (p *Publisher) AcceptDeletions(ctx context.Context) (inventory.Report, error) {
 	return p.fullTurn(ctx, true)
 }
@@ -209,11 +204,11 @@ func (p *Publisher) fullTurn(ctx context.Context, accept bool) (inventory.Report
 	if err := p.healOwed(ctx, &rep); err != nil || p.isWritten() {
 		return rep, err
 	}
-	_, err = p.write(ctx) // pages had been edited again meanwhile
+	_, err = p.write(ctx) // pages had been edited again during the wait
 	return rep, err
 }
 
-// load lets the Snapshot serve the file of an earlier run, once.
+// load makes the Snapshot serve the file of an earlier run, once.
 func (p *Publisher) load() {
 	p.mu.Lock()
 	loaded := p.loaded
@@ -232,7 +227,7 @@ func (p *Publisher) write(ctx context.Context) (wrote bool, err error) {
 	if !p.Ready() {
 		return false, nil
 	}
-	head := p.Journal.Head() // before anything is written: all of it will stand here, or later
+	head := p.Journal.Head() // read before writing: everything written is at this cursor, or later
 	manifest := false
 	if !p.isManifestWritten() {
 		manifest, err = p.Snapshot.Write(ctx, p.Journal)
@@ -244,27 +239,27 @@ func (p *Publisher) write(ctx context.Context) (wrote bool, err error) {
 	if p.writeErr = err; manifest {
 		p.status.Writes++
 	}
-	// Others may have written meanwhile, and later.
+	// Another goroutine may have written a later one meanwhile.
 	if at := p.published; err == nil && (head.Epoch != at.Epoch || head.Seq > at.Seq) {
 		p.published = head
 	}
 	return manifest || outputs, err
 }
 
-// Published is the cursor up to which everything that is published has been
-// written: the manifest, and every one of Outputs. It is zero until this
-// process has seen to that; while one of them cannot be written it stays where
-// it was. It comes to the journal's head soon after that has moved, and waits
-// for nothing. Whoever tells others to fetch what is published waits for it.
+// Published returns the cursor up to which everything has been written: the manifest
+// and all Outputs. It is zero until this process has checked that; while one of them
+// cannot be written it does not advance. It reaches the journal's head soon after the
+// head has moved. It does not block. A sender that tells others to fetch what is
+// published waits for it.
 func (p *Publisher) Published() protocol.Cursor {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.published
 }
 
-// isWritten reports whether there is nothing to write. What a site publishes
-// that could not be looked at yet would withhold whatever rules nobody knows
-// may forbid, and say that it is whole.
+// isWritten reports whether there is nothing to write. A site that has not been
+// scanned yet is not published: its rules are unknown, so the manifest would leave
+// out whatever they may forbid, and yet claim to be complete.
 func (p *Publisher) isWritten() bool {
 	return !p.Ready() || p.isManifestWritten() && p.areOutputsWritten()
 }
@@ -273,7 +268,7 @@ func (p *Publisher) isManifestWritten() bool {
 	return p.Snapshot == nil || p.Snapshot.current(p.Journal)
 }
 
-// Status tells how the Publisher stands now. It does not wait for a look.
+// Status returns the present state. It does not wait for a scan.
 func (p *Publisher) Status() Status {
 	p.mu.Lock()
 	s := p.status
@@ -283,7 +278,7 @@ func (p *Publisher) Status() Status {
 	s.Outputs = p.outputStatus()
 	p.mu.Unlock()
 	s.Head, s.Whole, s.Items = p.Journal.Head(), p.Journal.Whole(), p.Journal.Len()
-	if s.Looks == 0 { // nobody has counted yet
+	if s.Looks == 0 { // no scan of this process has counted yet
 		waiting := 0
 		err := compare.EachHeld(p.Journal, func(e journal.Entry) {
 			if s.Held++; p.mayBeAnnounced(e) {
@@ -298,7 +293,7 @@ func (p *Publisher) Status() Status {
 	return s
 }
 
-// takeTurn waits until nobody else looks or announces.
+// takeTurn waits until no other goroutine scans or announces.
 func (p *Publisher) takeTurn(ctx context.Context) (done func(), err error) {
 	p.init()
 	select {
@@ -309,7 +304,7 @@ func (p *Publisher) takeTurn(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// look is one turn of the loop. It returns scopes to look at again soon.
+// look runs one scan, and again while more is due than one scan can hold. It returns scopes to scan again soon.
 func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept bool) (rep inventory.Report, soon []inventory.Scope, err error) {
 	done, err := p.takeTurn(ctx)
 	if err != nil {
@@ -347,7 +342,7 @@ func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept b
 	return total, soon, err
 }
 
-// nextLook is a look that begins now.
+// nextLook returns a scan that begins now.
 func (p *Publisher) nextLook(scopes []inventory.Scope, accept bool) *compare.Look {
 	l := &compare.Look{Inventory: p.Inventory, Journal: p.Journal, Scopes: scopes, Accept: accept, Limit: p.MaxMoves,
 		Now: p.now(), Clock: p.now, Prove: p.mark, Warn: p.log().Warn, Progress: p.progress,
@@ -372,8 +367,8 @@ func (p *Publisher) nextLook(scopes []inventory.Scope, accept bool) *compare.Loo
 	return l
 }
 
-// Ready reports whether the Inventory has answered a look of this process: its
-// rules are known, and what its Public says counts. See [Notifier].
+// Ready reports whether the Inventory has answered a scan of this process: its
+// rules are known, so the answers of its Public are valid. See [Notifier].
 func (p *Publisher) Ready() bool { return p.ready.Load() }
 
 func (p *Publisher) progress(r inventory.Report) {
@@ -383,8 +378,8 @@ func (p *Publisher) progress(r inventory.Report) {
 	}
 }
 
-// ripe reports whether a page held since then is to be looked for: its grace
-// period is over, or the clock was put back. Then the look holds it anew.
+// ripe reports whether a page held since then is due to be checked again: its grace
+// period is over, or the clock was put back. In the latter case the scan holds it anew.
 func (p *Publisher) ripe(since, now time.Time) bool {
 	held := now.Sub(since)
 	return held >= p.grace() || held < 0
@@ -399,12 +394,12 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// done notes the end of a look that found the journal's head at from.
+// done records the end of a scan; from is the journal's head before it.
 func (p *Publisher) done(rep inventory.Report, from protocol.Cursor, held time.Time, err error) {
 	p.mu.Lock()
 	was := p.status.MassHeld
 	if rep.Head.Epoch == from.Epoch {
-		p.status.Changes += int(rep.Head.Seq - from.Seq) // of a look that failed, what it came to append
+		p.status.Changes += int(rep.Head.Seq - from.Seq) // also what a failed scan had appended
 	}
 	if p.lookErr = err; err != nil {
 		p.status.Failed++
@@ -413,7 +408,7 @@ func (p *Publisher) done(rep inventory.Report, from protocol.Cursor, held time.T
 		p.status.Last, p.status.Held, p.status.MassHeld = rep, rep.HeldNow, rep.MassHeld
 		p.held = held
 		if was && !rep.MassHeld && rep.HeldNow > 0 {
-			p.pending.add(nil) // some may have been ripe long since
+			p.pending.add(nil) // some may have been due for long
 		}
 	}
 	p.mu.Unlock()

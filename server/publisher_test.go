@@ -11,15 +11,14 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// fill puts n pages with content of their own on the shelf.
+// fill puts n pages with distinct content on the shelf.
 func (w *world) fill(n int) {
 	for i := range n {
 		w.write(fmt.Sprintf("p/%03d.html", i), fmt.Sprintf("page %d", i))
 	}
 }
 
-// Every story begins with a site of a.html, b.html, c.html and d/e.html that
-// has been looked at once.
+// Every story begins with a site of a.html, b.html, c.html and d/e.html after its first scan.
 func TestStories(t *testing.T) {
 	for name, story := range map[string]func(w *world){
 		"the first look is a baseline": func(w *world) {
@@ -75,7 +74,7 @@ func TestStories(t *testing.T) {
 			old := w.pages["a.html"]
 			w.remove("a.html")
 			w.look("")
-			w.pages["a.html"] = old // it is back, and not looked at yet
+			w.pages["a.html"] = old // it is back, and not scanned yet
 			w.write("z/a.html", old.content)
 			w.look("z/")
 			w.wantTold("create z/a.html")
@@ -119,7 +118,7 @@ func TestStories(t *testing.T) {
 			w.look()
 			w.wantTold("")
 			w.pass(time.Second)
-			w.look("d/") // elsewhere: nothing is known of a.html
+			w.look("d/") // elsewhere: the scan does not cover a.html
 			w.wantTold("")
 			if r := w.look(""); r.Gone != 1 || r.HeldNow != 0 {
 				w.Errorf("%+v", r)
@@ -334,7 +333,7 @@ func TestStories(t *testing.T) {
 			e, _, err := w.journal.Get(base + "d/e.html")
 			w.must(err)
 			if e.Item.Type != "text/plain" || e.Item.Modified.Equal(w.now) {
-				w.Errorf("%+v", e.Item) // the bytes are as old as they were
+				w.Errorf("%+v", e.Item) // the bytes are as old as before
 			}
 		},
 		"scopes within scopes": func(w *world) {
@@ -374,7 +373,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// What goes beyond what is remembered is told all the same, if not as moves.
+// Changes beyond the memory limit for moves are published as creations and deletions.
 func TestMoreThanIsRemembered(t *testing.T) {
 	w := newWorld(t)
 	w.fill(30)
@@ -399,7 +398,7 @@ func TestMoreThanIsRemembered(t *testing.T) {
 	w.wantPresent()
 }
 
-// Under cron there is no grace period but the time until the next run.
+// Under cron the only grace period is the time until the next run.
 func TestOnce(t *testing.T) {
 	w := newWorld(t)
 	run := func() inventory.Report {

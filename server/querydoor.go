@@ -18,34 +18,34 @@ import (
 
 // Bounds of the query door.
 const (
-	mostQueried = 50_000 // items that are told at once, and tombstones
-	fewQueried  = 10_000 // where limit says nothing
+	mostQueried = 50_000 // the largest limit of items, and of tombstones
+	fewQueried  = 10_000 // the limit if the request has none
 
-	// A question that takes more work to answer, or an answer that takes longer
-	// to read, is cut: the journal's file cannot shrink meanwhile. At half speed,
-	// as turns are that pause, so much work is done well within mostWork.
+	// A query that takes more work to answer, or an answer that takes longer to
+	// read, is cut: the journal's file cannot shrink meanwhile. Even at half speed, in
+	// slots that pause, so much work is done well within mostWork.
 	queryWork = 10 * time.Second
 	queryRead = 60 * time.Second
 
 	queriesAtOnce, queriesEach = 32, 4
 )
 
-// A Moment is what a site offers at one moment. Whoever has one closes it soon,
-// and waits for nothing that changes the journal meanwhile.
+// A Moment is what a site offers at one moment. Its user must close it soon, and
+// must not wait meanwhile for anything that changes the journal.
 type Moment struct {
 	Cursor   protocol.Cursor
 	Modified time.Time // when the site last changed
-	Revision uint64    // differs from that of every other Moment with other items
+	Revision uint64    // two Moments with different items have different revisions
 
-	// Items yields what comes after a URL, in the order of protocol.Compare;
-	// after "" everything. Gone yields the tombstones, newest first.
+	// Items yields the items after a URL, in the order of protocol.Compare; after
+	// "" all items. Gone yields the tombstones, newest first.
 	Items func(after string) iter.Seq2[protocol.Item, error]
 	Gone  iter.Seq2[protocol.Tombstone, error]
 
 	Close func()
 }
 
-// Moments returns what a journal holds, for [Notifier.Items].
+// Moments returns a function that reads the present items of a journal, for [Notifier.Items].
 func Moments(j *Journal) func(context.Context) (*Moment, error) {
 	return func(context.Context) (*Moment, error) {
 		v, err := j.View()
@@ -66,25 +66,25 @@ func Moments(j *Journal) func(context.Context) (*Moment, error) {
 	}
 }
 
-// serveQuery answers with a manifest of what is offered now and fulfils the
-// conditions of a [protocol.Filter], standing at its cursor (C13). It is never
-// complete: absence from it says nothing. The parameters are those of a filter
-// but op, minsig and agent, which are asked of changes, and
+// serveQuery answers with a manifest of the items that are offered now and match
+// a [protocol.Filter], with the present cursor (C13). It is never complete: absence from
+// it means nothing. The parameters are those of a filter except op, minsig and
+// agent, which apply to changes only, and
 //
-//   - since: as of a filter; and the tombstones of what went since then are
-//     in the answer, if the conditions on their URL hold;
-//   - limit: how many items at most, 1 to 50,000, and tombstones; without it 10,000;
+//   - since: as in a filter; the answer then also has the tombstones of pages
+//     deleted since, if they match the conditions on URLs;
+//   - limit: the largest number of items, 1 to 50,000, and of tombstones; by default 10,000;
 //   - past: the URL after which to begin, in the order of [protocol.Compare].
 //
-// The expression where sees each item as it is to whoever has nothing yet: a
-// create, without number and time. Of a tombstone it sees the delete. What is left out because of
-// limit is said in the header Parley-More, a list of "items" and "gone"; for
-// more items, Link names the next answer as rel="next". Whoever follows on from
-// several answers does so from the cursor of the first.
+// The expression where is evaluated for each item as if it had just been created: a
+// create, without number and time. For a tombstone it is evaluated for the delete. If
+// limit cut something off, the header Parley-More lists it ("items", "gone"); for
+// more items, Link has the next page as rel="next". A client that goes on to follow
+// changes after several pages must do so from the cursor of the first.
 //
-// By QUERY and POST the parameters come in the body, as a form has them. The
-// header Content-Location then is the URL at which a GET asks the same, unless
-// that would be too long; after QUERY so is Location.
+// With QUERY and POST the parameters are in the body, as a form. The header
+// Content-Location then has the URL for the same query by GET, unless it would be
+// too long; after QUERY so has Location.
 func (n *Notifier) serveQuery(w http.ResponseWriter, r *http.Request) *problem {
 	known := slices.DeleteFunc(protocol.FilterNames(), func(name string) bool { return ofChanges(name) || name == "agent" })
 	known = append(known, "limit", "past")
@@ -122,11 +122,11 @@ func (n *Notifier) serveQuery(w http.ResponseWriter, r *http.Request) *problem {
 	return a.write(w, r)
 }
 
-// ofChanges reports whether a condition of a filter asks what happened, and so
-// cannot be asked of what is there.
+// ofChanges reports whether a condition of a filter applies to changes only, and so
+// cannot be applied to items.
 func ofChanges(name string) bool { return name == "op" || name == "minsig" }
 
-// An answer is a question at the query door, and what is found.
+// An answer is a request at the query door, and its result.
 type answer struct {
 	n     *Notifier
 	sel   *selection
@@ -135,21 +135,21 @@ type answer struct {
 	offer *Moment
 
 	items, gone finding
-	last        string          // the URL of the last item that is told
-	unsaid      map[uint64]bool // tombstones that do not say where their page went, by their number
-	sum         hash.Hash       // of what is found
+	last        string          // the URL of the last selected item
+	unsaid      map[uint64]bool // by Seq: tombstones whose To is withheld
+	sum         hash.Hash       // of the result
 }
 
-// A finding says which of a sequence are told: one bit each, so that they need
-// be judged only once, however often they are read.
+// A finding records which elements of a sequence are selected: one bit each, so that
+// each is judged only once, however often the sequence is read.
 type finding struct {
 	bits  []uint64
 	seen  int
 	count int
-	more  bool // there are others beyond the limit
+	more  bool // there are more beyond the limit
 }
 
-// take notes the next one, and returns false when there are enough.
+// take records the next element, and returns false when the limit is exceeded.
 func (f *finding) take(told bool, limit int) bool {
 	if told && f.count == limit {
 		f.more = true
@@ -166,7 +166,7 @@ func (f *finding) take(told bool, limit int) bool {
 	return true
 }
 
-// told yields what was found of the sequence.
+// told yields the selected elements of the sequence.
 func told[T any](f *finding, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		left, i := f.count, 0
@@ -199,7 +199,7 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 	same, tag := a.url(a.past), a.etag()
 	h := w.Header()
 	h.Set("Etag", tag)
-	h.Set("Cache-Control", "no-cache") // ask again, and be told 304
+	h.Set("Cache-Control", "no-cache") // revalidate, and get 304
 	if a.n.Identify != nil {
 		h.Set("Cache-Control", "private, no-cache")
 		h.Set("Vary", "Authorization")
@@ -249,15 +249,15 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 	})
 	if err != nil {
 		orDiscard(a.n.Logger).Debug("query answer was cut", "err", err)
-		panic(http.ErrAbortHandler) // else it would look like one that ends here
+		panic(http.ErrAbortHandler) // else the answer would look complete
 	}
 	return nil
 }
 
-// errMuchWork is that a question takes more than queryWork.
+// errMuchWork says that a query takes more than queryWork.
 var errMuchWork = errors.New("there is too much to look at")
 
-// find judges everything once, and sums up what is told.
+// find judges every element once, and hashes the selected ones.
 func (a *answer) find(ctx context.Context) error {
 	t, err := a.n.turn(ctx, a.sel, false)
 	if err != nil {
@@ -291,7 +291,7 @@ func (a *answer) find(ctx context.Context) error {
 		}
 	}
 	if a.sel.filter.Since.IsZero() || a.past != "" {
-		return nil // tombstones are not asked for, or were told with the first items
+		return nil // tombstones are not requested, or were sent with the first page of items
 	}
 	for g, err := range a.offer.Gone {
 		var ok bool
@@ -344,7 +344,7 @@ func (a *answer) wantsGone(ctx context.Context, t *protocol.Tombstone) (bool, er
 	return a.sel.where(ctx, &protocol.Change{Seq: t.Seq, At: t.At, Op: protocol.Delete, Item: protocol.Item{URL: t.URL, Length: -1}, Prev: t.Prev})
 }
 
-// more says what is left out.
+// more returns the value of Parley-More.
 func (a *answer) more() string {
 	var left []string
 	if a.items.more {
@@ -356,7 +356,7 @@ func (a *answer) more() string {
 	return strings.Join(left, ", ")
 }
 
-// url is where a GET asks the same, from another place on.
+// url returns the URL of a GET with the same query, beginning after past.
 func (a *answer) url(past string) string {
 	q := a.sel.filter.Query()
 	if past != "" {
@@ -372,16 +372,16 @@ func (a *answer) url(past string) string {
 	return u
 }
 
-// etag is of what was found, and not only of the journal: what may be told to
-// whom changes by rules alone. It is weak, since it says nothing of how that is written.
+// etag covers the result, and not only the journal: rules alone can change what a caller
+// may be told. It is weak, since it does not cover how the result is written.
 func (a *answer) etag() string {
 	fmt.Fprintf(a.sum, "%s %d\n%s\n%s\n%s", a.offer.Cursor, a.offer.Revision, a.url(a.past), a.more(), a.sel.caller.Name)
 	return "W/" + etagOf(a.sum)
 }
 
-// asks asks the expression of a change, as told by the rest of the selection.
-// A move that it does not want is the delete of the old URL, if it wants that:
-// whoever was told of a page must learn that it has gone.
+// asks evaluates the expression for a change that matched the rest of the selection.
+// A move that it rejects becomes the delete of the old URL, if it accepts that: a
+// reader that knows the page must learn that it has gone.
 func (s *selection) asks(ctx context.Context, c protocol.Change) (protocol.Change, bool, error) {
 	ok, err := s.where(ctx, &c)
 	if !ok && err == nil && c.Op == protocol.Move && (len(s.filter.Ops) == 0 || slices.Contains(s.filter.Ops, protocol.Delete)) {
@@ -396,10 +396,10 @@ func (s *selection) asks(ctx context.Context, c protocol.Change) (protocol.Chang
 	return c, ok, nil
 }
 
-// leaves returns an update as the delete of its page, if with it the page leaves what is asked
-// for: the same update is not wanted of the page as it is, and would be of the page as it was.
-// How it was is not known of updates that an older version has noted: any of them may be
-// such a one, and a delete of a page that the reader does not hold tells him nothing.
+// leaves returns an update as the delete of its page, if the update takes the page out of the
+// selection: it does not match with the page as it is, and would match with the page as it was.
+// Updates recorded by an older version do not say how the page was: any of them may be such
+// a one, and the delete of a page that the reader does not have does no harm.
 func (s *selection) leaves(ctx context.Context, c protocol.Change) (protocol.Change, bool, error) {
 	gone := c.Left()
 	if len(s.filter.Ops) > 0 && !slices.Contains(s.filter.Ops, protocol.Delete) {
@@ -421,8 +421,8 @@ func (s *selection) leaves(ctx context.Context, c protocol.Change) (protocol.Cha
 	return s.asks(ctx, gone)
 }
 
-// wants reports whether a page is what is asked for, as far as the parameters go, and the
-// change that led to it by the expression.
+// wants reports whether a page matches the parameters and, if there is an expression,
+// whether the change that led to it matches that.
 func (s *selection) wants(ctx context.Context, c protocol.Change, page *protocol.Item) (bool, error) {
 	if !s.filter.Wants(page) {
 		return false, nil

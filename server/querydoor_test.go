@@ -27,7 +27,7 @@ func newQueried(t *testing.T, change ...func(*server.Notifier)) *site {
 	return w
 }
 
-// ask sends a question, and returns the answer with its body.
+// ask sends a query, and returns the response and its body.
 func (s *site) ask(method, path, contentType, body string, header ...string) (*http.Response, string) {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, s.web.URL+path, strings.NewReader(body))
@@ -46,7 +46,7 @@ func (s *site) ask(method, path, contentType, body string, header ...string) (*h
 	return resp, string(b)
 }
 
-// told reads an answer of the query door: names of items, and of what is gone with a "-".
+// told parses a response of the query door: names of items, with a "-" before those of deleted pages.
 func (s *site) told(body string) (protocol.Manifest, string) {
 	s.Helper()
 	r := protocol.NewManifestReader(strings.NewReader(body), protocol.ManifestOptions{URL: base + "parley/query"})
@@ -86,7 +86,7 @@ func TestQuery(t *testing.T) {
 		"/parley/query?since=2999":                         "",
 		"/parley/query?limit=1":                            "a.html",
 		"/parley/query?limit=2&past=" + base + "a.html":    "docs/x.html docs/y.html",
-		"/parley/query?since=2000&past=" + base + "b.html": "docs/x.html docs/y.html", // b.html has been told with the first
+		"/parley/query?since=2000&past=" + base + "b.html": "docs/x.html docs/y.html", // b.html comes with the first page of results
 	} {
 		resp, body := s.get(path)
 		head, names := s.told(body)
@@ -103,7 +103,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// modified is when the journal last changed.
+// modified returns when the journal last changed.
 func (s *site) modified() time.Time {
 	v, err := s.journal.View()
 	s.must(err)
@@ -216,7 +216,7 @@ func TestQueryRefuses(t *testing.T) {
 	}
 }
 
-// A question may be too long for a URL: then there is none that asks the same.
+// A query may be too long for a URL: then no equivalent GET URL is offered.
 func TestLongQuestion(t *testing.T) {
 	s := newQueried(t, func(n *server.Notifier) {
 		n.Where = func(string) (server.Predicate, error) {
@@ -260,10 +260,10 @@ func TestQueryTellsEachCallerOwn(t *testing.T) {
 	}
 }
 
-// Rules that change without the journal are another answer: 304 would let a
-// reader keep what he may not know any more.
+// If the rules change and the journal does not, the response differs: a 304 would let a client keep pages
+// that it may no longer see.
 func TestQueryIsConditionalOnTheRules(t *testing.T) {
-	var forbidden atomic.Value // the end of URLs that the caller may not know
+	var forbidden atomic.Value // suffix of the URLs hidden from the caller
 	forbidden.Store("never")
 	s := newQueried(t, func(n *server.Notifier) {
 		n.Identify = func(*http.Request) (server.Caller, error) { return server.Caller{Name: "somebody"}, nil }
@@ -297,7 +297,7 @@ func TestQueryIsConditionalOnTheRules(t *testing.T) {
 	if resp, _ := s.ask("GET", path, "", "", "If-None-Match", first); resp.StatusCode != 304 {
 		t.Errorf("with the rules of before: %d", resp.StatusCode)
 	}
-	// Where a page went may be all that is not told any more.
+	// The destination of a move may be the only thing left out of the answer.
 	const moved = "/parley/query?since=2000&prefix=/a"
 	resp, _ = s.get(moved)
 	forbidden.Store("/c.html")
@@ -306,7 +306,7 @@ func TestQueryIsConditionalOnTheRules(t *testing.T) {
 	}
 }
 
-// endless is a moment of a site that has no end.
+// endless returns a Moment of a site with infinitely many pages.
 func endless(each func()) *server.Moment {
 	m := &server.Moment{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Close: func() {}}
 	m.Items = func(string) iter.Seq2[protocol.Item, error] {
@@ -322,7 +322,7 @@ func endless(each func()) *server.Moment {
 	return m
 }
 
-// answers asks without a network.
+// answers sends a request without a network.
 func answers(n *server.Notifier, path string) *httptest.ResponseRecorder {
 	return answersTo(n, path, "192.0.2.1:1234")
 }
@@ -393,7 +393,7 @@ func TestQueryOfABrokenJournal(t *testing.T) {
 	if a := answers(n, "/parley/query"); a.Code != 500 || strings.Contains(a.Body.String(), "broken") {
 		t.Errorf("%d %s", a.Code, a.Body)
 	}
-	// What breaks when the answer has begun must not look like one that ends there.
+	// A failure after the response has begun must not look like a complete response.
 	reading := 0
 	n.Items = func(context.Context) (*server.Moment, error) {
 		m := &server.Moment{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Close: func() {}}

@@ -14,14 +14,14 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// What requests say, as all doors read it.
+// Parsing of requests, shared by all doors.
 
 const (
 	formType  = "application/x-www-form-urlencoded"
 	formBytes = 64 << 10 // of parameters in a body
 )
 
-// single names the parameters that may stand once; those of a filter may be repeated.
+// single reports whether a parameter may be given only once; some of a filter may be repeated.
 func single(name string) bool {
 	switch name {
 	case "prefix", "match", "type", "op", "lang":
@@ -30,13 +30,13 @@ func single(name string) bool {
 	return true
 }
 
-// query reads the parameters of a request that stand in its URL.
+// query parses the parameters in the URL of a request.
 func query(r *http.Request, known ...string) (url.Values, *problem) {
 	return parameters(r.URL.RawQuery, known...)
 }
 
-// parameters reads parameters as a URL has them. An unknown one is refused by
-// its name: ignored in silence it would be the riddle why nothing comes.
+// parameters parses a URL query. An unknown parameter is rejected by name: if it
+// were ignored, nobody would know why the answer is not as expected.
 func parameters(written string, known ...string) (url.Values, *problem) {
 	q, err := url.ParseQuery(written)
 	if err != nil {
@@ -53,7 +53,7 @@ func parameters(written string, known ...string) (url.Values, *problem) {
 	return q, nil
 }
 
-// cursorOf reads the parameter after. Without it the cursor is the zero Cursor.
+// cursorOf parses the parameter after. Without it the cursor is the zero Cursor.
 func cursorOf(q url.Values) (protocol.Cursor, *problem) {
 	if !q.Has("after") {
 		return protocol.Cursor{}, nil
@@ -65,7 +65,7 @@ func cursorOf(q url.Values) (protocol.Cursor, *problem) {
 	return c, nil
 }
 
-// numberOf reads a parameter that is a whole number from least to most.
+// numberOf parses a parameter that is a whole number from least to most.
 func numberOf(q url.Values, name string, least, most, otherwise int) (int, *problem) {
 	if !q.Has(name) {
 		return otherwise, nil
@@ -77,9 +77,9 @@ func numberOf(q url.Values, name string, least, most, otherwise int) (int, *prob
 	return v, nil
 }
 
-// questionOf reads the parameters of a request: those in its URL, and of a
-// QUERY (RFC 10008) or POST also those in its body, as a form has them. It says
-// in a header that there may be such a body.
+// questionOf parses the parameters of a request: those in its URL, and of a QUERY
+// (RFC 10008) or POST also those in its body, as a form. Its response header
+// Accept-Query announces that such a body is accepted.
 func questionOf(w http.ResponseWriter, r *http.Request, known ...string) (url.Values, *problem) {
 	w.Header().Set("Accept-Query", `"`+formType+`"`)
 	if r.Method != methodQuery && r.Method != http.MethodPost {
@@ -99,8 +99,8 @@ func questionOf(w http.ResponseWriter, r *http.Request, known ...string) (url.Va
 	return parameters(written, known...)
 }
 
-// bodyType returns the media type of the body of a request, which is one of
-// types. what names, in the plural, what the body is to hold.
+// bodyType returns the media type of a request's body, which must be one of types.
+// what names the content of the body, in the plural, for the error.
 func bodyType(h http.Header, what string, types ...string) (string, *problem) {
 	t, params, err := mime.ParseMediaType(h.Get("Content-Type"))
 	charset, coding := params["charset"], h.Get("Content-Encoding")
@@ -111,7 +111,7 @@ func bodyType(h http.Header, what string, types ...string) (string, *problem) {
 	return t, nil
 }
 
-// readBody returns the body of a request, which has at most most bytes.
+// readBody returns the body of a request, of at most most bytes.
 func readBody(w http.ResponseWriter, r *http.Request, what string, most int64) ([]byte, *problem) {
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	switch {
@@ -124,8 +124,8 @@ func readBody(w http.ResponseWriter, r *http.Request, what string, most int64) (
 	return b, nil
 }
 
-// entityTags returns the tags of If-None-Match, each quoted, weak ones as if
-// they were strong: that is how they are compared, and a proxy that compresses makes them weak.
+// entityTags returns the tags of If-None-Match, each quoted, without the weak prefix: If-None-Match
+// compares weakly (a proxy that compresses makes tags weak).
 func entityTags(h http.Header) (tags []string) {
 	for _, list := range h.Values("If-None-Match") {
 		for t := range strings.SplitSeq(list, ",") {

@@ -17,8 +17,8 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// running runs a story beside a running Publisher, in fake time. The site has
-// a.html and b.html, and has been looked at.
+// running runs a story beside a running Publisher, in fake time. The site has a.html and b.html, and its
+// first scan is done.
 func running(t *testing.T, story func(w *world), change ...func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldAt(t, time.Time{})
@@ -88,7 +88,7 @@ func TestRunAnnouncesAfterGrace(t *testing.T) {
 	})
 }
 
-// A clock that is put back does not make a page wait until it is there again.
+// If the clock is set back, a deletion does not wait until the old time is reached again.
 func TestRunClockPutBack(t *testing.T) {
 	var step atomic.Int64
 	running(t, func(w *world) {
@@ -109,7 +109,7 @@ func TestRunClockPutBack(t *testing.T) {
 	})
 }
 
-// A mass disappearance waits, and when it is over what is left is announced.
+// A mass disappearance is held; when it ends, the remaining deletions are published.
 func TestRunHoldsMass(t *testing.T) {
 	running(t, func(w *world) {
 		w.remove("a.html")
@@ -132,7 +132,7 @@ func TestRunHoldsMass(t *testing.T) {
 func TestRunLooksAnyway(t *testing.T) {
 	running(t, func(w *world) {
 		w.mu.Lock()
-		w.pages["a.html"] = page{"2", time.Now(), 99} // nobody tells
+		w.pages["a.html"] = page{"2", time.Now(), 99} // without an event
 		w.mu.Unlock()
 		time.Sleep(9 * time.Minute)
 		synctest.Wait()
@@ -170,7 +170,7 @@ func TestRunTriesAgain(t *testing.T) {
 	})
 }
 
-// Looks that go on failing are said once, once more when the reason changes, and each hour; and that they succeed again.
+// A repeated scan failure is logged once, again when the reason changes and every hour; so is a recovery.
 func TestRunSaysTroubleOnce(t *testing.T) {
 	var said bytes.Buffer // read when nobody writes
 	running(t, func(w *world) {
@@ -201,8 +201,8 @@ func TestRunSaysTroubleOnce(t *testing.T) {
 	}, func(w *world) { w.pub.Log = slog.New(slog.NewTextHandler(&said, nil)) })
 }
 
-// Whoever watches says that everything is to be looked at when a docroot is back:
-// then nobody waits for as long as it was away. What goes on failing is looked at no more often than at first.
+// When a docroot is back, its watcher requests a complete scan, so that changes need not wait for the retry.
+// If scans keep failing, they are no more frequent than at first.
 func TestRunTriesAgainWhenCalled(t *testing.T) {
 	running(t, func(w *world) {
 		fail := func(err error) {
@@ -231,15 +231,15 @@ func TestRunTriesAgainWhenCalled(t *testing.T) {
 		fail(nil)
 		w.write("b.html", "2")
 		synctest.Wait()
-		w.wantTold("") // that says nothing of the root
+		w.wantTold("") // an event that says nothing of the root
 		call()
 		synctest.Wait()
 		w.wantTold("update a.html, update b.html")
 	})
 }
 
-// As long as a site could not be looked at, nobody knows what its rules forbid:
-// what is published stays as it is, and no door filters by rules that are not there.
+// Until a site's first scan its rules are unknown: the published files stay as they are, and no door filters
+// by missing rules.
 func TestRunWithoutRules(t *testing.T) {
 	running(t, func(w *world) {
 		w.must(w.journal.Close())
@@ -248,7 +248,7 @@ func TestRunWithoutRules(t *testing.T) {
 		w.mu.Lock()
 		w.fail = errors.New("robots.txt cannot be read")
 		w.mu.Unlock()
-		w.forbid("a.html", "b.html") // as they say that know no rules
+		w.forbid("a.html", "b.html") // as if no rules were known
 		ctx, stop := context.WithTimeout(w.Context(), time.Minute)
 		defer stop()
 		was := w.journal.Head()
@@ -302,7 +302,7 @@ func TestRunWritesSeldom(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.write("a.html", "2")
 		synctest.Wait()
-		if !stands() { // at once after a quiet while
+		if !stands() { // at once after a quiet time
 			t.Errorf("%+v", w.pub.Status())
 		}
 		for i := range 100 {
@@ -338,7 +338,7 @@ func TestRunWritesAtTheEnd(t *testing.T) {
 	})
 }
 
-// Others may ask for a look while Run is looking.
+// Others may request a scan while Run is scanning.
 func TestRunTakesTurns(t *testing.T) {
 	running(t, func(w *world) {
 		var all sync.WaitGroup

@@ -15,17 +15,17 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A selection is what a reader asks for, beside from where: who asks, in which
-// form, and of what. Both deliveries read it from the same parameters, and
-// whoever asks the same shares what is made for it.
+// A selection is what a request asks for, apart from its cursor: the caller, the form
+// and the filter. Polling and push read it from the same parameters, and requests
+// with equal selections share the frames made for them.
 type selection struct {
 	caller Caller
 	as     protocol.Form
 	filter protocol.Filter
-	where  Predicate // of filter.Where; nil tells everything
+	where  Predicate // compiled from filter.Where; nil selects every change
 
-	// When a Bundle is told by stream: after so long since its first change, or
-	// as soon as it holds so many. Whoever asks waits for neither: every is zero.
+	// When a Bundle is due on a stream: so long after its first change, or as soon as
+	// it has so many changes. A poll waits for neither: every is zero.
 	every time.Duration
 	count int
 
@@ -34,10 +34,10 @@ type selection struct {
 		since time.Time
 	}
 
-	addr    string // for whom it counts; see clientAddress
-	listens bool   // a stream, or a long poll: it is told what happens, and can wait
+	addr    string // the client address for limits; see clientAddress
+	listens bool   // a stream, or a long poll: it waits for changes
 
-	key string // equal for all that ask the same
+	key string // equal for all requests of equal selections
 }
 
 // bounds of as=batch.
@@ -46,7 +46,7 @@ const (
 	mostCount    = 100_000      // changes
 )
 
-// selectionOf reads what a request asks for.
+// selectionOf parses the selection of a request.
 func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *problem) {
 	s := &selection{addr: clientAddress(r)}
 	var p *problem
@@ -72,7 +72,7 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *prob
 		if n.Where == nil {
 			return nil, badParameter("where", "this site evaluates no expressions")
 		}
-		t, err := n.turns.take(r.Context(), s.addr, judging, n.writeWait()/4, true) // to compile it takes as long as to ask it
+		t, err := n.turns.take(r.Context(), s.addr, judging, n.writeWait()/4, true) // compiling takes as long as evaluating
 		if err != nil {
 			return nil, busy(err)
 		}
@@ -129,7 +129,7 @@ func selectionNames() []string {
 	return append([]string{"as", "every", "count"}, protocol.FilterNames()...)
 }
 
-// offers reports whether changes are told in a form here.
+// offers reports whether this site delivers changes in a form.
 func (n *Notifier) offers(f protocol.Form) bool {
 	switch f {
 	case protocol.AsMeta:
@@ -140,7 +140,7 @@ func (n *Notifier) offers(f protocol.Form) bool {
 	return n.Pages != nil
 }
 
-// forms are those that are offered.
+// forms returns the forms that this site offers.
 func (n *Notifier) forms() (list []protocol.Form) {
 	for _, f := range protocol.Forms() {
 		if n.offers(f) {
@@ -150,14 +150,14 @@ func (n *Notifier) forms() (list []protocol.Form) {
 	return list
 }
 
-// filters are the parameters of a filter that this site understands.
+// filters returns the filter parameters that this site supports.
 func (n *Notifier) filters() []string {
 	return slices.DeleteFunc(protocol.FilterNames(), func(name string) bool {
 		return name == "where" && n.Where == nil || name == "agent" && n.Agents == nil
 	})
 }
 
-// callerOf returns who asks.
+// callerOf returns the caller of a request.
 func (n *Notifier) callerOf(r *http.Request) (Caller, *problem) {
 	if n.Identify == nil {
 		return Caller{}, nil
@@ -175,11 +175,10 @@ func unknownCaller(err error) *problem {
 	return p
 }
 
-// errNoCaller is why nothing more is told to somebody who was known when he asked.
+// errNoCaller ends the delivery to a caller that was known when its request began.
 var errNoCaller = errors.New("the token is not known any more, or not as it was")
 
-// stillKnows reports whether whoever has asked, and listens since, would be
-// answered as the same caller now.
+// stillKnows reports whether a waiting request would be identified as the same caller now.
 func (n *Notifier) stillKnows(r *http.Request, c Caller) bool {
 	if n.Identify == nil {
 		return true
@@ -188,31 +187,30 @@ func (n *Notifier) stillKnows(r *http.Request, c Caller) bool {
 	return err == nil && now.Name == c.Name && (now.Agents || !c.Agents)
 }
 
-// notTheSite refuses an archive to whom robots.txt forbids a part of it.
+// notTheSite refuses the archive to a caller whom robots.txt forbids a part of it.
 func notTheSite() *problem {
 	return plainProblem(http.StatusForbidden, "the archive holds what everybody may have, and robots.txt has rules of its own for you: "+
 		"ask for bundles (as=batch), or for what changed")
 }
 
-// public reports whether a URL may be told to the one who asks.
+// public reports whether a URL may be told to the caller.
 func (n *Notifier) public(s *selection, url string) bool {
 	return (n.Public == nil || n.Public(url)) && n.allowed(s, url)
 }
 
-// allowed reports whether the rules that robots.txt has for the one who asks
-// let him know of a URL.
+// allowed reports whether the rules that robots.txt has for the caller allow a URL.
 func (n *Notifier) allowed(s *selection, url string) bool {
 	return s.caller.Name == "" || n.PublicTo == nil || n.PublicTo(s.caller.Name, url)
 }
 
-// selects returns a change as the reader is to be told of it now, with what
-// its own program has made of it; false if it is not to be told. What the
-// present rules forbid is not told, when it is replayed neither.
+// selects returns a change as the reader is to receive it now, with the output of
+// its own program; false if it is not to be delivered. Changes that the present rules
+// forbid are not delivered, in replay neither.
 func (n *Notifier) selects(ctx context.Context, s *selection, c protocol.Change) (protocol.Change, protocol.Body, bool, error) {
 	var output protocol.Body
 	c, ok := tellable(c, func(url string) bool { return n.public(s, url) })
 	if c.Op == protocol.Delete && !n.allowed(s, c.Item.URL) {
-		ok = false // he was never to know of it
+		ok = false // the reader was never to know of the page
 	}
 	if !ok {
 		return c, output, false, nil
@@ -226,7 +224,7 @@ func (n *Notifier) selects(ctx context.Context, s *selection, c protocol.Change)
 	if !ok && err == nil && is.Op == protocol.Update {
 		c, ok, err = s.leaves(ctx, is)
 	}
-	c.Before = nil // it is not told
+	c.Before = nil // it is not sent
 	if err != nil {
 		return c, output, false, err
 	}
@@ -236,8 +234,8 @@ func (n *Notifier) selects(ctx context.Context, s *selection, c protocol.Change)
 	return c, output, ok, err
 }
 
-// tellable returns a change as it may be told now, and false if it may not be.
-// That a page is gone is always told: who has been told of it must learn that.
+// tellable returns a change as it may be published now, and false if it may not be.
+// A deletion is always published: readers that know the page must learn of it.
 func tellable(c protocol.Change, public func(string) bool) (protocol.Change, bool) {
 	switch {
 	case c.Op == protocol.Delete:

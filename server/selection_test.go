@@ -22,9 +22,8 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// follow asks the changes door until it is at the head, and returns the URLs
-// that bundles brought and how often it asked. Each bundle must be of what
-// follows where the reader stands.
+// follow polls the changes door until it is at the head, and returns the URLs in the bundles and the number
+// of requests. Each bundle must start at the reader's cursor.
 func (d *depot) follow(at protocol.Cursor, ref string) (urls []string, asked int) {
 	d.Helper()
 	for head := d.journal.Head(); at != head; asked++ {
@@ -50,8 +49,8 @@ func (d *depot) follow(at protocol.Cursor, ref string) (urls []string, asked int
 	return urls, asked
 }
 
-// Bundles of what a filter wants come whole, however much of what it does not
-// want, or may not be told, stands before and between.
+// Bundles of a filter's matches come whole, even with many unmatched or forbidden changes before and between
+// them.
 func TestFilteredBundlesAreOfWhatFollows(t *testing.T) {
 	d := newArchivist(t)
 	begin := d.journal.Head()
@@ -71,7 +70,7 @@ func TestFilteredBundlesAreOfWhatFollows(t *testing.T) {
 			t.Errorf("%q brings %v", more, got)
 		}
 	}
-	// Whoever waits is answered of what comes after what he does not want.
+	// A long poll is answered with the change that follows the unmatched ones.
 	at := d.journal.Head()
 	waits := make(chan protocol.Message)
 	go func() { waits <- d.told("as=batch&prefix=/x/&wait=30&after=" + at.String()) }()
@@ -94,7 +93,7 @@ func TestFilteredBundlesAreOfWhatFollows(t *testing.T) {
 	}
 }
 
-// A limit on the changes of a bundle counts, the largest too.
+// A limit on the changes of a bundle counts, up to the largest.
 func TestLimitOfABundle(t *testing.T) {
 	d := newDepot(t)
 	begin := d.journal.Head()
@@ -109,7 +108,7 @@ func TestLimitOfABundle(t *testing.T) {
 	}
 }
 
-// Whom robots.txt forbids a part of the site is not told what went there.
+// A crawler that robots.txt bars from a part of the site does not learn of deletions and moves there.
 func TestGoingsAreForbiddenToo(t *testing.T) {
 	c, err := callersOf(t, "evil "+evilToken+"\n")
 	if err != nil {
@@ -171,7 +170,7 @@ func TestGoingsAreForbiddenToo(t *testing.T) {
 	}
 }
 
-// What could be told of only by a URL that nobody may ask is refused at once.
+// A filter that would need a link longer than any allowed URL is rejected at once.
 func TestFilterTooLongForABundle(t *testing.T) {
 	d := newArchivist(t, func(n *server.Notifier) {
 		n.Where = func(string) (server.Predicate, error) {
@@ -201,7 +200,7 @@ func TestFilterTooLongForABundle(t *testing.T) {
 	}
 }
 
-// goPrograms runs programs that are functions: all are the same one.
+// goPrograms runs Go functions as programs: every program is the same function.
 type goPrograms func(ctx context.Context, c *protocol.Change) (server.Verdict, error)
 
 func (goPrograms) Keep(_ context.Context, _ string, p []byte) (protocol.Digest, error) {
@@ -221,7 +220,7 @@ func runs(f goPrograms) func(*server.Notifier) {
 
 var program = "&agent=" + url.QueryEscape(protocol.Sum([]byte("a program")).String())
 
-// No program is asked about a whole history in one answer.
+// A program is never run over a whole history in one response.
 func TestNoProgramForBundles(t *testing.T) {
 	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
 		return server.Verdict{Tell: true}, nil
@@ -242,8 +241,8 @@ func TestNoProgramForBundles(t *testing.T) {
 	}
 }
 
-// What a program makes of many changes is told in several messages, and it is
-// asked little more than once about each.
+// A program's outputs for many changes are split into several messages, and it runs little more than once for
+// each change.
 func TestLargeOutputsAreAskedForOnce(t *testing.T) {
 	asked := atomic.Int64{}
 	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
@@ -265,8 +264,8 @@ func TestLargeOutputsAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// A program that is asked about all pages is not cut where it, or a filter,
-// wants none of many: something is said before anybody's patience ends.
+// A program run over all pages is not cut off if it, or a filter, rejects all of many pages: a line is sent
+// before the client gives up.
 func TestProgramThatTellsNothing(t *testing.T) {
 	const patience = 400 * time.Millisecond
 	d := newDepot(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
@@ -302,9 +301,8 @@ func TestProgramThatTellsNothing(t *testing.T) {
 	}
 }
 
-// While others' expressions make the site work whoever comes with one is told
-// to come again, whoever comes without is answered, and so are those
-// who are waited for, however little time there is to read.
+// While other clients' expressions keep the site busy, a request with an expression gets a retry answer;
+// requests without one are answered, and so are those being evaluated, even if that outlasts WriteWait.
 func TestTooMuchAtATime(t *testing.T) {
 	const patience = 400 * time.Millisecond
 	working, free := make(chan struct{}, 100), make(chan struct{})

@@ -27,34 +27,34 @@ const (
 	checkAnyBody = 100 << 20 // of a page of unknown length
 )
 
-// A Finding is something wrong between what is published and what the web
-// server gives, in words for the person who runs the site.
+// A Finding is a difference between what is published and what the web
+// server returns, described for the person who runs the site.
 type Finding struct {
 	Problem string // such as "a page is not found"
 	Cure    string // what to do about it
-	URL     string // one page of those that have it
-	Detail  string // about that page
-	Pages   int    // how many of those looked at have it
-	Of      int    // how many were looked at
+	URL     string // an example page
+	Detail  string // about the example page
+	Pages   int    // how many checked pages have it
+	Of      int    // how many pages were checked
 }
 
 func (f Finding) String() string {
 	return fmt.Sprintf("%d of %d pages: %s, such as %s (%s). %s", f.Pages, f.Of, f.Problem, f.URL, f.Detail, f.Cure)
 }
 
-// Checked is what a self-check found.
+// Checked is the result of a self-check.
 type Checked struct {
 	Findings []Finding `json:"findings"`
-	Looked   int       `json:"looked"` // pages that were asked for
-	Of       int       `json:"of"`     // pages that there are
+	Looked   int       `json:"looked"` // pages that were fetched
+	Of       int       `json:"of"`     // pages of the site
 
-	// Inside is a page that was answered from a loopback or private address:
-	// that it is given to this machine does not say that it is given to others.
-	// Empty if there is none.
+	// Inside is a page that was answered from a loopback or private address: that
+	// this machine gets it does not prove that other machines get it too. Empty if
+	// there is none.
 	Inside string `json:"inside,omitempty"`
 }
 
-// String says it in words: how much was looked at, and what that cannot show.
+// String describes the result: how much was checked, and what that cannot show.
 func (c Checked) String() string {
 	text := fmt.Sprintf("%d of %d pages were looked at", c.Looked, c.Of)
 	if len(c.Findings) == 0 {
@@ -66,12 +66,12 @@ func (c Checked) String() string {
 	return text
 }
 
-// SelfCheck asks for up to n pages that the journal holds, spread over the
-// site, as a crawler would, and finds out whether they are there, at their
-// own URL, with the bytes that were published. Zero n means 20. Each page is
-// given 10 s. c may be nil; its redirects are not followed. What comes through a
-// proxy of its Transport does not count as answered from inside. Findings are
-// ordered by how many pages they concern. The error is about the journal or ctx.
+// SelfCheck fetches up to n pages of the journal, spread over the site, as a
+// crawler would, and checks that they exist, at their own URL, with the bytes
+// that were published. Zero n means 20. Each page has a timeout of 10 s. c may be
+// nil; redirects are not followed. Answers through a proxy of its Transport do not
+// count as answered from inside. Findings are ordered by how many pages they
+// concern. The error is about the journal or ctx.
 func SelfCheck(ctx context.Context, j *Journal, c *http.Client, n int) (Checked, error) {
 	var done Checked
 	if n <= 0 {
@@ -135,7 +135,7 @@ func sample(j *Journal, n int) ([]protocol.Item, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The first at or after each of n places; a held one gives way to its follower.
+		// The first at or after each of n places; the next page replaces a held one.
 		if len(items) < n && i >= len(items)*total/n && e.Held.IsZero() {
 			items = append(items, e.Item)
 		}
@@ -145,7 +145,7 @@ func sample(j *Journal, n int) ([]protocol.Item, error) {
 }
 
 // checkPage returns what is wrong with a page, nil if nothing is, and whether
-// the answer came from an address that may know this machine.
+// the answer came from an address that may treat this machine specially.
 func checkPage(ctx context.Context, c fetch.Client, j *Journal, it protocol.Item) (found *Finding, inside bool) {
 	f := &Finding{URL: it.URL}
 	if c.MaxBytes = it.Length + 1; it.Length < 0 {
@@ -172,12 +172,12 @@ func checkPage(ctx context.Context, c fetch.Client, j *Journal, it protocol.Item
 		return nil, inside
 	}
 	if now, ok, err := j.Get(it.URL); err != nil || !ok || now.Item.Digest != it.Digest || !now.Held.IsZero() {
-		return nil, inside // it changes just now
+		return nil, inside // it is being changed
 	}
 	return f.altered(a, got, it.Length), inside
 }
 
-// proxied reports whether a URL is asked for through a proxy: then the address that answers is that one's.
+// proxied reports whether a URL is fetched through a proxy: then the address that answers is the proxy's.
 func proxied(via http.RoundTripper, url string) bool {
 	if via == nil {
 		via = http.DefaultTransport
@@ -225,7 +225,7 @@ func (f *Finding) status(a *fetch.Answer) *Finding {
 	return f
 }
 
-// redirect explains where the published form of a URL is not the served one.
+// redirect explains why the published URL redirects to another one.
 func (f *Finding) redirect(answer *fetch.Answer) *Finding {
 	f.Problem = "the web server redirects"
 	to, err := url.Parse(answer.Location)
@@ -256,7 +256,7 @@ func (f *Finding) redirect(answer *fetch.Answer) *Finding {
 	return f
 }
 
-// altered explains bytes that are not those that were published.
+// altered explains bytes that differ from the published ones.
 func (f *Finding) altered(a *fetch.Answer, got, want int64) *Finding {
 	f.Problem = "the bytes are altered on the way"
 	switch ce := a.Header.Get("Content-Encoding"); {

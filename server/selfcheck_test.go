@@ -39,7 +39,7 @@ func TestSelfCheck(t *testing.T) {
 	requests := 0
 	for name, x := range map[string]struct {
 		serve         http.HandlerFunc
-		problem, cure string // empty: nothing is found
+		problem, cure string // empty: no finding
 		pages         int
 	}{
 		"all is well": {serve: plain},
@@ -102,7 +102,7 @@ func TestSelfCheck(t *testing.T) {
 			}
 		})
 	}
-	// The pages are spread over the site, and each is asked for once.
+	// The sampled pages are spread over the site, and each is fetched once.
 	seen := map[string]bool{}
 	var spread http.HandlerFunc = func(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()

@@ -28,17 +28,17 @@ type shelf struct {
 	mu        sync.Mutex
 	pages     map[string]page // by path below base
 	forbidden map[string]bool // by path
-	unseen    []string        // directories that cannot be looked at
+	unseen    []string        // directories that cannot be scanned
 	unread    map[string]error
 	busy      map[string]bool // being written
 	mime      string          // of all pages
-	fail      error           // ends a look after failAfter offers
+	fail      error           // fails a scan after failAfter offers
 	failAfter int
 
 	reads  int
 	writes uint64
 	dirty  func([]inventory.Scope)
-	looked func() // called in the middle of every look
+	looked func() // called in the middle of every scan
 }
 
 type page struct {
@@ -51,7 +51,7 @@ func newShelf() *shelf {
 	return &shelf{pages: map[string]page{}, forbidden: map[string]bool{}, unread: map[string]error{}, busy: map[string]bool{}, mime: "text/html"}
 }
 
-// put writes a page, and tells whoever watches.
+// put writes a page and notifies the watcher.
 func (s *shelf) put(path, content string, mod time.Time) {
 	s.mu.Lock()
 	s.writes++
@@ -186,8 +186,7 @@ func (s *shelf) Public(url string) bool {
 	return ok && !s.forbidden[path]
 }
 
-// A world is a shelf, its journal and its publisher, at a time that stands
-// still unless it is moved.
+// A world is a shelf, its journal and its publisher, with a clock that only the test moves.
 type world struct {
 	*testing.T
 	*shelf
@@ -196,7 +195,7 @@ type world struct {
 	now     time.Time // zero: the real time
 	journal *server.Journal
 	pub     *server.Publisher
-	at      protocol.Cursor // what told has shown
+	at      protocol.Cursor // what told has returned so far
 	alone   bool            // of running: the Publisher ends before the story
 	atEnd   func()          // of running: called when the Publisher has ended
 }
@@ -217,7 +216,7 @@ func (w *world) clock() time.Time {
 	w.clockMu.Lock()
 	defer w.clockMu.Unlock()
 	if w.now.IsZero() {
-		return time.Now() // in a bubble
+		return time.Now() // in a synctest bubble
 	}
 	return w.now
 }
@@ -228,7 +227,7 @@ func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-// forbid forbids these pages and no others.
+// forbid forbids exactly these pages.
 func (s *shelf) forbid(paths ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +240,7 @@ func (s *shelf) forbid(paths ...string) {
 func (w *world) state() string { return filepath.Join(w.dir, "state") }
 func (w *world) out() string   { return filepath.Join(w.dir, "robots.rdf") }
 
-// open opens the journal, and a publisher that has done nothing yet.
+// open opens the journal and creates an idle publisher.
 func (w *world) open() {
 	w.Helper()
 	j, err := server.OpenJournal(w.Context(), w.state(), server.JournalOptions{Base: base, Published: w.out(), Now: w.clock})
@@ -251,7 +250,7 @@ func (w *world) open() {
 		Snapshot: &server.Snapshot{Path: w.out(), Manifest: server.Describe(base), Public: w.Public}}
 }
 
-// restart is a new process with the same state.
+// restart simulates a new process with the same state.
 func (w *world) restart() {
 	w.Helper()
 	w.must(w.journal.Close())
@@ -279,7 +278,7 @@ func (w *world) look(dirs ...string) inventory.Report {
 	return rep
 }
 
-// told returns what has been told since it was last asked.
+// told returns the changes since its last call.
 func (w *world) told() string {
 	w.Helper()
 	head := w.journal.Head()
@@ -315,7 +314,7 @@ func (w *world) wantTold(want string) {
 	}
 }
 
-// wantPresent checks that the journal holds exactly the pages that stand there.
+// wantPresent checks that the journal has exactly the existing pages.
 func (w *world) wantPresent() {
 	w.Helper()
 	want := map[string]protocol.Digest{}
@@ -358,7 +357,7 @@ func diff(got, want map[string]protocol.Digest) (s []string) {
 	return s
 }
 
-// apply is the mirror that a follower keeps: it takes changes in.
+// apply applies changes to a follower's mirror.
 func apply(mirror map[string]protocol.Digest, changes []protocol.Change) {
 	for _, c := range changes {
 		switch c.Op {
@@ -373,7 +372,7 @@ func apply(mirror map[string]protocol.Digest, changes []protocol.Change) {
 	}
 }
 
-// testLog sends messages for people to the test's log.
+// testLog returns a logger that writes to the test's log.
 func testLog(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), nil))
 }

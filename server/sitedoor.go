@@ -14,22 +14,21 @@ import (
 const (
 	siteShare = 0.5 // see Notifier.SiteShare
 
-	// judgedLife is how long it counts what was found of a caller and an
-	// archive, or as long as lets the finding take a twentieth.
+	// judgedLife is how long a judgement of a caller and an archive is valid, or
+	// for judgedFactor times as long as it took, if that is longer.
 	judgedLife   = 10 * time.Second
 	judgedFactor = 20
 	judgedMost   = 1000 // callers
 
-	// sampled is how many changes are looked at, at most, to tell how many
-	// pages changed.
+	// sampled is how many changes are read, at most, to estimate how many pages changed.
 	sampled = 4 * protocol.MaxBatch
 
 	// siteRanges is how many parts of an archive one request may ask for.
 	siteRanges = 4
 )
 
-// serveSite hands over an archive of the whole site: the newest, or with the
-// parameter at the one that stands there.
+// serveSite serves an archive of the whole site: the newest one, or the one at the
+// cursor in the parameter at.
 func (n *Notifier) serveSite(w http.ResponseWriter, r *http.Request) *problem {
 	q, p := query(r, "at")
 	if p != nil {
@@ -63,18 +62,18 @@ func (n *Notifier) serveSite(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// Refuse answers a request as RFC 9457 has it. It is for handlers that stand
-// behind a Notifier, such as an [Archive]. With retry it says when to come again.
+// Refuse answers a request with a problem of RFC 9457. It is for handlers behind a
+// Notifier, such as an [Archive]. A retry above zero sends Retry-After.
 func Refuse(w http.ResponseWriter, r *http.Request, status int, detail string, retry time.Duration) {
 	p := plainProblem(status, detail)
 	p.retry = retry
 	p.write(w, r)
 }
 
-// mayHaveSite reports whether a caller may have the archive. It is the same
-// for everybody: who has rules of his own in robots.txt may have it only if
-// they forbid nothing that is in it. One of those who ask for the same name reads the
-// archives, the others wait for him, and nobody else does.
+// mayHaveSite reports whether a caller may have the archive. The archive is the same
+// for everybody: a caller with its own rules in robots.txt may have it only if they
+// forbid nothing that is in it. Of concurrent requests for one name, one reads the
+// archives and only the others of that name wait for it.
 func (n *Notifier) mayHaveSite(c Caller) bool {
 	if c.Name == "" || n.PublicTo == nil {
 		return true
@@ -101,13 +100,13 @@ func (n *Notifier) mayHaveSite(c Caller) bool {
 	return j.may
 }
 
-// judgements are what was found of callers with rules of their own.
+// judgements are the results of mayHaveSite for callers with their own rules.
 type judgements struct {
 	mu     sync.Mutex
 	byName map[string]*judgement
 }
 
-// A judgement is what was found, once done is closed.
+// A judgement is one result, valid once done is closed.
 type judgement struct {
 	archive Archived
 	at      time.Time
@@ -116,7 +115,7 @@ type judgement struct {
 	took    time.Duration
 }
 
-// counts reports whether a judgement, or one that is being made, is good for an archive.
+// counts reports whether a judgement, even one in progress, is valid for an archive.
 func (j *judgement) counts(a Archived, now time.Time) bool {
 	if j.archive != a || now.Before(j.at) {
 		return false
@@ -129,15 +128,15 @@ func (j *judgement) counts(a Archived, now time.Time) bool {
 	}
 }
 
-// nextArchive returns the archive of the site, and false where changes say
-// as much at less cost: the archive is for those who have nothing, or whose
-// cursor says nothing any more, and for those to whom more than a share of the
-// site is new (C12). The error is a *notYet while it is being made.
+// nextArchive returns the archive of the site, and false if the changes say as
+// much at less cost: the archive is for readers that have nothing, or whose cursor is
+// no longer valid, and for those to whom more than a share of the site is new (C12).
+// The error is a *notYet while the archive is being made.
 func (n *Notifier) nextArchive(ctx context.Context, s *selection, after protocol.Cursor) (protocol.Message, bool, error) {
 	if !n.mayHaveSite(s.caller) {
 		return protocol.Message{}, false, nil
 	}
-	a, ok := n.Archive.Latest() // looked at first: one that comes later ends the wait
+	a, ok := n.Archive.Latest() // read first: a newer one ends the wait
 	making := &notYet{why: "the archive of the whole site is being made", until: func(ctx context.Context) error { return n.Archive.Wait(ctx, a) }}
 	head, floor := n.Log.Head(), n.Log.Floor()
 	if after.Epoch != head.Epoch || after.Seq < floor.Seq || after.Seq > head.Seq {
@@ -156,9 +155,9 @@ func (n *Notifier) nextArchive(ctx context.Context, s *selection, after protocol
 	}
 	most := share * items
 	since := after
-	if s.listens { // what it was told just now is part of the same
+	if s.listens { // include what it was sent just now
 		if since.Seq = min(after.Seq, max(n.bursts.since(after, n.Now()), floor.Seq)); a.Cursor.Seq <= after.Seq {
-			since.Seq = max(since.Seq, a.Cursor.Seq) // a reader who stands there had that one to take
+			since.Seq = max(since.Seq, a.Cursor.Seq) // a reader at that cursor could have had that archive
 		}
 	}
 	if items == 0 || float64(head.Seq)-float64(since.Seq) < most {
@@ -175,32 +174,32 @@ func (n *Notifier) nextArchive(ctx context.Context, s *selection, after protocol
 		return protocol.Message{}, false, making
 	}
 	if now, there := n.Archive.Latest(); there && now != a {
-		return protocol.Message{}, false, making // it has come meanwhile
+		return protocol.Message{}, false, making // it has been finished meanwhile
 	}
 	return protocol.Message{}, false, nil
 }
 
-// burst is how long a change of most of the site may take for those who are
-// told of it as it happens to be told of the archive.
+// burst is how long a change of most of the site may take for a subscriber, who
+// receives it piece by piece, to be sent the archive all the same.
 const burst = 10 * time.Minute
 
-// bursts remembers where the journal stood.
+// bursts remembers where the journal's head was.
 type bursts struct {
 	mu    sync.Mutex
 	epoch string
 	marks []burstMark // oldest first
 }
 
-// A burstMark says that the journal stood there at a time.
+// A burstMark says that the head was at seq at a time.
 type burstMark struct {
 	at  time.Time
 	seq uint64
 }
 
-// burstMarks is how many marks there are of a burst, at most.
+// burstMarks is the largest number of marks for one burst.
 const burstMarks = 20
 
-// note remembers that the journal stood there when somebody who listens had been told all.
+// note records the head when a reader of the form site has reached it.
 func (b *bursts) note(at protocol.Cursor, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,8 +215,8 @@ func (b *bursts) note(at protocol.Cursor, now time.Time) {
 	b.forget(now)
 }
 
-// since returns where the journal stood a burst ago, or when that was noted
-// first. Where nothing was, it is where a reader stands.
+// since returns the head of one burst ago, or the oldest one noted after that. Without
+// a note it is the reader's own cursor.
 func (b *bursts) since(after protocol.Cursor, now time.Time) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,21 +227,21 @@ func (b *bursts) since(after protocol.Cursor, now time.Time) uint64 {
 	return b.marks[0].seq
 }
 
-// forget leaves one mark of before the last burst. mu is held.
+// forget leaves only one mark from before the last burst. mu is held.
 func (b *bursts) forget(now time.Time) {
 	for len(b.marks) > 1 && now.Sub(b.marks[1].at) >= burst {
 		b.marks = b.marks[1:]
 	}
 }
 
-// archiveMessage says where an archive is.
+// archiveMessage returns the message with the URL of an archive.
 func (n *Notifier) archiveMessage(after protocol.Cursor, a Archived) protocol.Message {
 	return protocol.Message{Kind: protocol.Archive, From: after, To: a.Cursor, N: a.Items,
 		Body: protocol.Body{Href: n.Base + sitePath + "?at=" + a.Cursor.String(), Length: a.Length, Digest: a.Digest}}
 }
 
-// changedAfter is about how many pages changed between two cursors: exactly, if
-// there are few changes, and else as the first of them say.
+// changedAfter returns about how many pages changed between two cursors: exactly, if
+// there are few changes, and else extrapolated from the first of them.
 func (n *Notifier) changedAfter(ctx context.Context, after, head protocol.Cursor) (float64, error) {
 	urls := make(map[string]struct{})
 	at := after

@@ -23,32 +23,32 @@ import (
 	"github.com/parleyweb/parley/server/internal/stat"
 )
 
-// A Snapshot is the published manifest: one file, always whole, which any web
-// server may serve, and which serves itself as an http.Handler.
+// A Snapshot is the published manifest: one file, always complete, which any web
+// server may serve, and which is also an http.Handler that serves it.
 //
 // Its methods may be called by many goroutines at once.
 type Snapshot struct {
-	// Path is the file, such as /srv/www/robots.rdf. Beside it stand, while
-	// it is being written, files named .robots.rdf.*.tmp.
+	// Path is the file, such as /srv/www/robots.rdf. Its temporary files, beside it
+	// while it is being written, are named .robots.rdf.*.tmp.
 	Path string
 
-	// Manifest is what the manifest says of the site: URL, Base, Title,
+	// Manifest holds the manifest's fields about the site: URL, Base, Title,
 	// Description and doors. The rest is filled in. See [Describe].
 	Manifest protocol.Manifest
 
-	// Public says which URLs may be told to anybody now; nil means all.
+	// Public reports which URLs may be published now; nil means all.
 	Public func(url string) bool
 
-	writing sync.Mutex // held by whoever writes or compares the file
+	writing sync.Mutex // held while the file is written or compared
 
-	mu      sync.RWMutex // guards what follows, and that state belongs to the file
+	mu      sync.RWMutex // guards the fields below, and that state describes the file
 	state   *published
-	journal *Journal // that the file is of; nil before the first Load or Write
+	journal *Journal // the journal that the file was written from; nil before the first Load or Write
 
-	feeder chan struct{} // holds a place for whoever makes a feed
+	feeder chan struct{} // holds one token while a feed is made
 }
 
-// published is what is known of the file.
+// published is what is known about the manifest file.
 type published struct {
 	cursor  protocol.Cursor
 	items   int
@@ -59,9 +59,8 @@ type published struct {
 	forms manifestForms
 }
 
-// Describe returns what the manifest of a site says of it, with the doors
-// that a [Notifier] has below base. A site that has no notifier takes Stream
-// and Changes out again.
+// Describe returns the manifest fields of a site, with the doors that a
+// [Notifier] has below base. A site without a notifier clears Stream and Changes.
 func Describe(base string) protocol.Manifest {
 	d := doorsOf(base)
 	return protocol.Manifest{URL: d.manifest, Base: base, Stream: d.stream, Changes: d.changes, Discovery: d.discovery}
@@ -70,9 +69,9 @@ func Describe(base string) protocol.Manifest {
 // errDiffers ends a comparison.
 var errDiffers = errors.New("published manifest differs")
 
-// Load takes over the file of an earlier run, if it stands where the journal
-// has been in its present epoch: then it is served at once. It also takes
-// away what a killed writer left behind.
+// Load takes over the file of an earlier run, if its cursor is of the journal's present
+// epoch and not beyond its head: then it is served at once. It also removes temporary
+// files that a killed process left behind.
 func (s *Snapshot) Load(j *Journal) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -122,7 +121,7 @@ func (s *Snapshot) belongTo(j *Journal) {
 	s.journal = j
 }
 
-// readHead reads what a manifest says before its first item.
+// readHead reads the part of a manifest before its first item.
 func readHead(r io.Reader, url string) (protocol.Manifest, error) {
 	return protocol.ReadManifestHead(r, protocol.ManifestOptions{URL: url})
 }
@@ -147,7 +146,7 @@ func (s *Snapshot) tidy() error {
 	return nil
 }
 
-// Cursor is where the published manifest stands; zero if there is none yet.
+// Cursor returns the cursor of the published manifest; zero if there is none yet.
 func (s *Snapshot) Cursor() protocol.Cursor {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -157,7 +156,7 @@ func (s *Snapshot) Cursor() protocol.Cursor {
 	return s.state.cursor
 }
 
-// Items is how many items the published manifest has; 0 if there is none yet.
+// Items returns the number of items in the published manifest; 0 if there is none yet.
 func (s *Snapshot) Items() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -187,9 +186,9 @@ func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// Write brings the file up to the journal's head, and reports whether it had
-// to: a file that says the same already is not touched. The file is replaced
-// whole and durably. Before the journal is whole there is nothing to write.
+// Write brings the file up to the journal's head, and reports whether it wrote: a file
+// that is already identical is not touched. The file is replaced atomically and
+// durably. Before the journal is whole there is nothing to write.
 func (s *Snapshot) Write(ctx context.Context, j *Journal) (bool, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -208,9 +207,9 @@ func (s *Snapshot) Write(ctx context.Context, j *Journal) (bool, error) {
 	return wrote, nil
 }
 
-// mind keeps a page from being replaced by the manifest, where somebody has
-// named the wrong file. Anything else that stands there may be an old manifest,
-// or what is left of one.
+// mind refuses to replace an HTML page with the manifest, in case somebody has
+// configured the wrong path. Any other file there may be an old manifest, or what
+// is left of one.
 func (s *Snapshot) mind() error {
 	f, err := stat.Open(s.Path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -229,8 +228,8 @@ func (s *Snapshot) mind() error {
 	return nil
 }
 
-// write reports whether it had to, and what there is to account for; its
-// files are for account to describe. That has no revision if it cannot be.
+// write reports whether it wrote, and returns the account to store, whose file fields
+// the method account fills in. Its Revision stays 0 if there is nothing to account for.
 func (s *Snapshot) write(ctx context.Context, j *Journal) (wrote bool, a account, err error) {
 	v, err := j.View()
 	if err != nil {
@@ -241,7 +240,7 @@ func (s *Snapshot) write(ctx context.Context, j *Journal) (wrote bool, a account
 	if err != nil {
 		return false, a, err
 	}
-	if d.m.Items == v.Len() { // else rules withhold what the journal has
+	if d.m.Items == v.Len() { // else rules withhold entries of the journal
 		if a.Config, err = s.config(v); err != nil {
 			return false, a, err
 		}
@@ -268,7 +267,7 @@ func (s *Snapshot) write(ctx context.Context, j *Journal) (wrote bool, a account
 	return wrote, a, nil
 }
 
-// replace puts the draft in place of the file.
+// replace writes the draft and renames it to the file's path.
 func (s *Snapshot) replace(d *draft) (*published, error) {
 
 	dir, name := filepath.Split(s.Path)
@@ -276,7 +275,7 @@ func (s *Snapshot) replace(d *draft) (*published, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(f.Name()) // gone already when all went well
+	defer os.Remove(f.Name()) // already renamed when all went well
 	defer f.Close()
 	sum := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(f, sum), 256<<10)
@@ -315,8 +314,8 @@ func (s *Snapshot) replace(d *draft) (*published, error) {
 	return st, atomicfile.SyncDir(filepath.Dir(s.Path))
 }
 
-// stampTime gives the new file a later second than the old one has: web
-// servers answer conditional requests, and some make entity tags, by it.
+// stampTime gives the new file a later second than the old one has: web servers
+// answer conditional requests by it, and some derive entity tags from it.
 func (s *Snapshot) stampTime(f *os.File) error {
 	old, err := os.Stat(s.Path)
 	if err != nil {
@@ -332,7 +331,7 @@ func (s *Snapshot) stampTime(f *os.File) error {
 	return nil
 }
 
-// etagOfFile reads a file from its beginning.
+// etagOfFile hashes a file from its beginning.
 func etagOfFile(f *os.File, at protocol.Cursor) (string, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return "", err
@@ -346,13 +345,13 @@ func etagOfFile(f *os.File, at protocol.Cursor) (string, error) {
 
 func etagOf(h hash.Hash) string { return fmt.Sprintf(`"%x"`, h.Sum(nil)[:16]) }
 
-// etagAt returns an entity tag that says where the manifest stands: whoever
-// brings it back can be told what has changed since.
+// etagAt returns an entity tag that contains the manifest's cursor: to a client that
+// sends it back, the server can send the changes since then.
 func etagAt(h hash.Hash, at protocol.Cursor) string {
 	return fmt.Sprintf(`"%s.%d.%x"`, at.Epoch, at.Seq, h.Sum(nil)[:16])
 }
 
-// A draft is the manifest as it is to be at one View.
+// A draft is the manifest of one View, before it is written.
 type draft struct {
 	m     protocol.Manifest
 	items iter.Seq2[protocol.Item, error]
@@ -413,8 +412,8 @@ func (d *draft) writeTo(w io.Writer) error {
 	return protocol.WriteManifest(w, d.m, d.items, d.gone)
 }
 
-// compare returns what is known of the file at path if it is this draft to
-// the byte, and errDiffers if it is not or not there.
+// compare returns the state of the file at path if it equals this draft byte
+// for byte, and errDiffers if it does not or does not exist.
 func (d *draft) compare(path string) (*published, error) {
 	f, err := stat.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -442,7 +441,7 @@ func (d *draft) compare(path string) (*published, error) {
 	return &published{cursor: d.m.Cursor, items: d.m.Items, etag: etagAt(sum, d.m.Cursor), info: info, checked: true}, nil
 }
 
-// comparer is a writer that accepts only what stands in old.
+// comparer is a writer that accepts only the bytes that old holds.
 type comparer struct {
 	old *bufio.Reader
 	sum hash.Hash
@@ -471,7 +470,7 @@ func (s *Snapshot) open() (*os.File, *published) {
 	if err != nil {
 		return nil, nil
 	}
-	// Somebody else may have put another file there; the next write corrects it.
+	// Another program may have replaced the file; the next write corrects that.
 	if info, err := f.Stat(); err != nil || !sameFile(s.state.info, info) {
 		f.Close()
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// turn looks at everything and writes the manifest.
+// turn scans everything and writes the manifest.
 func (w *world) turn() inventory.Report {
 	w.Helper()
 	rep, err := w.pub.Turn(w.Context())
@@ -73,7 +73,7 @@ func TestManifestSaysWhatTheJournalHolds(t *testing.T) {
 	if len(gone) != 2 || gone[0].URL != base+"a.html" || gone[1].URL != base+"b.html" || gone[1].To != base+"d.html" {
 		t.Errorf("%+v", gone)
 	}
-	// What a rule forbids is not named, not even as gone.
+	// A forbidden page is not named, not even as deleted.
 	w.forbidden["c.html"], w.forbidden["b.html"] = true, true
 	w.turn()
 	b, err := os.ReadFile(w.out())
@@ -85,7 +85,7 @@ func TestManifestSaysWhatTheJournalHolds(t *testing.T) {
 	}
 }
 
-// Rules hold for the manifest before the next look has taken them in.
+// Rules apply to the manifest even before the next scan has seen them.
 func TestManifestObeysTheRulesOfNow(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "a")
@@ -138,7 +138,7 @@ func TestUnchangedManifestIsNotTouched(t *testing.T) {
 	}
 }
 
-// Web servers tell versions apart by the second of their time.
+// Web servers distinguish versions by the second of their mtime.
 func TestEveryManifestHasItsOwnSecond(t *testing.T) {
 	w := newWorld(t)
 	seen := map[int64]bool{}
@@ -256,7 +256,7 @@ func TestSnapshotServes(t *testing.T) {
 	}
 	want(get("GET", "If-Modified-Since", modified), 200) // within the same second, too
 
-	// Somebody puts another file there.
+	// Another program puts another file there.
 	w.must(os.WriteFile(w.out()+".x", []byte("<rdf/>"), 0o644))
 	w.must(os.Rename(w.out()+".x", w.out()))
 	want(get("GET"), 503)
@@ -279,7 +279,7 @@ func TestManifestOfAnEarlierRunIsServedAtOnce(t *testing.T) {
 	if rec.Code != 200 || w.pub.Snapshot.Cursor() != w.journal.Head() || w.pub.Snapshot.Items() != 1 {
 		t.Errorf("status %d, cursor %v", rec.Code, w.pub.Snapshot.Cursor())
 	}
-	// That of another epoch is not: its cursor would be refused.
+	// A manifest of another epoch is not served: its cursor would be rejected.
 	w.must(w.journal.Renew(t.Context(), nil))
 	s := &server.Snapshot{Path: w.out(), Manifest: server.Describe(base)}
 	w.must(s.Load(w.journal))

@@ -21,41 +21,40 @@ import (
 )
 
 const (
-	// mostCoded is the longest manifest that is served in a content coding, in
-	// bytes: it is held in memory so. A longer one is better compressed once,
-	// as a file, by whoever serves it beside.
+	// mostCoded is the size in bytes of the largest manifest that is served compressed,
+	// since its compressed form is held in memory. A larger one is better compressed
+	// once, as a file, by the web server that serves it.
 	mostCoded = 64 << 20
 
-	mostFeeds     = 16      // feeds that are kept
-	mostFeedBytes = 4 << 20 // of all of them
+	mostFeeds     = 16      // feeds that are cached
+	mostFeedBytes = 4 << 20 // bytes of all of them
 
 	// mostFeedChanges is how far back a feed goes.
 	mostFeedChanges = 20_000
 
-	// feedWait is how long somebody waits while feeds are made for others,
-	// before he is given the whole manifest.
+	// feedWait is how long a request waits while feeds are made for others, before it
+	// is answered with the whole manifest.
 	feedWait = time.Second
 )
 
-// manifestForms are other forms of one published manifest, made when the first one asks.
+// manifestForms are the other forms of one published manifest, made at the first request.
 type manifestForms struct {
 	mu    sync.Mutex
 	coded map[string][]byte // by content coding
 
-	feeding sync.Mutex        // guards what follows, for no longer than that takes
-	feeds   map[uint64][]byte // what changed since a Seq; nil: more than a whole manifest
-	order   []uint64          // those of feeds, oldest first
+	feeding sync.Mutex        // guards the fields below, and is never held for long
+	feeds   map[uint64][]byte // the changes since a Seq; nil: larger than a whole manifest
+	order   []uint64          // the keys of feeds, oldest first
 	bytes   int               // of feeds
 }
 
 // ServeHTTP serves the manifest with a strong entity tag: GET, HEAD, ranges,
 // conditional requests, gzip and zstd. Before there is one it answers 503.
 //
-// Whoever sends "A-IM: feed" and the entity tag of an earlier manifest is
-// answered 226 with what has changed since (RFC 3229): a manifest that is not
-// complete, of the items whose bytes are new or other and of tombstones, standing
-// where the whole one does, whose entity tag it has. With a tag that says
-// nothing here any more it is answered the whole manifest.
+// A request with "A-IM: feed" and the entity tag of an earlier manifest is answered 226
+// with the changes since (RFC 3229): a manifest that is not complete, of the items whose
+// bytes are new or changed and of tombstones, with the cursor and the entity tag of the
+// whole one. If none of its tags is usable here any more the answer is the whole manifest.
 func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f, st := s.open()
 	if f == nil {
@@ -65,11 +64,11 @@ func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.Close()
 	h := w.Header()
 	h.Set("Content-Type", protocol.ManifestType)
-	h.Set("Cache-Control", "no-cache") // ask again, and be told 304
+	h.Set("Cache-Control", "no-cache") // revalidate, and get 304
 	h.Add("Vary", "Accept-Encoding, A-IM")
 	h.Set("Etag", st.etag)
-	// A date in the future, of a clock that was ahead, may not be told (RFC 9110,
-	// 8.8.2.1), and whoever was told it then has nothing to compare with it now.
+	// A Last-Modified in the future, from a clock that was ahead, must not be sent (RFC 9110,
+	// 8.8.2.1), and a client that was sent one then has nothing to compare with now.
 	modified, now := st.info.ModTime(), time.Now()
 	if known, err := http.ParseTime(r.Header.Get("If-Modified-Since")); modified.After(now) || err == nil && known.After(now) {
 		modified = time.Time{}
@@ -77,7 +76,7 @@ func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := accepted(r.Header)
 	tags := entityTags(r.Header)
 	for _, t := range tags {
-		if bare(t) == st.etag { // in whatever coding, it is what is there
+		if bare(t) == st.etag { // in any content coding, it is the present manifest
 			h.Set("Etag", t)
 			http.ServeContent(w, r, "", modified, f)
 			return
@@ -105,7 +104,7 @@ func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", modified, f)
 }
 
-// bare returns a tag without what says in which content coding it was served.
+// bare returns a tag without its suffix for the content coding.
 func bare(tag string) string {
 	for _, name := range []string{codingZstd, codingGzip} {
 		if t, ok := strings.CutSuffix(tag, "-"+name+`"`); ok {
@@ -115,7 +114,7 @@ func bare(tag string) string {
 	return tag
 }
 
-// cursorIn returns where the manifest of an entity tag stood.
+// cursorIn returns the cursor in an entity tag.
 func cursorIn(tag string) (protocol.Cursor, bool) {
 	parts := strings.Split(strings.Trim(tag, `"`), ".")
 	if len(parts) != 3 {
@@ -125,7 +124,7 @@ func cursorIn(tag string) (protocol.Cursor, bool) {
 	return protocol.Cursor{Epoch: parts[0], Seq: seq}, err == nil
 }
 
-// code returns the manifest in a content coding; nil if it is too long for that.
+// code returns the manifest in a content coding; nil if it is too long, or too short, for that.
 func (st *published) code(f *os.File, name string) ([]byte, error) {
 	if st.info.Size() > mostCoded || st.info.Size() < leastCoded {
 		return nil, nil
@@ -153,7 +152,7 @@ func (st *published) code(f *os.File, name string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// serveFeed answers with what has changed since an earlier manifest.
+// serveFeed answers with the changes since an earlier manifest.
 func serveFeed(w http.ResponseWriter, b []byte, name string) {
 	h := w.Header()
 	h.Set("Im", "feed")
@@ -167,8 +166,8 @@ func serveFeed(w http.ResponseWriter, b []byte, name string) {
 	w.Write(b) // the client may have gone
 }
 
-// feed returns what has changed since the manifest of one of the tags; nil if
-// that cannot be said, or is more than the whole manifest.
+// feed returns the changes since the manifest of one of the tags; nil if they are
+// not known, or larger than the whole manifest.
 func (s *Snapshot) feed(ctx context.Context, st *published, tags []string) []byte {
 	s.mu.RLock()
 	j := s.journal
@@ -185,11 +184,11 @@ func (s *Snapshot) feed(ctx context.Context, st *published, tags []string) []byt
 			return b
 		}
 	}
-	return nil // the whole manifest says it too
+	return nil // the whole manifest has these changes too
 }
 
-// feedSince returns a feed that is kept, or makes it: one at a time, so that
-// whoever asks for many different ones takes up no more than one processor.
+// feedSince returns a cached feed, or makes it: one at a time, so that requests for
+// many different feeds use no more than one processor.
 func (s *Snapshot) feedSince(ctx context.Context, j *Journal, st *published, since protocol.Cursor) ([]byte, error) {
 	if b, known := st.forms.feed(since.Seq); known {
 		return b, nil
@@ -218,7 +217,7 @@ func (s *Snapshot) feedSince(ctx context.Context, j *Journal, st *published, sin
 	return b, err
 }
 
-// feed returns a feed that is kept.
+// feed returns a cached feed.
 func (m *manifestForms) feed(since uint64) (b []byte, known bool) {
 	m.feeding.Lock()
 	defer m.feeding.Unlock()
@@ -226,7 +225,7 @@ func (m *manifestForms) feed(since uint64) (b []byte, known bool) {
 	return b, known
 }
 
-// keep keeps a feed, in place of the oldest where there are too many.
+// keep caches a feed, in place of the oldest ones if there are too many.
 func (m *manifestForms) keep(since uint64, feed []byte) {
 	if len(feed) > mostFeedBytes {
 		return
@@ -246,11 +245,11 @@ func (m *manifestForms) keep(since uint64, feed []byte) {
 	m.bytes += len(feed)
 }
 
-// errLonger ends the writing of what gets longer than a whole manifest.
+// errLonger ends the writing of a feed that becomes longer than a whole manifest.
 var errLonger = errors.New("longer than the whole manifest")
 
-// makeFeed returns what has changed from since until the manifest, as one of
-// its own that is not complete; nil if it is longer than the whole.
+// makeFeed returns the changes from since to the manifest, as a manifest of
+// its own that is not complete; nil if it is longer than the whole one.
 func (s *Snapshot) makeFeed(ctx context.Context, j *Journal, st *published, since protocol.Cursor) ([]byte, error) {
 	public := s.Public
 	if public == nil {

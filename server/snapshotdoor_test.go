@@ -19,7 +19,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// do sends a request as it is: no content coding is undone.
+// do sends a request without decoding the response's content coding.
 func (d *depot) do(r *http.Request) (*http.Response, []byte) {
 	d.Helper()
 	plain := &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
@@ -31,7 +31,7 @@ func (d *depot) do(r *http.Request) (*http.Response, []byte) {
 	return resp, b
 }
 
-// manifest asks for the manifest, by method and header fields.
+// manifest requests the manifest with a method and header fields.
 func (d *depot) manifest(method string, header ...string) (*http.Response, []byte) {
 	d.Helper()
 	r, err := http.NewRequestWithContext(d.Context(), method, d.base+"robots.rdf", nil)
@@ -42,7 +42,7 @@ func (d *depot) manifest(method string, header ...string) (*http.Response, []byt
 	return d.do(r)
 }
 
-// A telling is a manifest as it is read.
+// A telling is a parsed manifest.
 type telling struct {
 	head  protocol.Manifest
 	items map[string]protocol.Digest
@@ -69,7 +69,7 @@ func (d *depot) read(b []byte) telling {
 	return r
 }
 
-// turn publishes, the manifest too.
+// turn publishes changes and writes the manifest.
 func (d *depot) turn() {
 	d.Helper()
 	d.publish()
@@ -77,8 +77,8 @@ func (d *depot) turn() {
 	d.must(err)
 }
 
-// Whoever has an earlier manifest is told what has changed since (RFC 3229),
-// and has then what the whole manifest says.
+// A client with an earlier manifest gets the changes since (RFC 3229), and with them the content of the whole
+// manifest.
 func TestManifestFeed(t *testing.T) {
 	d := newDepot(t)
 	rnd := rand.New(rand.NewPCG(5, 5))
@@ -148,7 +148,7 @@ func TestManifestFeed(t *testing.T) {
 	if resp, b := d.manifest("GET", "A-IM", "feed", "If-None-Match", etags[0], "Range", "bytes=10-19"); resp.StatusCode != 206 || !bytes.Equal(b, whole[10:20]) {
 		t.Errorf("range: status %d %q", resp.StatusCode, b)
 	}
-	// What the rules forbid now is in no feed.
+	// A feed has no page that the current rules forbid.
 	d.write("robots.txt", "User-agent: *\nDisallow: /new\n")
 	d.turn()
 	if resp, b := d.manifest("GET", "A-IM", "feed", "If-None-Match", etags[0]); resp.StatusCode != 226 || strings.Contains(string(b), "<item rdf:about=\""+d.base+"new") {
@@ -156,10 +156,10 @@ func TestManifestFeed(t *testing.T) {
 	}
 }
 
-// Whoever asks for what changed since each of many manifests is answered, all
-// the while that others ask, and each of what changed since his.
+// Clients that ask for the changes since each of many manifests are all answered, while others ask too, and
+// each with the changes since its own.
 func TestManyManifestFeeds(t *testing.T) {
-	const feeds = 40 // more than are kept
+	const feeds = 40 // more than are cached
 	d := newDepot(t)
 	for i := range 2 * feeds {
 		d.write(fmt.Sprintf("many/%d.html", i), "<p>")
@@ -186,7 +186,7 @@ func TestManyManifestFeeds(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					// Where others keep it from being made it is the whole.
+					// If it cannot be made because of others, the whole manifest comes instead.
 					want := map[int]int{226: feeds - i, 200: 3*feeds + 1}[resp.StatusCode]
 					if got := bytes.Count(b, []byte("<item ")); got != want {
 						t.Errorf("since tag %d: status %d, %d items, want %d", i, resp.StatusCode, got, want)
@@ -209,8 +209,8 @@ func (d *depot) etag() string {
 	return resp.Header.Get("Etag")
 }
 
-// A date that was told while the clock was ahead says nothing once it is right,
-// and none that is still to come is told.
+// A Last-Modified that was sent while the clock was ahead is ignored once the clock is right, and no future
+// one is sent.
 func TestManifestDateAhead(t *testing.T) {
 	d := newDepot(t)
 	d.turn()
@@ -233,8 +233,8 @@ func TestManifestDateAhead(t *testing.T) {
 	}
 }
 
-// The manifest comes compressed to who understands that, each form with its
-// own entity tag, and is 304 by any of them (C33).
+// The manifest comes compressed for clients that accept it, each form with its own entity tag, and any of the
+// tags gives a 304 (C33).
 func TestManifestCoded(t *testing.T) {
 	d := newDepot(t)
 	for i := range 60 {
@@ -280,7 +280,7 @@ func TestManifestCoded(t *testing.T) {
 			t.Errorf("HEAD of %q: status %d %v", accept, resp.StatusCode, resp.Header)
 		}
 	}
-	// An entity tag of any coding is as good for what changed since.
+	// An entity tag of any coding is equally good for a feed of changes.
 	d.write("p0.html", "other")
 	d.turn()
 	resp, b := d.manifest("GET", "A-IM", "feed", "Accept-Encoding", "gzip", "If-None-Match", tags["zstd"])
@@ -294,7 +294,7 @@ func TestManifestCoded(t *testing.T) {
 	}
 }
 
-// What changed comes compressed too, where it is long enough.
+// Changes come compressed too, if they are long enough.
 func TestChangesCoded(t *testing.T) {
 	d := newDepot(t)
 	begin := d.journal.Head()

@@ -15,21 +15,21 @@ type Stats struct {
 	Subscribers int           // streams and waiting long polls now
 	Streams     int64         // streams opened
 	Frames      int64         // messages sent on streams, hello and bye apart
-	Batches     int64         // answers of the changes door, and bundles and archives asked for
-	Told        int64         // changes told, each as often as it was told
+	Batches     int64         // responses of the changes door, and of requests for bundles and archives
+	Told        int64         // changes sent, counted each time
 	Gaps        int64         // streams that fell below the floor
 	Slow        int64         // streams cut because their reader did not read
 	Manifests   int64         // requests for the manifest
 	Refused     map[int]int64 // requests refused, by status
 
-	Forms map[protocol.Form]FormStats // those in which something was told, or is listened to
+	Forms map[protocol.Form]FormStats // the forms with any traffic or a subscriber
 }
 
-// FormStats counts what was told in one form.
+// FormStats counts the traffic of one form.
 type FormStats struct {
 	Streams int   `json:"streams"` // now
 	Frames  int64 `json:"frames"`  // messages with changes, sent on streams
-	Answers int64 `json:"answers"` // of the doors that are asked
+	Answers int64 `json:"answers"` // responses to polls
 	Bytes   int64 `json:"bytes"`   // of both, before any content coding
 }
 
@@ -38,7 +38,7 @@ type formCounters struct{ streams, frames, answers, bytes atomic.Int64 }
 type counters struct {
 	streams, frames, batches, told, gaps, slow, manifests atomic.Int64
 
-	forms [5]formCounters // as protocol.Forms has them
+	forms [5]formCounters // in the order of protocol.Forms
 
 	mu      sync.Mutex
 	refused map[int]int64
@@ -49,7 +49,7 @@ func (c *counters) form(f protocol.Form) *formCounters {
 	return &c.forms[slices.Index(protocol.Forms(), f)]
 }
 
-// answered counts an answer in a form: how many changes it told, and its bytes so far.
+// answered counts a response in a form: the number of its changes, and its bytes so far.
 func (c *counters) answered(f protocol.Form, told, bytes int) {
 	c.batches.Add(1)
 	c.told.Add(int64(told))
@@ -65,7 +65,7 @@ func (c *counters) sent(f protocol.Form, told, bytes int) {
 	c.form(f).bytes.Add(int64(bytes))
 }
 
-// metered counts what is written to a form.
+// metered counts the bytes written in a form.
 type metered struct {
 	http.ResponseWriter
 	bytes *atomic.Int64

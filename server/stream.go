@@ -15,15 +15,14 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// clientLimit bounds what a subscriber may say in one message, in bytes. What
-// it says is ignored.
+// clientLimit bounds one message of a subscriber, in bytes. Its content is ignored.
 const clientLimit = 4 << 10
 
-// errGone is why a stream ends whose subscriber has gone.
+// errGone ends the stream of a subscriber that has disconnected.
 var errGone = errors.New("the subscriber has gone")
 
-// serveStream refuses before the upgrade what serveChanges refuses, and then
-// tells everything after the cursor until the subscriber goes.
+// serveStream rejects before the upgrade whatever serveChanges rejects, and then
+// sends everything after the cursor until the subscriber disconnects.
 func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem {
 	q, p := query(r, append(selectionNames(), "after")...)
 	if p != nil {
@@ -48,8 +47,8 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 		return n.failed(r, after, err)
 	}
 
-	// life ends with the connection; until then it can be written to. loop
-	// ends when there is nothing more to be told, and why is its cause.
+	// life ends with the connection; until then it can be written to. loop ends when
+	// nothing more is to be sent; its cause is the reason.
 	life, cut := context.WithCancel(context.WithoutCancel(r.Context()))
 	defer cut()
 	loop, stop := context.WithCancelCause(life)
@@ -63,7 +62,7 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 		MaxMessage: clientLimit, WriteWait: n.writeWait(), Ping: n.heartbeat()})
 	if err != nil {
 		n.stats.refuse(http.StatusBadRequest)
-		return nil // it has been answered
+		return nil // wsconn has already answered
 	}
 	n.stats.streams.Add(1)
 	n.stats.form(sel.as).streams.Add(1)
@@ -90,8 +89,8 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 	return nil
 }
 
-// handshakeProblem judges the handshake as far as a person can be told what
-// is wrong with it; wsconn judges the rest.
+// handshakeProblem checks those parts of the handshake whose errors can be explained
+// to a person; wsconn checks the rest.
 func (n *Notifier) handshakeProblem(w http.ResponseWriter, r *http.Request) *problem {
 	if !hasToken(r.Header.Values("Upgrade"), "websocket") || !hasToken(r.Header.Values("Connection"), "upgrade") {
 		w.Header().Set("Upgrade", "websocket")
@@ -112,7 +111,7 @@ func (n *Notifier) handshakeProblem(w http.ResponseWriter, r *http.Request) *pro
 	return nil
 }
 
-// packed says how the messages of each subprotocol are packed.
+// packed returns how the messages of each subprotocol are compressed.
 func (n *Notifier) packed() map[string]wsconn.Packing {
 	return map[string]wsconn.Packing{protocol.SubprotocolZstd: &n.frames.packing}
 }
@@ -124,14 +123,14 @@ type stream struct {
 	conn    *wsconn.Conn
 	packing wsconn.Packing // nil: messages are text
 	sel     *selection
-	at      protocol.Cursor // all up to here was told, or is not for this reader
-	said    protocol.Cursor // where the reader knows that it stands
+	at      protocol.Cursor // everything up to here was sent, or is not for this reader
+	said    protocol.Cursor // the last cursor that the reader has been sent
 	told    time.Time       // when something was last sent
-	waited  *notYet         // what came about while it waited for it last
+	waited  *notYet         // what it last waited for, now over
 	broken  error           // why nothing can be sent any more
 }
 
-// run tells until loop ends or something fails, and returns why.
+// run sends changes until loop ends or something fails, and returns why.
 func (s *stream) run(life, loop context.Context) error {
 	log := s.n.Log
 	err := s.send(life, protocol.Message{Kind: protocol.Hello, From: s.at, Head: log.Head(), Floor: log.Floor(),
@@ -142,7 +141,7 @@ func (s *stream) run(life, loop context.Context) error {
 	for {
 		err := s.turn(life, loop)
 		switch {
-		case s.broken != nil: // which ends loop as well, so that this comes first
+		case s.broken != nil: // this ends loop as well, so it is checked first
 			return s.broken
 		case loop.Err() != nil:
 			return context.Cause(loop)
@@ -152,7 +151,7 @@ func (s *stream) run(life, loop context.Context) error {
 	}
 }
 
-// turn tells what follows, or waits until something does.
+// turn sends the next frame, or waits until there is one.
 func (s *stream) turn(life, loop context.Context) error {
 	if !s.n.stillKnows(s.r, s.sel.caller) {
 		return errNoCaller
@@ -165,7 +164,7 @@ func (s *stream) turn(life, loop context.Context) error {
 	case errors.As(err, &none):
 		return s.wait(life, loop, none)
 	case errors.Is(err, errBusy) && s.quiet() > 0:
-		return nil // it tries again
+		return nil // run tries again
 	case errors.Is(err, errBusy):
 		return s.mark(life)
 	case errors.Is(err, protocol.ErrTooOld):
@@ -180,7 +179,7 @@ func (s *stream) send(life context.Context, m protocol.Message) error {
 	return s.broken
 }
 
-// mark says where the reader stands, and that the site lives.
+// mark sends the reader its cursor, and shows that the connection is alive.
 func (s *stream) mark(life context.Context) error {
 	s.n.stats.frames.Add(1)
 	from := s.said
@@ -188,22 +187,22 @@ func (s *stream) mark(life context.Context) error {
 	return s.send(life, protocol.Message{Kind: protocol.Mark, From: from, To: s.at, Head: s.n.Log.Head(), At: s.n.Now()})
 }
 
-// unsaid is the share of a heartbeat after which a reader is told where it
-// stands, where it has not been since.
+// unsaid is the share of a heartbeat after which a mark sends the reader a
+// cursor that has moved without a frame.
 const unsaid = 5
 
-// quiet is for how long nothing needs to be said.
+// quiet returns how long nothing needs to be sent.
 func (s *stream) quiet() time.Duration {
 	most := s.n.heartbeat()
 	if s.at != s.said {
 		most /= unsaid
 	}
-	return most - max(0, s.n.Now().Sub(s.told)) // a clock that is put back makes no silence
+	return most - max(0, s.n.Now().Sub(s.told)) // a clock that was put back must not prolong the silence
 }
 
-// frame sends a frame, or takes note of one in which there is nothing for this
-// reader: who filters is told so now and then, and not whenever something
-// happens that he does not want to know.
+// frame sends a frame, or skips one that has nothing for this reader: a reader with a
+// filter receives a mark now and then, and not whenever something changes that
+// its filter excludes.
 func (s *stream) frame(life context.Context, fr *frame) error {
 	if fr.kind == protocol.Mark && !s.sel.filter.IsZero() {
 		if s.at = fr.to; s.quiet() > 0 {
@@ -211,7 +210,7 @@ func (s *stream) frame(life context.Context, fr *frame) error {
 		}
 		return s.mark(life)
 	}
-	if fr.from != s.said { // it says after which cursor it comes
+	if fr.from != s.said { // a frame says which cursor it follows
 		if err := s.mark(life); err != nil {
 			return err
 		}
@@ -225,7 +224,7 @@ func (s *stream) frame(life context.Context, fr *frame) error {
 	return nil
 }
 
-// gap says what cannot be told any more, and goes on after it.
+// gap reports that the changes after the cursor are no longer kept, and goes on after them.
 func (s *stream) gap(life context.Context) error {
 	head := s.n.Log.Head()
 	err := s.send(life, protocol.Message{Kind: protocol.Gap, From: s.said, To: head, Manifest: s.n.doors.manifest,
@@ -236,7 +235,7 @@ func (s *stream) gap(life context.Context) error {
 	return err
 }
 
-// wait waits until there may be something to tell, and says meanwhile that the site lives.
+// wait waits until there may be something to send, with a mark if that takes long.
 func (s *stream) wait(life, loop context.Context, none *notYet) error {
 	ctx, cancel := context.WithTimeout(loop, s.quiet())
 	defer cancel()
@@ -252,8 +251,8 @@ func (s *stream) wait(life, loop context.Context, none *notYet) error {
 	return s.mark(life)
 }
 
-// close says goodbye where somebody may still listen, and returns the code
-// and reason of the close frame.
+// close sends a bye if the peer may still listen, and returns the code and reason
+// of the close frame.
 func (s *stream) close(life context.Context, err error) (int, string) {
 	m := protocol.Message{Kind: protocol.Bye, From: s.at}
 	switch {
@@ -269,14 +268,14 @@ func (s *stream) close(life context.Context, err error) (int, string) {
 		m.Code, m.Reason = protocol.CloseEpoch, "the epoch has ended: read the manifest"
 	case life.Err() != nil:
 		return protocol.CloseShutdown, errShutdown.Error()
-	case s.broken != nil: // a subscriber that goes while it is written to is no failure of the site
+	case s.broken != nil: // a subscriber that disconnects during a write is not a failure of the site
 		orDiscard(s.n.Logger).Debug("subscriber has gone", "at", s.at.String(), "err", err)
 		return 1000, ""
 	default:
 		orDiscard(s.n.Logger).Error("stream ended", "at", s.at.String(), "err", err)
 		m.Code, m.Reason = protocol.CloseShutdown, "the journal could not be read"
 	}
-	// Not all at once: whoever was here comes again.
+	// The random part spreads the reconnects.
 	m.Retry = pause.AtMost(time.Second, s.n.Hurry) + rand.N(pause.AtMost(2*time.Second, s.n.Hurry))
 	s.conn.Write(life, m.Encode()) // the peer may have gone
 	return m.Code, m.Reason

@@ -31,7 +31,7 @@ func (s *site) dial(after protocol.Cursor, header ...string) (*wsconn.Conn, erro
 		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
 }
 
-// statusOf is the status with which a stream was refused, or 0.
+// statusOf returns the status that rejected a stream, or 0.
 func statusOf(err error) int {
 	var e *wsconn.StatusError
 	if errors.As(err, &e) {
@@ -100,7 +100,7 @@ func TestStream(t *testing.T) {
 	if m := live.next(); m.Kind != protocol.Batch || tellAll(m.Changes) != "move b.html->c.html, create x.html, create y.html" || m.To != s.cursor(4) {
 		t.Errorf("%+v", m)
 	}
-	// Replay and live are one path.
+	// Replay and live delivery use one path.
 	late := s.listen(s.cursor(1))
 	if m := late.next(); len(m.Changes) != 3 || m.To != s.cursor(4) {
 		t.Errorf("%+v", m)
@@ -112,7 +112,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
-	// What a subscriber says is ignored, and that it goes is noticed.
+	// A subscriber's messages are ignored, and its disconnect is noticed.
 	s.must(live.conn.Write(t.Context(), []byte(`{"t":"credit"}`)))
 	live.conn.Close(1000, "")
 	until(t, "the subscriber has gone", func() bool { return s.notifier.Stats().Subscribers == 1 })
@@ -120,7 +120,7 @@ func TestStream(t *testing.T) {
 	until(t, "who says too much has gone", func() bool { return s.notifier.Stats().Subscribers == 0 })
 }
 
-// A page of the site itself may open the stream, as may whoever is no browser.
+// A page of the site itself may open the stream, and so may clients that are not browsers.
 func TestStreamOrigin(t *testing.T) {
 	s := newSite(t)
 	for _, origin := range []string{"http://site.example", s.web.URL} {
@@ -149,7 +149,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// What may not be told moves the watermark all the same.
+// A change that may not be delivered still moves the watermark.
 func TestStreamWatermark(t *testing.T) {
 	s := newSite(t)
 	l := s.listen(s.cursor(0))
@@ -159,7 +159,7 @@ func TestStreamWatermark(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	s.forbid("secret.html")
-	s.pass(2 * time.Second) // an encoded frame is not sent for longer than one
+	s.pass(2 * time.Second) // an encoded frame is reused for at most a second
 	if m := s.listen(s.cursor(0)).next(); m.Kind != protocol.Mark || m.To != s.cursor(1) || m.Head != s.cursor(1) {
 		t.Errorf("%+v", m)
 	}
@@ -169,7 +169,7 @@ func TestStreamWatermark(t *testing.T) {
 	}
 }
 
-// A gate is a Log that can be kept from being read.
+// A gate is a Log whose reads can be blocked.
 type gate struct {
 	protocol.Log
 	mu sync.RWMutex
@@ -260,7 +260,7 @@ func TestShutdownSaysGoodbye(t *testing.T) {
 	}
 }
 
-// deaf opens a stream and reads nothing but the answer to the handshake.
+// deaf opens a stream and reads only the answer to the handshake.
 func (s *site) deaf() net.Conn {
 	s.Helper()
 	conn, err := net.Dial("tcp", s.web.Listener.Addr().String())
@@ -279,7 +279,7 @@ func (s *site) deaf() net.Conn {
 
 const floodSize = 12_000
 
-// flood makes more changes than fit between a writer and a deaf reader.
+// flood makes more changes than fit into the buffers between a writer and a deaf reader.
 func (s *site) flood() {
 	long := strings.Repeat("x", 1500)
 	for i := range floodSize {
@@ -292,7 +292,7 @@ func TestSlowReaderIsCut(t *testing.T) {
 	s := newSite(t, func(n *server.Notifier) { n.WriteWait = 2 * time.Second })
 	s.deaf()
 	good := s.listen(s.cursor(0))
-	last := "x9999.html" // in the order of URLs
+	last := "x9999.html" // the last in the order of URLs
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for b := []byte(nil); !bytes.Contains(b, []byte(last)); {
@@ -308,7 +308,7 @@ func TestSlowReaderIsCut(t *testing.T) {
 	until(t, "the slow one is cut", func() bool { return s.notifier.Stats().Slow == 1 && s.notifier.Stats().Subscribers == 1 })
 }
 
-// A reader that does not read does not hold up the end.
+// A subscriber that does not read does not delay Close.
 func TestCloseCutsTheSlow(t *testing.T) {
 	s := newSite(t, func(n *server.Notifier) { n.WriteWait = time.Hour })
 	s.deaf()
@@ -323,8 +323,8 @@ func TestCloseCutsTheSlow(t *testing.T) {
 	}
 }
 
-// Followers are cut at random, come again by either door from where they
-// stand, and have in the end every change exactly once and in order.
+// Followers are cut off at random, reconnect by either door from their cursors, and in the end have every
+// change exactly once and in order.
 func TestReconnectIsExact(t *testing.T) {
 	s := newSite(t)
 	const followers, edits = 4, 150
@@ -385,7 +385,7 @@ func TestReconnectIsExact(t *testing.T) {
 	}
 }
 
-// streamFor follows the stream for a while, and is then cut in any way.
+// streamFor follows the stream for a while and then disconnects at a random point.
 func (s *site) streamFor(rnd *rand.Rand, got []protocol.Change, at protocol.Cursor) ([]protocol.Change, protocol.Cursor) {
 	conn, err := s.dial(at)
 	if err != nil {

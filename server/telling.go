@@ -9,13 +9,13 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// next returns what follows a cursor, in the form and of the selection that
-// was asked for: a Batch, which may be of nothing that is to be told; a Bundle
-// or an Archive. It tells at most limit changes; zero is as many as one message
-// of the form holds. The error is a *notYet where nothing is to be told yet.
+// next returns what follows a cursor, in the form and for the selection of the
+// request: a Batch, possibly without changes, a Bundle or an Archive. It contains at
+// most limit changes; zero means as many as one message of the form holds. The error
+// is a *notYet if there is nothing to send yet.
 //
-// It is the one place where the six forms differ. Whether the message is asked
-// for or told is its callers' business: see serveChanges and stream.
+// It is the one place where the six forms differ. Polling or push is its callers'
+// business: see serveChanges and stream.
 func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
 	if after == n.Log.Head() && !after.IsZero() {
 		if s.as == protocol.AsSite {
@@ -30,7 +30,7 @@ func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor
 	}
 	var t *turn
 	var err error
-	if !s.cheap() && s.filter.Agent.IsZero() { // whoever runs programs bounds how many at a time
+	if !s.cheap() && s.filter.Agent.IsZero() { // Agents limits how many programs run at a time
 		if t, err = n.turn(ctx, s, false); err != nil {
 			return protocol.Message{}, err
 		}
@@ -54,24 +54,24 @@ func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor
 	return m, err
 }
 
-// A notYet is the error of next where nothing is to be told yet.
+// A notYet is the error of next if there is nothing to send yet.
 type notYet struct {
-	until func(context.Context) error // blocks until that may be otherwise, or ctx ends
-	why   string                      // what is being made for the reader; empty: he has all that is due
+	until func(context.Context) error // blocks until next may return something else, or ctx ends
+	why   string                      // what is being made for the reader; empty: it has everything that is due
 }
 
 func (e *notYet) Error() string { return "nothing is to be told yet: " + e.why }
 
-// atHead is that a reader has all that there is.
+// atHead returns the error for a reader that has everything.
 func (n *Notifier) atHead(at protocol.Cursor) *notYet {
 	return &notYet{until: func(ctx context.Context) error { return n.Log.Wait(ctx, at) }}
 }
 
-// stands returns why next would refuse a cursor.
+// stands returns the error with which next would reject a cursor.
 func (n *Notifier) stands(ctx context.Context, s *selection, at protocol.Cursor) error {
 	_, err := n.Log.Read(ctx, at, 1)
 	if s.as == protocol.AsSite && (errors.Is(err, protocol.ErrTooOld) || errors.Is(err, protocol.ErrEpoch)) {
-		return nil // the whole site is what follows
+		return nil // such a reader is sent the whole site
 	}
 	return err
 }
@@ -81,9 +81,8 @@ func tellsNothing(m *protocol.Message) bool {
 	return m.Kind == protocol.Batch && len(m.Changes) == 0
 }
 
-// together makes one message of one that tells nothing and the one that
-// follows it, and returns false where they cannot be one: the content of a
-// bundle names the cursor that it follows.
+// together merges a message that tells nothing with the next one. It returns false if
+// they cannot be merged: the content of a bundle names the cursor that it follows.
 func together(m, next protocol.Message) (protocol.Message, bool) {
 	if next.Kind == protocol.Bundle && m.From != m.To {
 		return m, false
@@ -92,20 +91,19 @@ func together(m, next protocol.Message) (protocol.Message, bool) {
 	return next, true
 }
 
-// cheap reports whether what is asked for is a mere look into the journal.
+// cheap reports whether a selection needs no more than a read of the journal.
 func (s *selection) cheap() bool {
 	return s.filter.IsZero() && (s.as == protocol.AsMeta || s.as == protocol.AsSite)
 }
 
-// mostWork is how long it takes to find what one message tells, or the
-// beginning of an answer: no step of that takes so long. A connection lasts
-// for it, however little time its reader has to read.
+// mostWork bounds the time to find the content of one message, or the start of an
+// answer: no step of that takes longer. The connection's deadline allows for it,
+// however little time its client has to read.
 const mostWork = 30 * time.Second
 
-// readBatch reads the changes after a cursor into one Batch that may be told,
-// limit at most, and returns what a program of the reader's own has made of
-// each; nil where there is none. To stands after all that was read; it is the
-// cursor itself at the head.
+// readBatch reads the changes after a cursor into one Batch that may be sent, at most
+// limit of them, and returns the output of the reader's own program for each; nil if
+// there is none. To is the cursor of the last change read; at the head it is after.
 func (n *Notifier) readBatch(ctx context.Context, t *turn, s *selection, after protocol.Cursor, limit int) (protocol.Message, []protocol.Body, error) {
 	read := protocol.MaxBatch
 	if limit == 0 {
@@ -126,7 +124,7 @@ func (n *Notifier) readBatch(ctx context.Context, t *turn, s *selection, after p
 	begun, weight := time.Now(), 0
 	for i := range changes[:protocol.Fit(changes)] {
 		if i > 0 && !s.filter.Agent.IsZero() && (time.Since(begun) > agentsTime || weight > mostBodies) {
-			break // what is there is told, and then it goes on
+			break // these changes are sent first, the rest later
 		}
 		if i > 0 && t.over() {
 			break
@@ -153,13 +151,13 @@ func (n *Notifier) readBatch(ctx context.Context, t *turn, s *selection, after p
 // which may take long for each.
 const agentBatch = 32
 
-// mostBodies is about how many bytes of a message are bodies: those who are
-// told at different places hold as much each.
+// mostBodies is about how many bytes of a message are bodies: readers at different
+// cursors hold as much memory each.
 const mostBodies = 256 << 10
 
-// addBodies puts beside each change what its form brings of the page, or what
-// the reader's own program has made of it. Where that is too much for one
-// message, the message ends before it.
+// addBodies adds to each change the body that the form carries, or the output of
+// the reader's own program. If the bodies are too large for one message, the message
+// ends before the first that does not fit.
 func (n *Notifier) addBodies(ctx context.Context, t *turn, s *selection, m *protocol.Message, outputs []protocol.Body) error {
 	made := make(map[wanted]protocol.Body)
 	for {
@@ -167,18 +165,18 @@ func (n *Notifier) addBodies(ctx context.Context, t *turn, s *selection, m *prot
 		if err != nil || !cut {
 			return err
 		}
-		t = nil // what it wants now is little
+		t = nil // few bodies are still missing
 	}
 }
 
-// A wanted is a body to be told with a change of a message.
+// A wanted identifies the body to be sent with a change of a message.
 type wanted struct {
 	change int
-	base   protocol.Digest // what the reader has of the page; zero if nothing, or if it is to be told whole
+	base   protocol.Digest // the version that the reader has; zero if none, or if the page is to be sent whole
 }
 
-// fillBodies cuts the message and returns true where it turns out too long:
-// then other bodies may be wanted.
+// fillBodies cuts the message and returns true if it becomes too long: a shorter
+// message may need other bodies.
 func (n *Notifier) fillBodies(ctx context.Context, t *turn, s *selection, m *protocol.Message, outputs []protocol.Body, made map[wanted]protocol.Body) (cut bool, err error) {
 	m.Bodies = nil
 	want := wantedBodies(s, m.Changes)
@@ -219,14 +217,14 @@ func (n *Notifier) fillBodies(ctx context.Context, t *turn, s *selection, m *pro
 	return false, nil
 }
 
-// wantedBodies says which changes of a message bring a body: the last of each
-// page that the message leaves there, against what the reader had of it before.
+// wantedBodies returns which changes of a message carry a body: for each page that exists
+// after the message its last change, with the version that the reader had before as base.
 func wantedBodies(s *selection, changes []protocol.Change) map[int]wanted {
 	if s.as != protocol.AsDelta && s.as != protocol.AsPage {
 		return nil
 	}
 	pending := make(map[string]wanted) // by URL
-	came := make(map[string]bool)      // URLs of what the reader has, if at all, by another one
+	came := make(map[string]bool)      // URLs of pages that the reader has, if at all, under another URL
 	for i := range changes {
 		c := &changes[i]
 		w := wanted{change: i, base: c.Prev}
@@ -246,7 +244,7 @@ func wantedBodies(s *selection, changes []protocol.Change) map[int]wanted {
 		case fresh:
 			w.base = before.base
 		case other:
-			w.base = protocol.Digest{} // a base must be there where the reader looks for it
+			w.base = protocol.Digest{} // the reader must have the base under the same URL
 		}
 		if c.Op != protocol.Move && fresh && changes[before.change].Op == protocol.Move {
 			w.base = protocol.Digest{}
@@ -263,13 +261,13 @@ func wantedBodies(s *selection, changes []protocol.Change) map[int]wanted {
 	return want
 }
 
-// wholeEvery is how often a page is told whole where differences are asked
-// for: whoever has lost a version finds back by itself (C06).
+// wholeEvery is how often a page is sent whole to a reader of deltas: a reader
+// that has lost a version recovers by itself (C06).
 const wholeEvery = 50
 
-// body returns what a form brings of a page. Bytes that are not to be had any
-// more are none: a later change tells what became of the page. What is too
-// large for a message is at the page's own URL.
+// body returns the body that a form carries of a page. It is empty if the bytes are no
+// longer available: a later change tells what became of the page. A page that is too
+// large for a message is given by its URL.
 func (n *Notifier) body(ctx context.Context, s *selection, c *protocol.Change, base protocol.Digest) (protocol.Body, error) {
 	if !base.IsZero() {
 		delta, err := n.Pages.Delta(ctx, &c.Item, base)

@@ -22,7 +22,7 @@ import (
 	"github.com/parleyweb/parley/server/versions"
 )
 
-// newArchivist is a depot that keeps old versions.
+// newArchivist returns a depot that stores old versions.
 func newArchivist(t *testing.T, change ...func(*server.Notifier)) *depot {
 	t.Helper()
 	var store *versions.Store
@@ -35,7 +35,7 @@ func newArchivist(t *testing.T, change ...func(*server.Notifier)) *depot {
 	return d
 }
 
-// told asks the changes door, and reads the answer.
+// told fetches the changes door and parses the answer.
 func (d *depot) told(ref string) protocol.Message {
 	d.Helper()
 	resp, b := d.ask("GET", "parley/changes?"+ref, "", "")
@@ -78,7 +78,7 @@ func (d *depot) listen(after protocol.Cursor, more string, header ...string) *te
 	return l
 }
 
-// next reads a message, which must go on where the reader stands.
+// next reads a message, which must continue from the reader's cursor.
 func (l *teller) next() protocol.Message {
 	l.Helper()
 	ctx, stop := context.WithTimeout(l.Context(), 15*time.Second)
@@ -99,7 +99,7 @@ func (l *teller) next() protocol.Message {
 	return m
 }
 
-// What may not be told any more is told in no form, old versions neither.
+// A page that is now forbidden is delivered in no form, and neither are its old versions.
 func TestForbiddenPagesAreToldInNoForm(t *testing.T) {
 	d := newArchivist(t)
 	begin := d.journal.Head()
@@ -141,13 +141,12 @@ func (d *depot) edit(from, to int) {
 	}
 }
 
-// A thousand edits within the time of a bundle are one bundle, of each page
-// once (C10). The clock is the notifier's own, so that it does not matter how
-// long they take.
+// A thousand edits within the interval of a bundle are one bundle, with each page once (C10). The clock is
+// the notifier's own, so that it does not matter how long they take.
 func TestBundlesOnSchedule(t *testing.T) {
 	var ahead atomic.Int64
 	d := newArchivist(t, func(n *server.Notifier) {
-		n.Heartbeat = 2 * time.Second // it looks at its clock as often
+		n.Heartbeat = 2 * time.Second // it checks its clock as often
 		began := time.Now()
 		n.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
 	})
@@ -185,14 +184,14 @@ func TestBundlesOnSchedule(t *testing.T) {
 	}
 }
 
-// What a clock that was ahead has dated, and one that is put back meanwhile, hold up no bundle.
+// Neither changes dated by a clock that was ahead nor a clock that is set back meanwhile delay a bundle.
 func TestBundlesWithoutAClock(t *testing.T) {
 	var ahead atomic.Int64
 	d := newArchivist(t, func(n *server.Notifier) {
 		n.Heartbeat = 500 * time.Millisecond
 		n.Now = func() time.Time { return time.Now().Add(-time.Duration(ahead.Load())) }
 	})
-	ahead.Store(int64(365 * 24 * time.Hour)) // of the journal, which goes by the real time
+	ahead.Store(int64(365 * 24 * time.Hour)) // the journal's clock is the real time
 	l := d.listen(d.journal.Head(), "&as=batch&every=1")
 	for i := range 2 {
 		d.edit(20*i, 20*i+20)
@@ -207,11 +206,11 @@ func TestBundlesWithoutAClock(t *testing.T) {
 	}
 }
 
-// Whoever waits for longer than others at the same place is not told with them.
+// A subscriber with a longer interval than others at the same cursor is not served together with them.
 func TestBundlesOnSchedulesOfTheirOwn(t *testing.T) {
 	var ahead atomic.Int64
 	d := newArchivist(t, func(n *server.Notifier) {
-		n.Heartbeat = 500 * time.Millisecond // it looks at its clock as often
+		n.Heartbeat = 500 * time.Millisecond // it checks its clock as often
 		began := time.Now()
 		n.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
 	})
@@ -241,7 +240,7 @@ func TestBundlesOnSchedulesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// As many changes as are asked for do not wait for the time of a bundle.
+// Once the requested number of changes is reached, a bundle does not wait for its interval.
 func TestBundlesByCount(t *testing.T) {
 	d := newArchivist(t)
 	begin := d.journal.Head()
@@ -258,17 +257,17 @@ func TestBundlesByCount(t *testing.T) {
 	}
 }
 
-// Who has nothing, or a cursor that says nothing any more, is told of the
-// archive of the whole site: as soon as there is one.
+// A client without a cursor, or with an unusable one, is pointed to the archive of the whole site as soon as
+// there is one.
 func TestFirstContactBringsTheSite(t *testing.T) {
 	var maker *archive.Maker
 	d := newArchivist(t, func(n *server.Notifier) {
-		n.Heartbeat = 500 * time.Millisecond // pings too: a reader that is busy with others must have time to answer
+		n.Heartbeat = 500 * time.Millisecond // pings too: a busy reader must have time to answer
 		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: n.Log.(*server.Journal), Pages: n.Pages, Public: n.Public, Every: time.Millisecond}
 		n.Archive = maker
 	})
 	for i := range 9 {
-		d.write(fmt.Sprintf("p%d.html", i), "<p>") // of which one more is not much
+		d.write(fmt.Sprintf("p%d.html", i), "<p>") // one more page is a small part of them
 	}
 	d.publish()
 	resp, b := d.ask("GET", "parley/changes?as=site", "", "")
@@ -313,7 +312,7 @@ func TestFirstContactBringsTheSite(t *testing.T) {
 	}
 	check(<-poll)
 	check(d.told("as=site&after=other:7"))
-	// From there on it is told what changes.
+	// From there on it gets the changes.
 	d.write("a.html", "<p>a2")
 	d.publish()
 	for m := first.next(); ; m = first.next() {
@@ -325,7 +324,7 @@ func TestFirstContactBringsTheSite(t *testing.T) {
 	}
 }
 
-// A thousand who ask for the whole site at once are told of one archive.
+// Hundreds of clients that request the whole site at once are pointed to one archive.
 func TestManyAskForTheSite(t *testing.T) {
 	var maker *archive.Maker
 	d := newDepot(t, func(n *server.Notifier) {
@@ -357,12 +356,12 @@ func TestManyAskForTheSite(t *testing.T) {
 	}
 	made, err := filepath.Glob(filepath.Join(maker.Dir, "*"))
 	d.must(err)
-	if len(made) > 2 { // the archive, and what says what it is
+	if len(made) > 2 { // the archive and its description
 		t.Errorf("%d files were made: %v", len(made), made)
 	}
 }
 
-// However many wait for the archive, what there is for them is found out once.
+// If many wait for the archive, the changes after it are read once for all.
 func TestManyWaitForTheSite(t *testing.T) {
 	const readers = 40
 	var log *countedLog
@@ -381,7 +380,7 @@ func TestManyWaitForTheSite(t *testing.T) {
 	var reading sync.WaitGroup
 	for range readers {
 		l := d.listen(begin, "&as=site")
-		reading.Go(func() { // all at once: whoever answers no ping is cut
+		reading.Go(func() { // in parallel: a reader that answers no ping is cut off
 			for range 3 {
 				if m := l.next(); m.Kind != protocol.Mark || m.To != begin {
 					t.Errorf("%+v", m)
@@ -390,12 +389,12 @@ func TestManyWaitForTheSite(t *testing.T) {
 		})
 	}
 	reading.Wait()
-	if reads := log.reads.Load() - before - readers; reads != 1 { // each cursor is read at once when its reader comes
+	if reads := log.reads.Load() - before - readers; reads != 1 { // each cursor is read once when its reader connects
 		t.Errorf("the journal was read %d times", reads)
 	}
 }
 
-// A countedLog counts how often it is read.
+// A countedLog counts its reads.
 type countedLog struct {
 	protocol.Log
 	reads atomic.Int64
@@ -406,7 +405,7 @@ func (l *countedLog) Read(ctx context.Context, after protocol.Cursor, max int) (
 	return l.Log.Read(ctx, after, max)
 }
 
-// An unfinished archive is being made for ever.
+// An unfinished archive is never complete.
 type unfinished struct{ server.Archive }
 
 func (unfinished) Latest() (server.Archived, bool) { return server.Archived{}, false }
@@ -416,8 +415,7 @@ func (unfinished) Wait(ctx context.Context, _ server.Archived) error {
 	return ctx.Err()
 }
 
-// A reader that filters hears nothing of what it does not want, knows all the
-// same where it stands, and keeps nobody else waiting.
+// A filtering subscriber gets no unmatched changes, still learns its cursor, and delays no other client.
 func TestFilterIsSilent(t *testing.T) {
 	d := newDepot(t, func(n *server.Notifier) { n.Heartbeat = 2 * time.Second })
 	begin := d.journal.Head()
@@ -436,7 +434,7 @@ func TestFilterIsSilent(t *testing.T) {
 	if marks > 3 {
 		t.Errorf("%d marks for 4 batches of nothing", marks)
 	}
-	// What it is told goes on from where it knows that it stands.
+	// Its next change continues from that cursor.
 	d.write("x/0.html", "more")
 	d.publish()
 	d.write("wanted/1.html", "1")
@@ -447,7 +445,7 @@ func TestFilterIsSilent(t *testing.T) {
 			t.Fatalf("%+v", m)
 		}
 	}
-	// A limit counts what is told.
+	// A limit counts the delivered changes.
 	m := d.told("prefix=/wanted/&limit=1&after=" + begin.String())
 	for m.Changes == nil && m.To != d.journal.Head() {
 		m = d.told("prefix=/wanted/&limit=1&after=" + m.To.String())
@@ -463,12 +461,12 @@ func TestFilterIsSilent(t *testing.T) {
 		}
 		at = m.To
 	}
-	if asked > 2 { // it looks on for as long as it would wait
+	if asked > 2 { // it keeps searching for as long as it would wait
 		t.Errorf("asked %d times", asked)
 	}
 }
 
-// Both subprotocols say the same; the packed one with fewer bytes (C33).
+// Both subprotocols carry the same messages, the packed one in fewer bytes (C33).
 func TestPackedStream(t *testing.T) {
 	d := newArchivist(t)
 	begin := d.journal.Head()
@@ -498,7 +496,7 @@ func TestPackedStream(t *testing.T) {
 	}
 }
 
-// A meter counts what is unpacked.
+// A meter counts packed and unpacked bytes.
 type meter struct {
 	coding.Messages
 	packed, plain int

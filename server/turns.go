@@ -13,92 +13,92 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// turns are the times at which somebody makes the site work: half of the
-// processors are left to those who ask for less. Where there is but one, or
-// others want it too, that would not be enough: once the site has worked for a
-// while, turns pause as long as they work, in small steps.
+// turns hands out slots: permission to use the CPU. Slots leave half of the processors
+// to cheap requests. With one processor, or other load on the machine, that would not
+// be enough: once the site has worked for a while, a slot's holder pauses for as long
+// as it works, in small steps.
 //
-// Who waits is served by address, those first who have had the least of late:
-// one that asks for much waits for itself, and whoever asks for little waits
-// for the turn that is being taken, however many others there are. An address
-// has one turn at a time while others wait. What is told as it happens, what
-// is asked for, and what is judged by expressions, come in rotation where there
-// is no room for all: none waits for more than a turn of each of the others.
+// Waiters are served by address, the address with the least recent work first: a
+// client that asks for a lot waits behind its own requests, and a client that asks for
+// little waits for the slot in use, however many others there are. An address has one
+// slot at a time while others wait. Delivery to subscribers, answers to requests and
+// evaluation of expressions get slots round-robin where there are too few for all: none
+// waits for more than one slot of each of the others.
 //
-// The zero turns is ready, for many goroutines at once.
+// The zero turns is ready to use, by many goroutines at once.
 type turns struct {
 	mu     sync.Mutex
 	taken  [kinds]int
 	byAddr map[string]*taker
-	queued [kinds]map[*taker]struct{} // those for whom somebody waits
-	asking int                        // who wait for what they ask for, in all
-	last   kind                       // of the turn that was granted last
+	queued [kinds]map[*taker]struct{} // addresses with a waiter
+	asking int                        // waiters that count against mostAsking
+	last   kind                       // of the slot that was granted last
 	all    load                       // of all addresses
-	failed load                       // of refusing what is too much
-	came   uint64                     // how many have waited so far
+	failed load                       // load of rejecting requests over a limit
+	came   uint64                     // number of waiters so far
 	sweep  int                        // byAddr is tidied when it holds more
 }
 
-// A kind says what a turn is for.
+// A kind is the purpose of a slot.
 type kind int
 
 const (
-	telling kind = iota // what happens, to whoever listens
-	asking              // an answer
-	judging             // either, where an expression is evaluated: it may cost a thousand times as much
+	telling kind = iota // delivery to subscribers
+	asking              // an answer to a request
+	judging             // either of these with an expression, which may cost a thousand times as much
 	kinds
 )
 
 const (
-	// turnTime is about how long a turn is: a message ends, and an answer waits
-	// for its next turn, when that is over.
+	// turnTime is about how long a slot lasts: after it a message ends, and an
+	// answer waits for its next slot.
 	turnTime = 20 * time.Millisecond
 
-	// mostAsking and mostAskingEach bound those who wait for an answer, in all
-	// and of one address.
+	// mostAsking and mostAskingEach bound the requests that wait for a slot, in all
+	// and from one address.
 	mostAsking, mostAskingEach = 1000, 8
 
-	// forgotten is after how long half of what an address has had is forgotten,
-	// and forgottenAll of what all have had together.
+	// forgotten is the half-life of an address's load, and forgottenAll that of
+	// the load of all addresses together.
 	forgotten, forgottenAll = time.Second, 4 * time.Second
 
-	// Beyond so much work of late, such as that of a bundle of some thousand pages,
-	// a turn pauses after each stint for as long as it worked, at most turnTime.
+	// After so much recent work (that of a bundle of some thousand pages, say) a
+	// slot's holder pauses after each stint for as long as it worked, at most turnTime.
 	undivided = time.Second
 	stint     = 500 * time.Microsecond
 
-	// Refusing whoever asks too much is work as well, at least so much each time.
-	// Beyond undivided of it, or of other work, who is refused is kept for about the time of brake:
-	// whoever asks again at once would be refused thousands of times a second.
+	// A rejection counts as this much work, at least. After undivided of rejections, or of
+	// other work, a rejection is delayed by about brake: a client that retries at once
+	// would be rejected thousands of times a second.
 	brake    = time.Second
 	refusing = 5 * time.Millisecond
 )
 
 var (
-	// errBusy is that others have made the site work for too long.
+	// errBusy says that other work kept the site busy for too long.
 	errBusy = errors.New("too much is asked for at the moment")
 
-	// errCrowd is that too many of one address wait.
+	// errCrowd says that too many requests of one address wait.
 	errCrowd = errors.New("too much is asked for at a time from one address")
 )
 
-// A taker is an address that takes turns. The empty one is of those whom
-// nothing tells apart; for it no bound of its own holds, see clientAddress.
+// A taker is an address that takes slots. The empty address stands for all clients that
+// cannot be told apart; no per-address bound applies to it, see clientAddress.
 type taker struct {
 	load
 	addr   string
 	taken  int
-	asking int // that wait for what they ask for
+	asking int // its waiters that count against mostAskingEach
 	queue  [kinds][]*waiter
 }
 
-// A load is how much work there was of late, as of a moment.
+// A load is the amount of recent work, as of a moment.
 type load struct {
 	used time.Duration
 	at   time.Time
 }
 
-// A waiter waits for a turn, until granted is closed.
+// A waiter waits for a slot, until granted is closed.
 type waiter struct {
 	granted chan struct{}
 	number  uint64
@@ -106,8 +106,8 @@ type waiter struct {
 	paced   bool // set before granted is closed
 }
 
-// turn waits for a turn of whoever asks by a selection, which gives up after
-// mostWork. An answer that has begun waits without end.
+// turn waits for a slot for a selection's request, whose work rest ends with errBusy
+// after mostWork. For an answer that has begun, neither wait nor work is limited.
 func (n *Notifier) turn(ctx context.Context, s *selection, begun bool) (*turn, error) {
 	if begun {
 		return n.turns.take(ctx, s.addr, asking, 0, false)
@@ -128,28 +128,28 @@ func (n *Notifier) turn(ctx context.Context, s *selection, begun bool) (*turn, e
 	return t, nil
 }
 
-// A turn lasts until leave is called. One goroutine uses it.
+// A turn is a slot, held until leave is called. One goroutine uses it.
 type turn struct {
 	of    *turns
 	who   *taker
 	kind  kind
-	asks  bool          // it counts among those who wait for what they ask for
-	wait  time.Duration // for how long it is waited for at most; zero: without end
+	asks  bool          // it counts against mostAsking while it waits
+	wait  time.Duration // the longest wait for it; zero: no limit
 	held  bool
 	since time.Time
 	spent time.Duration // of work, before since
-	end   time.Time     // when it gives up for good; zero: never
+	end   time.Time     // after which rest returns errBusy; zero: never
 
 	paced  bool
-	paused time.Duration // since since
+	paused time.Duration // in pauses after since
 }
 
-// turnsAtATime is how many of one kind there may be at the same time; of all, one more.
+// turnsAtATime is the number of slots of one kind; of all kinds together there is one more.
 func turnsAtATime() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
-// take waits for a turn of an address, for wait at most if that is not zero.
-// The error is errBusy then. Of those who ask there may wait so many: beyond that it is
-// errCrowd if they are of the address, and else errBusy.
+// take waits for a slot of an address, for wait at most if that is not zero; then the
+// error is errBusy. With asks, the number of waiters is bounded: beyond the bound of the
+// address the error is errCrowd, beyond that of all errBusy.
 func (t *turns) take(ctx context.Context, addr string, k kind, wait time.Duration, asks bool) (*turn, error) {
 	t.mu.Lock()
 	who := t.taker(addr)
@@ -167,7 +167,7 @@ func (t *turns) take(ctx context.Context, addr string, k kind, wait time.Duratio
 	return turn, nil
 }
 
-// refused keeps somebody who is about to be refused for asking too much, if that is due.
+// refused delays a request that is about to be rejected for a limit, if that is due.
 func (t *turns) refused(ctx context.Context) {
 	t.mu.Lock()
 	now := time.Now()
@@ -227,7 +227,7 @@ func (t *turns) await(ctx context.Context, turn *turn) error {
 	return err
 }
 
-// taker, and what follows, is called with mu held.
+// taker, and the methods of turns below it, are called with mu held.
 func (t *turns) taker(addr string) *taker {
 	who := t.byAddr[addr]
 	if who == nil {
@@ -241,7 +241,7 @@ func (t *turns) taker(addr string) *taker {
 	return who
 }
 
-// tidy forgets the addresses that have asked for nothing for a while.
+// tidy forgets the addresses that have had no work for a while.
 func (t *turns) tidy() {
 	if len(t.byAddr) < t.sweep {
 		return
@@ -255,7 +255,7 @@ func (t *turns) tidy() {
 	t.sweep = 2*len(t.byAddr) + 100
 }
 
-// age forgets half of what was so long ago.
+// age applies the half-life forgotten up to now.
 func (l *load) age(now time.Time, forgotten time.Duration) {
 	if past := now.Sub(l.at); past > 0 {
 		l.used = time.Duration(float64(l.used) * math.Exp2(-float64(past)/float64(forgotten)))
@@ -274,8 +274,8 @@ func (t *turns) unqueue(who *taker, k kind, i int) {
 	}
 }
 
-// grant gives the turns that are there to whoever comes next, beginning with
-// the kind after that of the last one.
+// grant gives the free slots to the next waiters, beginning with the kind after
+// that of the last slot.
 func (t *turns) grant() {
 	most := turnsAtATime()
 	for i := kind(1); i <= kinds && t.taken[telling]+t.taken[asking]+t.taken[judging] <= most; i++ {
@@ -295,7 +295,7 @@ func (t *turns) grant() {
 	}
 }
 
-// following returns who comes next.
+// following returns the address whose waiter is next.
 func (t *turns) following(k kind) (next *taker) {
 	now := time.Now()
 	for who := range t.queued[k] {
@@ -330,7 +330,7 @@ func (t *turns) release(turn *turn) {
 	t.grant()
 }
 
-// leave ends the turn, if it has not ended.
+// leave releases the slot, if it is held.
 func (t *turn) leave() {
 	if t == nil || !t.held {
 		return
@@ -341,8 +341,8 @@ func (t *turn) leave() {
 	t.of.release(t)
 }
 
-// over reports whether the turn has lasted for as long as it should. No turn is
-// never over. It is to be asked after each step.
+// over reports whether the slot has lasted for turnTime. A nil turn is never
+// over. Call it after each step of work.
 func (t *turn) over() bool {
 	if t == nil {
 		return false
@@ -351,8 +351,8 @@ func (t *turn) over() bool {
 	return time.Since(t.since) >= turnTime
 }
 
-// breathe pauses if that is due. So whoever asks for little need not wait until
-// Go's scheduler, or the system's, takes the processor away from this one.
+// breathe pauses if that is due. So cheap requests need not wait until Go's
+// scheduler, or the system's, takes the processor away from this goroutine.
 func (t *turn) breathe() {
 	begun := time.Now()
 	owed := begun.Sub(t.since) - 2*t.paused
@@ -363,11 +363,11 @@ func (t *turn) breathe() {
 	t.paused += time.Since(begun)
 }
 
-// worked returns how much work was done in a turn that has not ended: waits and
-// pauses are none.
+// worked returns the time spent on work while the slot is held: waits and
+// pauses do not count.
 func (t *turn) worked() time.Duration { return t.spent + time.Since(t.since) - t.paused }
 
-// rest lets others have their turn, if this one is over. On an error it has ended.
+// rest waits for a new slot, if this one is over. After an error no slot is held.
 func (t *turn) rest(ctx context.Context) error {
 	if !t.over() {
 		return nil

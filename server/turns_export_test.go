@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TakenTurns returns how many turns, of so long each, the tellings, askings and
-// judgings had until ctx ended, while so many addresses asked for each.
+// TakenTurns returns how many slots of length long the stream deliveries, the answers, and the requests with
+// expressions each got until ctx ended, while each addresses competed for slots of each kind.
 func TakenTurns(ctx context.Context, each int, long time.Duration) (had [kinds]int, errs []error) {
 	var t turns
 	var mu sync.Mutex

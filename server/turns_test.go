@@ -20,8 +20,8 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// slowly is a notifier of 100 changes, and where to read these from. The
-// expression slow takes five milliseconds for each of them.
+// slowly returns a notifier with 100 changes, and the cursor before them. The expression slow takes five
+// milliseconds for each change.
 func slowly(t *testing.T) (n *server.Notifier, begin protocol.Cursor) {
 	w := newWorld(t)
 	w.write("a.html", "a")
@@ -41,8 +41,8 @@ func slowly(t *testing.T) (n *server.Notifier, begin protocol.Cursor) {
 	}}, begin
 }
 
-// A message ends where it took long to find what it tells; whoever asks on
-// from there is told everything.
+// A message ends early if its changes took long to find; a client that continues from its cursor gets
+// everything.
 func TestTurnsAreShort(t *testing.T) {
 	n, at := slowly(t)
 	head := n.Log.Head()
@@ -67,8 +67,8 @@ func TestTurnsAreShort(t *testing.T) {
 	})
 }
 
-// Whoever asks for little waits for the turn that is being taken, and not for
-// those that others wait for, be they of one address or of many.
+// A client with a small request waits for the slot in use, but not for all the slots that others wait for,
+// whether these come from one address or many.
 func TestTurnsGoRound(t *testing.T) {
 	for _, c := range []struct{ peers, each int }{{1, 40}, {64, 1}, {64, 4}} {
 		n, begin := slowly(t)
@@ -109,7 +109,7 @@ func TestTurnsGoRound(t *testing.T) {
 			if crowd := c.each > 8+runtime.GOMAXPROCS(0); codes[200] == 0 || crowd != (codes[429] > 0) {
 				t.Errorf("%d of each of %d: %v", c.each, c.peers, codes)
 			}
-			if codes[429] > 2000 { // once a second, and some at first
+			if codes[429] > 2000 { // once a second, and some at the start
 				t.Errorf("%d of each of %d are refused as fast as they ask: %v", c.each, c.peers, codes)
 			}
 			n.Close(t.Context())
@@ -117,11 +117,10 @@ func TestTurnsGoRound(t *testing.T) {
 	}
 }
 
-// What lasts for long leaves half of the time to others, and what does not is
-// done at once.
+// Long work leaves half of the time to others, and short work is done without a pause.
 func TestTurnsPause(t *testing.T) {
 	n, begin := slowly(t)
-	var worked atomic.Int64 // milliseconds
+	var worked atomic.Int64 // in milliseconds
 	slow := n.Where
 	n.Where = func(e string) (server.Predicate, error) {
 		p, err := slow(e)
@@ -157,7 +156,7 @@ func TestTurnsPause(t *testing.T) {
 	})
 }
 
-// While all kinds of turns are wanted all the time, all are taken as often.
+// If slots of all kinds are always wanted, all kinds get about as many.
 func TestKindsGoRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
@@ -169,8 +168,7 @@ func TestKindsGoRound(t *testing.T) {
 	})
 }
 
-// Pauses count for nothing where work is bounded: neither of a question nor of
-// a bundle.
+// Pauses do not count against the limits on work, neither for a query nor for a bundle.
 func TestPausesAreNoWork(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "a")
@@ -203,7 +201,7 @@ func TestPausesAreNoWork(t *testing.T) {
 		if m, err := protocol.ParseMessage(a.Body.Bytes()); err != nil || m.To != n.Log.Head() {
 			t.Errorf("2.8 s of work: %v, %d: %+v", err, a.Code, m)
 		}
-		// Whoever is not answered because of others is not told that it was too much.
+		// A client that goes unanswered because of others is not told that its request was too large.
 		codes := make(chan int)
 		peers := 8 * runtime.GOMAXPROCS(0)
 		for i := range peers {
@@ -222,7 +220,7 @@ func TestPausesAreNoWork(t *testing.T) {
 	})
 }
 
-// A pause is short, however long the step was before it.
+// A pause is short, even after a long step.
 func TestPausesAreShort(t *testing.T) {
 	n, begin := slowly(t)
 	n.Where = func(e string) (server.Predicate, error) {
@@ -236,7 +234,7 @@ func TestPausesAreShort(t *testing.T) {
 		}, nil
 	}
 	synctest.Test(t, func(t *testing.T) {
-		for range 2 { // the second time pauses are due
+		for range 2 { // in the second round pauses are due
 			begun := time.Now()
 			answers(n, "/parley/changes?where=bad&after="+begin.String())
 			if took := time.Since(begun); took > 2100*time.Millisecond {
@@ -252,8 +250,8 @@ func TestPausesAreShort(t *testing.T) {
 	})
 }
 
-// Who is refused over and over is kept, and slows down nobody else. A question
-// that is too long is no reason to keep anybody.
+// A client that is rejected over and over is delayed, and slows down nobody else. A query that is too long
+// causes no delay.
 func TestRefusedPeopleSlowNobody(t *testing.T) {
 	n, begin := slowly(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -302,7 +300,7 @@ func TestRefusedPeopleSlowNobody(t *testing.T) {
 	})
 }
 
-// An expression is compiled in a turn as well: it takes as long.
+// An expression is also compiled in a slot, since that takes CPU time too.
 func TestCompilingTakesTurns(t *testing.T) {
 	n, begin := slowly(t)
 	var at, most atomic.Int64
@@ -331,7 +329,7 @@ func TestCompilingTakesTurns(t *testing.T) {
 	})
 }
 
-// Who has few connections is told before those who have many.
+// Clients with few connections get deliveries before clients with many.
 func TestToldBeforeTheMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 20 {
@@ -352,8 +350,7 @@ func TestToldBeforeTheMany(t *testing.T) {
 	})
 }
 
-// sends begins a request whose body does not end before end is called, which
-// returns the answer.
+// sends begins a request whose body stays open until end is called, which returns the response.
 func sends(n *server.Notifier, method, path, mediaType, peer, begin string) (end func() *httptest.ResponseRecorder) {
 	in, out := io.Pipe()
 	r := httptest.NewRequest(method, path, in)
@@ -366,14 +363,14 @@ func sends(n *server.Notifier, method, path, mediaType, peer, begin string) (end
 		in.Close()
 		answer <- w
 	}()
-	io.WriteString(out, begin) // until it is read, or refused
+	io.WriteString(out, begin) // until it is read or rejected
 	return func() *httptest.ResponseRecorder {
 		out.Close()
 		return <-answer
 	}
 }
 
-// The questions that are held have so many bytes in all, whoever asks them.
+// The request bodies held in memory are bounded in total bytes, for all clients together.
 func TestQuestionsAreBounded(t *testing.T) {
 	d := newDepot(t)
 	question := `{"pages":[{"url":"` + strings.Repeat("a", 7<<20)
@@ -394,7 +391,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	}
 }
 
-// A caller sends one program at a time, and a few are taken in at all.
+// A caller uploads one program at a time, and only a few uploads run at all.
 func TestProgramsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	n := &server.Notifier{Log: w.journal, Base: base, Agents: struct{ server.Agents }{},

@@ -1,7 +1,7 @@
-// Package agent runs programs that crawlers have sent: remote agents (C14). A
-// crawler that cares for some changes only, or for something that it would
-// make of each page anyway, such as a part of its index (C15), sends the
-// program that decides or makes it, and the site runs it beside its journal.
+// Package agent runs programs that crawlers have uploaded: remote agents (C14). A
+// crawler that wants only some changes, or something derived from each page, such as
+// a part of its index (C15), uploads a program that selects the changes or computes
+// the output, and the site runs it beside its journal.
 //
 // # What a program is
 //
@@ -13,30 +13,30 @@
 // It exports
 //
 //	memory                                  its one memory
-//	parley_alloc(size i32) i32              where size bytes may be written
+//	parley_alloc(size i32) i32              address of size writable bytes
 //	parley_change(at i32, size i32) i64     the answer: address << 32 | size
-//	_initialize()                           called once at first, if it is there
+//	_initialize()                           called once at first, if it exists
 //
-// For each change the site asks parley_alloc for room, writes the question
-// there, and calls parley_change with it. The answer is read from memory before
-// anything else is called. The question is three parts, each its length as a
+// For each change the site calls parley_alloc, writes the question to the returned
+// address, and calls parley_change with it. It reads the answer from memory before it
+// calls anything else. The question has three parts, each its length as a
 // 32-bit little-endian number followed by as many bytes:
 //
-//  1. the change, as the message "ev" of package protocol, in JSON; its member to says nothing here;
+//  1. the change, as the message "ev" of package protocol, in JSON; its member to has no meaning here;
 //  2. the page as it is now, without content coding;
-//  3. the page as it was before, if the site has kept it.
+//  3. the page as it was before, if the site has stored it.
 //
-// The length 0xFFFFFFFF says that a page is not to be had, and no bytes follow:
-// it was not kept, has changed again meanwhile, has more than [maxPage] bytes, or there
-// was none before. The answer is at most 1 + [MaxOutput] bytes: first 1 if the
-// change is to be told, or 0 if not, and then what is to be told with it.
+// The length 0xFFFFFFFF says that a page is not available, and no bytes follow: it was
+// not stored, has changed again meanwhile, has more than [maxPage] bytes, or did not
+// exist before. The answer is at most 1 + [MaxOutput] bytes: first 1 if the change is
+// to be sent, or 0 if not, and then the output to send with it.
 //
-// It may import functions of wasi_snapshot_preview1, since compilers want them. They are
-// those of a program without arguments, environment, files, input or network,
+// It may import functions of wasi_snapshot_preview1, since compilers need them. They
+// behave as for a program without arguments, environment, files, input or network,
 // whose clocks begin at the same instant each time, and whose random numbers are
-// the same each time. What it writes to standard error is thrown away, but that the
-// beginning is told to its sender when it fails; what it writes to standard
-// output is thrown away. proc_exit is a failure.
+// the same each time. Standard output is discarded, and so is standard error, except
+// that its beginning is reported to the sender when the program fails. proc_exit is a
+// failure.
 //
 // With Go 1.24 or later a program is built by
 //
@@ -45,39 +45,40 @@
 // from a package that has //go:wasmexport above both functions, and an empty
 // main. See examples/agents.
 //
-// # What it may count on
+// # What it can rely on
 //
-// It is asked about creates, updates and moves; a delete is always told, and so is a
-// move, whatever it answers, since whoever was told of a page must learn that it has gone.
-// It is asked about what its sender may see, after the other conditions of the request.
+// It runs on creates, updates and moves; a delete is always sent, and so is a
+// move, whatever it answers, since a reader that has seen a page must learn that it is
+// gone. It sees only changes that its sender may see and that match the other
+// conditions of the request.
 //
-// Its answer must depend on the question alone: the memory of one call may be
-// there at the next, or not, and an answer may be given again without asking.
+// Its answer must depend on the question alone: memory may or may not persist from one
+// call to the next, and the site may cache an answer.
 //
-// What fails in memory that was used before is tried once more in fresh memory,
-// within the same time. Where it fails, or its turn does not come in time, the change is told without
-// output: nothing is lost by that. After [Options.Failures] failures without an
-// answer between them it is out of use for a while, and its sender is told why.
-// Others who have sent the same program go on with it.
+// A call that fails in memory used before is retried once in fresh memory, within the
+// same time limit. If that fails too, or no slot becomes free in time, the change is
+// sent without output, so that nothing is lost. After [Options.Failures] failures
+// without an answer between them the program is disabled for a while, and its sender
+// gets the reason. Other senders of the same program can still use it.
 //
 // # What it may cost
 //
-// Each program runs in a process of its own, that is killed when it takes
-// longer than [Options.Time] for an answer: no loop, recursion or single instruction
-// holds up anybody else. The process has at most [Options.Memory] bytes of
-// WebAssembly memory and, on Linux, [processData] bytes in all, yields to others where the system
-// knows how, and only [Options.Running] of them run at a time, one of each sender. It is this same
+// Each program runs in a process of its own, which is killed when it takes longer than
+// [Options.Time] for an answer: no loop, recursion or single instruction delays other
+// work. The process has at most [Options.Memory] bytes of WebAssembly memory and, on
+// Linux, [processData] bytes in all, runs at low priority if the system supports that,
+// and only [Options.Running] of them run at a time, one of each sender. It is this same
 // executable, started again: see [Main].
 package agent
 
 const (
-	// maxProgram is the size of the largest program, in bytes. Those that Go
-	// makes begin at 2 MiB.
+	// maxProgram is the size of the largest program, in bytes. Programs built
+	// with Go begin at 2 MiB.
 	maxProgram = 8 << 20
 
-	// maxPage is the size of the largest page that a program is shown, in bytes.
+	// maxPage is the size of the largest page passed to a program, in bytes.
 	maxPage = 4 << 20
 
-	// MaxOutput is how much may be told with a change, in bytes: protocol.MaxInline.
+	// MaxOutput bounds the output sent with a change, in bytes: protocol.MaxInline.
 	MaxOutput = 256 << 10
 )

@@ -20,7 +20,7 @@ import (
 	"github.com/parleyweb/parley/server/agent"
 )
 
-// served is a site of a few pages that runs the agents of two callers.
+// served is a site of a few pages that runs the programs of two callers.
 type served struct {
 	*testing.T
 	web     *httptest.Server
@@ -75,7 +75,7 @@ func serve(t *testing.T, o agent.Options) *served {
 	return s
 }
 
-// changes asks for what follows a cursor.
+// changes fetches the changes after a cursor.
 func (s *served) changes(ctx context.Context, who string, after protocol.Cursor, agent protocol.Digest) (protocol.Message, int, error) {
 	q := url.Values{"after": {after.String()}}
 	if !agent.IsZero() {
@@ -101,8 +101,7 @@ func (s *served) changes(ctx context.Context, who string, after protocol.Cursor,
 	return m, r.StatusCode, err
 }
 
-// Where an agent fails, nothing is lost; nor where it would keep back a
-// delete or a move.
+// If a program fails, no change is lost; nor if it would reject a delete or a move.
 func TestToldWithout(t *testing.T) {
 	s := serve(t, agent.Options{Failures: 100})
 	broken, never := keep(t, s.host, "bot", plain(unreachable)), keep(t, s.host, "bot", plain(telling(0)...))
@@ -143,7 +142,7 @@ func TestToldWithout(t *testing.T) {
 	}
 }
 
-// A caller whose agent never answers slows nobody else down.
+// A caller whose program never answers slows nobody else down.
 func TestLatency(t *testing.T) {
 	s := serve(t, agent.Options{Time: 200 * time.Millisecond, Failures: 1 << 20})
 	loops := keep(t, s.host, "bad", plain(loop, void, br, 0, end, unreachable))
@@ -177,7 +176,7 @@ func TestLatency(t *testing.T) {
 			}
 		})
 	}
-	for s.host.Stats().Failed == 0 { // until they have begun
+	for s.host.Stats().Failed == 0 { // until the slow runs have begun
 		median("", protocol.Digest{}, 1)
 	}
 	beside := median("", protocol.Digest{}, 200)

@@ -1,5 +1,5 @@
 package agent
 
-// What tests name beside what everybody does.
+// Names that only tests use.
 
 const MaxPage = maxPage

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a process answers is bounded before it is read, and what was sent is received.
+// An answer of a process is bounded before it is read, and a frame that is sent is received unchanged.
 func FuzzReceive(f *testing.F) {
 	var b bytes.Buffer
 	send(&b, kindAnswer, []byte("\x01output"))

@@ -18,25 +18,25 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// Options are bounds. Zero values mean what is said.
+// Options are bounds. Each comment ends with the value that zero means.
 type Options struct {
 	// Command starts a process that runs a program: the path of an executable
 	// that calls Main, and ProcessName.
 	Command []string
 
-	PerSender int // programs of one sender; a new one takes the place of the oldest. 8.
-	Most      int // programs in all, one that two have sent counted twice. 64.
+	PerSender int // programs of one sender; a new one replaces the oldest. 8.
+	Most      int // programs in all; one that two have sent counts twice. 64.
 
-	Running  int // at a time. Half of the processors, at least 1.
-	Resident int // processes that are kept for the next change. 4.
+	Running  int // programs running at a time. Half of the processors, at least 1.
+	Resident int // idle processes kept for the next change. 4.
 
 	Memory int64         // of WebAssembly, in bytes. 64 MiB.
 	Time   time.Duration // for an answer. 2 s.
 	Load   time.Duration // to compile a program, and to start it. 30 s.
 	Idle   time.Duration // after which a process without work ends. 1 minute.
 
-	// After so many failures without an answer between them a program is out of
-	// use for so long, for the sender for whom it failed. 5, and 1 hour.
+	// After this many Failures without an answer between them a program is
+	// disabled for Penalty, for the sender for whom it failed. 5, and 1 hour.
 	Failures int
 	Penalty  time.Duration
 
@@ -73,16 +73,16 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Host keeps programs in a directory and runs them. It is a server.Agents;
+// A Host stores programs in a directory and runs them. It is a server.Agents;
 // its methods may be called by many goroutines at once. Close ends its processes.
 type Host struct {
 	dir  string
 	opts Options
 
-	running chan struct{} // a place for each that may run
+	running chan struct{} // a semaphore of Options.Running slots
 
 	mu       sync.Mutex
-	turns    map[string]chan struct{} // one place for each sender
+	turns    map[string]chan struct{} // a semaphore of one slot for each sender
 	programs map[protocol.Digest]*record
 	idle     []*worker // the longest unused first
 	answers  answers
@@ -94,14 +94,14 @@ type Host struct {
 	owned   sync.WaitGroup
 }
 
-// A key is whose program it is: two senders of the same one may see different
-// pages, and its memory must not carry any from one to the other.
+// A key is a sender and its program: two senders of the same program may see
+// different pages, and its memory must not carry any from one to the other.
 type key struct {
 	who     string
 	program protocol.Digest
 }
 
-// Open reads what a directory, which is made if there is none, keeps of programs.
+// Open opens the directory of programs, and creates it if it does not exist.
 func Open(dir string, o Options) (*Host, error) {
 	o = o.withDefaults()
 	h := &Host{dir: dir, opts: o, running: make(chan struct{}, o.Running), reap: make(chan struct{})}
@@ -115,7 +115,7 @@ func Open(dir string, o Options) (*Host, error) {
 	return h, nil
 }
 
-// Close ends all processes, and waits for them. What runs fails.
+// Close ends all processes, and waits for them. Running calls fail.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	if h.closed {
@@ -130,7 +130,7 @@ func (h *Host) Close() error {
 	for _, w := range idle {
 		w.stop()
 	}
-	for range cap(h.running) { // those that run have their time, and then there are no more
+	for range cap(h.running) { // waits for running calls, which have a time limit
 		h.running <- struct{}{}
 	}
 	h.owned.Wait()
@@ -139,9 +139,9 @@ func (h *Host) Close() error {
 
 var errClosed = errors.New("agents: closed")
 
-// Keep stores a program for a sender after it was compiled and started once. A
-// fault of the program wraps server.ErrProgram, and server.ErrNoRoom says that there are
-// too many.
+// Keep stores a program for a sender after it has been compiled and started once. The
+// error for a faulty program wraps server.ErrProgram; that for too many programs,
+// server.ErrNoRoom.
 func (h *Host) Keep(ctx context.Context, who string, program []byte) (protocol.Digest, error) {
 	if len(program) > maxProgram {
 		return protocol.Digest{}, fmt.Errorf("%w: it has %d bytes, more than %d", server.ErrProgram, len(program), maxProgram)
@@ -173,7 +173,7 @@ func (h *Host) Keep(ctx context.Context, who string, program []byte) (protocol.D
 	return d, nil
 }
 
-// Has returns nil if a program may be run for who, and else an error that says why not.
+// Has returns nil if a program may run for who, and else the reason why not.
 func (h *Host) Has(who string, program protocol.Digest) error {
 	r, err := h.known(who, program)
 	if r == nil {
@@ -182,8 +182,8 @@ func (h *Host) Has(who string, program protocol.Digest) error {
 	return err
 }
 
-// Run asks a program of who's about a change. An error other than that of ctx is the program's
-// fault, or says that it is not there.
+// Run runs a program of the sender who on a change. An error other than that of ctx
+// is a fault of the program, or says that it is not stored.
 func (h *Host) Run(ctx context.Context, who string, program protocol.Digest, c *protocol.Change, page, before []byte) (server.Verdict, error) {
 	k := key{who, program}
 	if err := h.Has(who, program); err != nil {
@@ -205,11 +205,11 @@ func (h *Host) Run(ctx context.Context, who string, program protocol.Digest, c *
 		return server.Verdict{}, err
 	}
 	defer leave()
-	if err := h.Has(who, program); err != nil { // it may have failed while this one waited
+	if err := h.Has(who, program); err != nil { // it may have failed during the wait
 		return server.Verdict{}, err
 	}
 	h.mu.Lock()
-	v, ok = h.answers.get(asked) // so may somebody else have asked the same
+	v, ok = h.answers.get(asked) // another call may have cached the answer meanwhile
 	if ok {
 		h.stats.Shared++
 	}
@@ -239,13 +239,13 @@ func (h *Host) Run(ctx context.Context, who string, program protocol.Digest, c *
 
 // Stats counts what a Host has done since it was opened.
 type Stats struct {
-	Programs int   `json:"programs"` // that are kept now, counted as for Options.Most
-	Runs     int64 `json:"runs"`     // questions that a program was asked
-	Shared   int64 `json:"shared"`   // questions whose answer was known
-	Failed   int64 `json:"failed"`   // runs that gave no answer
+	Programs int   `json:"programs"` // stored now, counted as for Options.Most
+	Runs     int64 `json:"runs"`     // calls of programs
+	Shared   int64 `json:"shared"`   // questions answered from the cache
+	Failed   int64 `json:"failed"`   // runs without an answer
 }
 
-// Stats returns the counts as they are now.
+// Stats returns the current counts.
 func (h *Host) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -263,7 +263,7 @@ func (h *Host) count(err error) {
 	}
 }
 
-// run asks a worker. The caller has a place.
+// run sends a question to a worker. The caller holds a slot: see enter.
 func (h *Host) run(ctx context.Context, k key, q []byte) (server.Verdict, error) {
 	w, err := h.worker(ctx, k)
 	if err != nil {
@@ -285,12 +285,12 @@ func (h *Host) run(ctx context.Context, k key, q []byte) (server.Verdict, error)
 	return v, nil
 }
 
-// enter waits for a place among those that run. A sender has one at a time,
-// so that his many questions wait for each other and not in front of another's.
+// enter waits for a running slot. A sender has one at a time, so that a sender with
+// many questions waits behind its own, and does not delay others.
 func (h *Host) enter(ctx context.Context, who string) (leave func(), err error) {
 	h.mu.Lock()
 	turn := h.turns[who]
-	if turn == nil { // of the few whom the site lets send programs
+	if turn == nil { // few senders may upload programs: the map stays small
 		turn = make(chan struct{}, 1)
 		if h.turns == nil {
 			h.turns = make(map[string]chan struct{})
@@ -319,7 +319,7 @@ func (h *Host) enter(ctx context.Context, who string) (leave func(), err error) 
 		<-h.running
 		<-turn
 	}
-	if ctx.Err() != nil || h.ended() { // both may have been ready
+	if ctx.Err() != nil || h.ended() { // several cases may have been ready
 		leave()
 		return nil, refused()
 	}
@@ -333,7 +333,7 @@ func (h *Host) ended() bool {
 	return h.closed
 }
 
-// worker returns a process that has the program: one that rests, or a new one.
+// worker returns a process that has loaded the program: an idle one, or a new one.
 func (h *Host) worker(ctx context.Context, k key) (*worker, error) {
 	h.mu.Lock()
 	for i, w := range h.idle {
@@ -354,7 +354,7 @@ func (h *Host) worker(ctx context.Context, k key) (*worker, error) {
 	return newWorker(ctx, h.opts.Command, k, program, h.loading(k))
 }
 
-// rest keeps a worker for the next question.
+// rest puts a worker into the idle list for the next question.
 func (h *Host) rest(w *worker) {
 	w.used = h.opts.Now()
 	h.mu.Lock()
@@ -378,7 +378,7 @@ func (h *Host) rest(w *worker) {
 	}
 }
 
-// reaper ends the processes that nobody needs, until there is none.
+// reaper ends processes that have been idle for Options.Idle, until none is left.
 func (h *Host) reaper() {
 	tick := time.NewTicker(h.opts.Idle)
 	defer tick.Stop()
@@ -412,12 +412,12 @@ func (h *Host) loading(k key) loading {
 	return loading{Cache: h.cache(k), Memory: h.opts.Memory, Time: h.opts.Time, Within: h.opts.Load}
 }
 
-// cache is where what is compiled of a program is kept. Each of its senders has
-// his own: else the time that it takes would tell him that somebody sent it before.
+// cache returns the directory of a program's compiled code. Each sender has its own:
+// else the compile time would reveal that another had sent the program before.
 func (h *Host) cache(k key) string {
 	who := protocol.Sum([]byte(k.who))
 	return filepath.Join(h.caches(k.program), hex.EncodeToString(who[:8]))
 }
 
-// caches is where the caches of all senders of a program are.
+// caches returns the parent of the cache directories of all senders of a program.
 func (h *Host) caches(d protocol.Digest) string { return filepath.Join(h.dir, name(d)+".compiled") }

@@ -17,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	agent.Main() // this executable runs the programs, too
+	agent.Main() // this executable also runs the programs
 	os.Exit(m.Run())
 }
 
@@ -49,10 +49,10 @@ func created(n uint64) *protocol.Change {
 	return &protocol.Change{Seq: n, Op: protocol.Create, Item: protocol.Item{URL: "https://example.org/", Length: -1}}
 }
 
-// echo answers 1 and the question.
+// echo returns a program that answers with verdict 1 and its input.
 func echo() *module {
 	return plain(
-		i32Const, signed(4095), i32Const, signed(1), 0x3a, 0, 0, // the verdict before the question
+		i32Const, signed(4095), i32Const, signed(1), 0x3a, 0, 0, // the verdict is stored just before the input
 		i64Const, signed(4095<<32+1), localGet, 1, 0xad, 0x7c) // address<<32 + 1 + size
 }
 
@@ -149,7 +149,7 @@ func one(t *testing.T, pattern string) string {
 	return list[0]
 }
 
-// numbered is a program that differs from those of other numbers.
+// numbered returns a program that differs for each n.
 func numbered(n int64) *module {
 	return plain(append([]any{i32Const, signed(n), drop}, telling(1)...)...)
 }
@@ -172,19 +172,19 @@ func TestRoom(t *testing.T) {
 	if n := h.Stats().Programs; n != 3 {
 		t.Errorf("%d programs of three are counted", n)
 	}
-	keep(t, h, "other", numbered(4)) // is his already
+	keep(t, h, "other", numbered(4)) // this sender already has it
 	if list, _ := filepath.Glob(filepath.Join(dir, "*.wasm")); len(list) != 3 {
 		t.Errorf("%d programs are kept, want 3", len(list))
 	}
 }
 
-// Whoever sends what another has sent finds nothing done already.
+// A program that another sender has already sent is compiled again for each sender.
 func TestSameProgramIsCompiledForEach(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, dir, agent.Options{PerSender: 1})
 	compiled := func(when string, want int) {
 		t.Helper()
-		found := make(map[string]bool) // of whom
+		found := make(map[string]bool) // by sender
 		err := filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
 			if place, _ := filepath.Rel(dir, p); err == nil && !e.IsDir() && strings.Contains(place, ".compiled") {
 				found[strings.Join(strings.Split(place, string(filepath.Separator))[:2], "/")] = true
@@ -214,17 +214,17 @@ func TestSameProgramIsCompiledForEach(t *testing.T) {
 	compiled("nobody has it now", 2)
 }
 
-// Who gives up sending what another is sending too takes nothing away from him.
+// A sender that cancels an upload does not disturb another sender's upload of the same program.
 func TestOthersGoOnLoading(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, dir, agent.Options{Running: 2})
 	m := plain(telling(1)...)
 	m.funcs = append(m.funcs, function{typ: 2, code: cat(loop, void, br, 0, end)})
-	m.start = 2 // for ever
+	m.start = 2 // loops for ever
 	caches := func(when string, want int) (list []string) {
 		t.Helper()
 		for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-			// What is compiled is complete once its name is.
+			// A compiled file is complete once it has its final name.
 			list, _ = filepath.Glob(filepath.Join(dir, "*.compiled", "*", "*", strings.Repeat("[0-9a-f]", 64)))
 			if len(list) == want {
 				return list
@@ -263,18 +263,18 @@ func TestOthersGoOnLoading(t *testing.T) {
 	}
 }
 
-// A hostile program, and what its sender is told of it: regular expressions.
+// A hostile program, and the errors that its sender gets, as regular expressions.
 type hostile struct {
 	name   string
 	module *module
-	keep   string // what Keep says; empty: it is kept
-	run    string // what Run says
+	keep   string // error of Keep; empty: it is accepted
+	run    string // error of Run
 }
 
 func hostiles() []hostile {
 	with := func(m *module, f func(*module)) *module { f(m); return m }
 	forever := cat(loop, void, br, 0, end)
-	tree := plain(append([]any{call, 32}, telling(1)...)...) // each calls the next twice: 2^30 calls and no loop
+	tree := plain(append([]any{call, 32}, telling(1)...)...) // each function calls the next twice: 2^30 calls and no loop
 	for i := range 31 {
 		code := cat(call, i+1, call, i+1)
 		if i == 0 {
@@ -282,7 +282,7 @@ func hostiles() []hostile {
 		}
 		tree.funcs = append(tree.funcs, function{typ: 2, code: code})
 	}
-	fills := plain() // 64 MiB, again and again, without a loop
+	fills := plain() // fills 64 MiB, again and again, without a loop
 	for range 500 {
 		fills.funcs[1].code = append(fills.funcs[1].code, cat(i32Const, signed(0), i32Const, signed(1), i32Const, signed(64<<20), 0xfc, 0x0b, 0)...)
 	}
@@ -338,7 +338,7 @@ func hostiles() []hostile {
 			for i := range m.exports[1:] {
 				m.exports[i+1][len(m.exports[i+1])-1]++
 			}
-			// path_open(3, ...): there is no such directory, so it answers EBADF; it traps if it did not
+			// path_open(3, ...): the directory does not exist, so it returns EBADF; other results trap
 			m.funcs[1].code = cat(i32Const, 3, i32Const, 0, i32Const, 0, i32Const, 1, i32Const, 0, i64Const, 0, i64Const, 0, i32Const, 0, i32Const, 0,
 				call, 0, i32Const, 8, 0x47, ifThen, void, unreachable, end, cat(telling(1)...))
 		}), "", ""},
@@ -346,7 +346,7 @@ func hostiles() []hostile {
 }
 
 func TestHostile(t *testing.T) {
-	// The others' programs are answered meanwhile and afterwards.
+	// Other callers' programs are answered during and after it.
 	h := open(t, t.TempDir(), agent.Options{Time: 300 * time.Millisecond, Load: 3 * time.Second, PerSender: 100, Most: 100})
 	good := keep(t, h, "good", plain(telling(1)...))
 	for _, c := range hostiles() {
@@ -362,7 +362,7 @@ func TestHostile(t *testing.T) {
 				if !errors.Is(err, server.ErrProgram) || !regexp.MustCompile(c.keep).MatchString(err.Error()) {
 					t.Errorf("Keep: %v; want %q", err, c.keep)
 				}
-			case err != nil && c.name != "is wide": // which may be too much to compile, or not
+			case err != nil && c.name != "is wide": // it may or may not be too much to compile
 				t.Errorf("Keep: %v", err)
 			case err == nil:
 				_, err = h.Run(t.Context(), "bad", d, created(1), []byte("page"), nil)
@@ -389,13 +389,13 @@ func TestOutOfUse(t *testing.T) {
 	dir := t.TempDir()
 	o := agent.Options{Failures: 3, Now: func() time.Time { return now }}
 	h := open(t, dir, o)
-	// It fails, unless the question has an odd size.
+	// It fails unless its input has an odd size.
 	d := keep(t, h, "bot", plain(append([]any{localGet, 1, i32Const, signed(1), 0x71, 0x45, ifThen, void, unreachable, end}, telling(1)...)...))
 	run := func(seq uint64, page string) error {
 		_, err := h.Run(t.Context(), "bot", d, created(seq), []byte(page), nil)
 		return err
 	}
-	// Somebody else has the same one, and it fails for him as often.
+	// Another caller has the same program, and its failures are counted separately.
 	if _, err := h.Keep(t.Context(), "other", plain(append([]any{localGet, 1, i32Const, signed(1), 0x71, 0x45, ifThen, void, unreachable, end}, telling(1)...)...).bytes()); err != nil {
 		t.Fatal(err)
 	}
@@ -460,7 +460,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// Whoever fails by what earlier questions have left is asked again without it.
+// A program that fails because of memory left by earlier runs is run again with fresh memory.
 func TestFreshMemory(t *testing.T) {
 	h := open(t, t.TempDir(), agent.Options{Failures: 1})
 	// It traps if there is a 1 at 8, and leaves one there.

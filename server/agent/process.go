@@ -21,9 +21,9 @@ import (
 // ProcessName is the only argument of a process that runs a program.
 const ProcessName = "agent-process"
 
-// Main must be called first by a program whose Host has its own executable as
-// Command. Where it was started to run an agent it does that, and never
-// returns; else it returns at once.
+// Main must be the first call of an executable that its Host uses as Command. If the
+// process was started to run an agent, Main does that and never returns; else it
+// returns at once.
 func Main() {
 	if len(os.Args) != 2 || os.Args[1] != ProcessName {
 		return
@@ -36,12 +36,13 @@ func Main() {
 	os.Exit(0)
 }
 
-// features are those that a program may use. Tables that grow are not among them.
+// features are the WebAssembly features that a program may use. Growing tables are
+// not among them.
 const features = api.CoreFeaturesV1 | api.CoreFeatureMutableGlobal | api.CoreFeatureSignExtensionOps |
 	api.CoreFeatureNonTrappingFloatToIntConversion | api.CoreFeatureMultiValue | api.CoreFeatureBulkMemoryOperations
 
-// serve is the life of a process: it reads one program, and then questions
-// until there are no more.
+// serve runs a process: it reads one program, and then answers questions until the
+// input ends.
 func serve(in io.Reader, out io.Writer) error {
 	ctx := context.Background()
 	var load loading
@@ -52,8 +53,8 @@ func serve(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// Whoever asks kills a process that takes too long. If he is gone himself,
-	// the process does it.
+	// The parent kills a process that takes too long. If the parent is gone, the
+	// process exits by itself.
 	watch := time.AfterFunc(2*load.Within, func() { os.Exit(1) })
 	p, err := newProgram(ctx, program, load)
 	if err != nil {
@@ -74,7 +75,7 @@ func serve(in io.Reader, out io.Writer) error {
 		kind := kindAnswer
 		used := p.used
 		answer, err := p.ask(ctx, q)
-		if err != nil && used { // by what earlier questions have left in its memory, perhaps
+		if err != nil && used { // perhaps because of state that earlier questions left in memory
 			p.discard(ctx)
 			answer, err = p.ask(ctx, q)
 		}
@@ -88,20 +89,20 @@ func serve(in io.Reader, out io.Writer) error {
 	}
 }
 
-// A program is compiled, and has an instance that is made anew after each failure.
+// A program is a compiled module with an instance that is replaced after each failure.
 type program struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
 	instance api.Module // nil: there is none
-	used     bool       // it was asked before
-	said     beginning  // on its standard error
+	used     bool       // the instance has had a question
+	said     beginning  // its standard error
 }
 
 func newProgram(ctx context.Context, wasm []byte, load loading) (*program, error) {
 	config := wazero.NewRuntimeConfig().WithCoreFeatures(features).WithDebugInfoEnabled(false).
 		WithMemoryLimitPages(uint32(load.Memory / wasmPage))
 	if load.Cache != "" {
-		// A cache that cannot be used costs time, and nothing else.
+		// Without a usable cache, compiling only takes longer.
 		if cache, err := wazero.NewCompilationCacheWithDir(load.Cache); err == nil {
 			config = config.WithCompilationCache(cache)
 		}
@@ -122,7 +123,7 @@ func newProgram(ctx context.Context, wasm []byte, load loading) (*program, error
 
 const wasmPage = 64 << 10
 
-// check compares what a program wants and offers with what the package says.
+// check verifies the imports and exports of a program against the package documentation.
 func (p *program) check() error {
 	for _, f := range p.compiled.ImportedFunctions() {
 		if module, name, _ := f.Import(); module != wasi_snapshot_preview1.ModuleName {
@@ -174,7 +175,6 @@ func signature(params, results []api.ValueType) string {
 	return b.String()
 }
 
-// start makes an instance.
 func (p *program) start(ctx context.Context) (err error) {
 	p.said.text = p.said.text[:0]
 	p.instance, err = p.runtime.InstantiateModule(ctx, p.compiled,
@@ -189,7 +189,7 @@ func (p *program) discard(ctx context.Context) {
 	}
 }
 
-// ask asks one question. The answer is a copy.
+// ask calls the program with one question. The answer is a copy.
 func (p *program) ask(ctx context.Context, q []byte) ([]byte, error) {
 	if p.instance == nil {
 		if err := p.start(ctx); err != nil {
@@ -219,7 +219,7 @@ func (p *program) ask(ctx context.Context, q []byte) ([]byte, error) {
 	return append([]byte(nil), answer...), nil
 }
 
-// told adds to an error what the program said itself.
+// told adds the program's standard error to an error.
 func (p *program) told(err error) error {
 	if err == nil {
 		return nil
@@ -234,7 +234,7 @@ func (p *program) told(err error) error {
 	return err
 }
 
-// A beginning keeps the first bytes of what is written to it.
+// A beginning is a Writer that keeps only the first bytes.
 type beginning struct{ text []byte }
 
 func (b *beginning) Write(p []byte) (int, error) {
@@ -243,7 +243,7 @@ func (b *beginning) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// reason is an error in one line, without the stack that wazero adds to it.
+// reason returns the text of an error in one line, without the stack that wazero adds.
 func reason(err error) string {
 	text := err.Error()
 	stack, said, ok := strings.Cut(text, "; it said: ")
@@ -261,8 +261,8 @@ func cut(s string, most int) string {
 	return s
 }
 
-// What a process and whoever asks it say to each other: a byte that says
-// which, the length, and the content.
+// The messages between a process and its parent: a byte for the kind, the length,
+// and the content.
 const (
 	kindLoad     byte = 'l' // loading, as JSON
 	kindProgram  byte = 'p'
@@ -274,9 +274,9 @@ const (
 	maxQuestion = 2*maxPage + 1<<20 // the change takes less than 1 MiB
 )
 
-// loading is how a program is to be run.
+// loading says how to run a program.
 type loading struct {
-	Cache        string // directory for what is compiled; empty: compile each time
+	Cache        string // directory for compiled code; empty: compile each time
 	Memory       int64
 	Time, Within time.Duration // for an answer; for loading
 }
@@ -289,8 +289,8 @@ func send(w io.Writer, kind byte, content []byte) error {
 	return nil
 }
 
-// receive reads what must be of the kind want, or a failure, of at most max bytes. It is io.EOF
-// where nothing more comes.
+// receive reads a message of the kind want and of at most max bytes, or a failure in
+// place of an answer. The error is io.EOF at the end of the input.
 func receive(r io.Reader, want byte, max int) (kind byte, content []byte, err error) {
 	var head [5]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -313,7 +313,6 @@ func receive(r io.Reader, want byte, max int) (kind byte, content []byte, err er
 	return head[0], content, nil
 }
 
-// receiveJSON reads how the program that follows is to be run.
 func receiveJSON(r io.Reader, to *loading) error {
 	_, content, err := receive(r, kindLoad, 1<<16)
 	if err != nil {

@@ -6,26 +6,26 @@ import (
 	"syscall"
 )
 
-// niceness is the priority of such a process on Linux.
+// niceness is the priority of a process that runs a program, on Linux.
 const niceness = 10
 
-// processData is how much memory a process may take on Linux, in bytes: what
-// compiles the largest program, and what runs it.
+// processData bounds the memory of a process on Linux, in bytes: enough to compile
+// the largest program, and to run it.
 const processData = 768 << 20
 
-// restrict takes from this process what it does not need. What the system
-// refuses to restrict is as before: the time of the process is bounded in any case.
+// restrict limits the resources of this process. Errors are ignored: the time of the
+// process is bounded in any case.
 func restrict() {
 	for which, most := range map[int]uint64{
 		syscall.RLIMIT_DATA:   processData,
 		syscall.RLIMIT_CORE:   0,
 		syscall.RLIMIT_NOFILE: 32,
-		syscall.RLIMIT_FSIZE:  256 << 20, // what is compiled is kept in a file
+		syscall.RLIMIT_FSIZE:  256 << 20, // compiled code is stored in a file
 	} {
 		syscall.Setrlimit(which, &syscall.Rlimit{Cur: most, Max: most})
 	}
-	// Each thread has a priority of its own, which those inherit that it starts:
-	// twice, since one may have started another meanwhile.
+	// Each thread has its own priority, and passes it on to threads that it starts.
+	// Twice, since a thread may have started another one meanwhile.
 	for range 2 {
 		threads, _ := os.ReadDir("/proc/self/task")
 		for _, t := range threads {
@@ -36,5 +36,5 @@ func restrict() {
 	}
 }
 
-// attributes has a process die with whoever started it, kill -9 included.
+// attributes returns settings that kill a process when its parent dies, even by kill -9.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -12,7 +12,7 @@ import (
 	"github.com/parleyweb/parley/server/agent"
 )
 
-// What runs a program yields to others, whichever of its threads does.
+// Every thread of a process that runs programs has a low priority.
 func TestNiceness(t *testing.T) {
 	h := open(t, t.TempDir(), agent.Options{})
 	d := keep(t, h, "bot", echo())
@@ -31,7 +31,7 @@ func TestNiceness(t *testing.T) {
 		if err != nil {
 			continue // it has ended
 		}
-		// proc_pid_stat(5): what follows the name begins with the third field.
+		// proc_pid_stat(5): the text after the name begins with the third field.
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 		if len(fields) < 17 || fields[1] != fmt.Sprint(os.Getpid()) {
 			continue

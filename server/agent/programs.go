@@ -17,19 +17,19 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A record is what is known of a program. It is kept in recordsFile, beside
-// the programs, each of which is a file named by its digest.
+// A record holds the senders and outages of a program. Records are stored in
+// recordsFile, beside the programs, each of which is a file named by its digest.
 type record struct {
 	Senders map[string]time.Time `json:"senders"` // and when each sent it
 
-	// Out is for whom it is out of use. What one of its senders sees, and makes
-	// it fail by, is nothing to the others.
+	// Out has the senders for whom the program is disabled. A page that one sender
+	// sees, and on which the program fails, does not concern the others.
 	Out map[string]outage `json:"out,omitempty"`
 
 	failures map[string]int // of each sender, since the last answer
 }
 
-// An outage says until when a program is out of use, and why.
+// An outage says until when a program is disabled, and why.
 type outage struct {
 	Until  time.Time `json:"until"`
 	Reason string    `json:"reason"`
@@ -61,7 +61,7 @@ func readRecords(dir string) (map[protocol.Digest]*record, error) {
 	return records, nil
 }
 
-// write is called with mu held.
+// write stores the records. mu is held.
 func (h *Host) write() error {
 	list := make(map[string]*record, len(h.programs))
 	for d, r := range h.programs {
@@ -74,8 +74,8 @@ func (h *Host) write() error {
 	return atomicfile.Write(filepath.Join(h.dir, recordsFile), string(b)+"\n", 0o600)
 }
 
-// known returns what is known of a program of who's, nil if nothing is, and an error
-// if it is out of use.
+// known returns the record of a program of the sender who, nil if there is none, and
+// an error if the program is disabled for who.
 func (h *Host) known(who string, d protocol.Digest) (*record, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,7 +90,7 @@ func (h *Host) known(who string, d protocol.Digest) (*record, error) {
 	return r, nil
 }
 
-// store keeps a program that has been found to be good.
+// store stores a program that has been started successfully.
 func (h *Host) store(who string, d protocol.Digest, program []byte) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,8 +124,8 @@ func (r *record) isOf(who string) (ok bool) {
 	return ok
 }
 
-// kept counts the programs of all senders, whether they are the same or not:
-// else who finds no room would learn what others have sent. mu is held.
+// kept counts the programs of all senders, a shared program once for each: else a
+// refusal for lack of room would reveal what others have sent. mu is held.
 func (h *Host) kept() (n int) {
 	for _, r := range h.programs {
 		n += len(r.Senders)
@@ -143,32 +143,32 @@ func (h *Host) of(who string) []protocol.Digest {
 	return mine
 }
 
-// drop forgets that a program is a sender's. mu is held.
+// drop removes a program from a sender. mu is held.
 func (h *Host) drop(who string, d protocol.Digest) {
 	r := h.programs[d]
 	delete(r.Senders, who)
 	delete(r.failures, who)
 	if len(r.Senders) == 0 {
 		delete(h.programs, d)
-		os.Remove(filepath.Join(h.dir, name(d))) // what stays is not in the records
+		os.Remove(filepath.Join(h.dir, name(d))) // if this fails, the file remains, but not in the records
 	}
 	h.discard(key{who, d})
 }
 
-// discard removes what was compiled of a program for a sender. That of others,
+// discard removes the compiled code of a program for a sender. That of other senders,
 // who may be loading it at this moment, stays, whether they are in the records or not.
 func (h *Host) discard(k key) {
 	os.RemoveAll(h.cache(k))
 	os.Remove(h.caches(k.program)) // if it is empty
 }
 
-// intact reports whether a program is on disk as it was sent.
+// intact reports whether the program's file has its digest.
 func (h *Host) intact(d protocol.Digest) bool {
 	b, err := os.ReadFile(filepath.Join(h.dir, name(d)))
 	return err == nil && protocol.Sum(b) == d
 }
 
-// forget removes what was compiled of a program for somebody who does not have it here.
+// forget removes the compiled code of a program for a sender without a record of it.
 func (h *Host) forget(k key) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -177,8 +177,8 @@ func (h *Host) forget(k key) {
 	}
 }
 
-// failed notes that a program has failed for a sender, and puts it out of his
-// use if that was once too often.
+// failed records a failure of a program for a sender, and disables it for that sender
+// after Options.Failures.
 func (h *Host) failed(k key, f *failure) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -207,7 +207,7 @@ func (h *Host) failed(k key, f *failure) error {
 	return err
 }
 
-// An asking is a question to a program of somebody's.
+// An asking is a sender, its program and a question.
 type asking struct {
 	key
 	question protocol.Digest
@@ -218,7 +218,7 @@ const (
 	mostAnswerBytes = 16 << 20
 )
 
-// answers are those that were given last.
+// answers is a cache of the latest answers, oldest evicted first.
 type answers struct {
 	byAsking map[asking]server.Verdict
 	order    []asking // oldest first

@@ -10,10 +10,10 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// absent is the length of a page that is not to be had.
+// absent is the length that marks a page as not available.
 const absent = math.MaxUint32
 
-// question is what a program is asked. A nil page is not to be had.
+// question encodes the question to a program. A nil page is not available.
 func question(c *protocol.Change, page, before []byte) []byte {
 	m := protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: "agent", Seq: c.Seq}, Changes: []protocol.Change{*c}}
 	text := m.Encode()
@@ -29,7 +29,6 @@ func question(c *protocol.Change, page, before []byte) []byte {
 	return q
 }
 
-// verdict reads an answer.
 func verdict(answer []byte) (server.Verdict, error) {
 	switch {
 	case len(answer) == 0:

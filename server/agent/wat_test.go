@@ -2,8 +2,7 @@ package agent_test
 
 import "encoding/binary"
 
-// A module is a WebAssembly module in the making: an assembler as small as
-// hostile programs need.
+// A module is a WebAssembly module under construction: a minimal assembler for hostile programs.
 type module struct {
 	types   [][]byte
 	imports [][]byte
@@ -17,8 +16,8 @@ type module struct {
 
 type function struct {
 	typ    int
-	locals []byte // of the locals' declaration; nil: none
-	code   []byte // without its end
+	locals []byte // the locals' declaration; nil: none
+	code   []byte // without the final end
 }
 
 const (
@@ -31,7 +30,7 @@ const (
 
 func leb(v uint64) (b []byte) { return binary.AppendUvarint(nil, v) }
 
-// signed is a signed LEB128.
+// signed encodes v as signed LEB128.
 func signed(v int64) (b []byte) {
 	for {
 		c := byte(v & 0x7f)
@@ -106,8 +105,8 @@ func (m *module) bytes() []byte {
 	return out
 }
 
-// plain is a program that answers what its code leaves on the stack, an i64:
-// room for the question is at 4096.
+// plain returns a program that answers with the i64 that its code leaves on the stack; the buffer for the
+// input is at 4096.
 func plain(code ...any) *module {
 	return &module{
 		types:   [][]byte{funcType([]byte{i32}, []byte{i32}), funcType([]byte{i32, i32}, []byte{i64}), funcType(nil, nil)},
@@ -118,7 +117,7 @@ func plain(code ...any) *module {
 	}
 }
 
-// telling stores an answer of one byte at 0 and gives it.
+// telling stores an answer of one byte at 0 and returns it.
 func telling(verdict int) []any {
 	return []any{i32Const, signed(0), i32Const, signed(int64(verdict)), 0x3a, 0, 0, i64Const, signed(1)}
 }

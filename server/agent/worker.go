@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// processMemory is what the collector of a process aims at, in bytes.
+// processMemory is the GOMEMLIMIT of a process, in bytes.
 const processMemory = 256 << 20
 
-// A worker is a process with a program in it. One call at a time.
+// A worker is a process that has loaded a program. One call at a time.
 type worker struct {
 	key  key
 	cmd  *exec.Cmd
@@ -26,13 +26,13 @@ type worker struct {
 	used time.Time
 }
 
-// A failure is the fault of a program.
+// A failure is a fault of a program.
 type failure struct{ why string }
 
 func (f *failure) Error() string { return f.why }
 
-// newWorker starts a process, and loads a program into it. A fault of the
-// program is a *failure.
+// newWorker starts a process, and loads a program into it. The error for a fault of
+// the program is a *failure.
 func newWorker(ctx context.Context, command []string, k key, program []byte, load loading) (*worker, error) {
 	if len(command) == 0 {
 		return nil, errors.New("start agent: no command for its process")
@@ -77,19 +77,19 @@ func newWorker(ctx context.Context, command []string, k key, program []byte, loa
 	return w, nil
 }
 
-// ask asks a question. Where the error is a *failure and alive is true, the worker can be asked again.
+// ask sends a question. While alive is true, even after a *failure, the worker can be used again.
 func (w *worker) ask(ctx context.Context, q []byte, within time.Duration) (answer []byte, alive bool, err error) {
 	answer, err = w.exchange(ctx, within, "for an answer", func() error { return send(w.in, kindQuestion, q) })
 	var d *died
 	return answer, !errors.As(err, &d), err
 }
 
-// died says that a process cannot be asked any more. Its cause is a *failure, or the end of a context.
+// died says that a process cannot be used any more. Its cause is a *failure, or the end of a context.
 type died struct{ error }
 
 func (d *died) Unwrap() error { return d.error }
 
-// exchange says something and waits for the answer.
+// exchange calls say to send messages, and waits for the answer.
 func (w *worker) exchange(ctx context.Context, within time.Duration, what string, say func() error) ([]byte, error) {
 	end := time.Now().Add(within)
 	w.in.SetWriteDeadline(end)
@@ -115,12 +115,12 @@ func (w *worker) exchange(ctx context.Context, within time.Duration, what string
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &died{&failure{fmt.Sprintf("it took longer than %v %s", within, what)}}
 	}
-	w.stop() // so that all that it said is there
+	w.stop() // so that its standard error is complete
 	return nil, &died{&failure{w.epitaph()}}
 }
 
-// epitaph says why a process ended that was not asked to. What a collector
-// without memory dies of has many names.
+// epitaph says why a process ended unexpectedly. The Go runtime reports a lack of
+// memory in several ways.
 func (w *worker) epitaph() string {
 	said, _, _ := strings.Cut(w.said.String(), "\n")
 	if strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory") {
@@ -139,7 +139,7 @@ func (w *worker) stop() {
 	w.out.Close()
 }
 
-// limited passes on as much as there is room for, and swallows the rest.
+// limited is a Writer that passes on room bytes, and discards the rest.
 type limited struct {
 	w    io.Writer
 	room int

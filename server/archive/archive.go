@@ -1,24 +1,24 @@
-// Package archive packs a whole site into one file, a WACZ of version 1.1.1,
-// for whoever knows nothing of the site yet, and for those to whom most of it
-// is new (C11, C12).
+// Package archive packs a whole site into one file, a WACZ of version 1.1.1, for
+// crawlers that know nothing of the site yet, or to which most of it is new (C11, C12).
 //
-// What is in it is what the site offered at one cursor. It holds
+// An archive holds what the site offered at one cursor:
 //
-//   - archive/data.warc.gz: a stream as package bundle writes it, of all pages
-//     in the order of the manifest: for each its item, and its bytes. Those of a
-//     page that has changed meanwhile are not there; the change follows.
-//   - indexes/index.cdx.gz: where in it each page stands, as CDXJ;
+//   - archive/data.warc.gz: a stream as package bundle writes it, of all pages in the
+//     order of the manifest: for each its item and its bytes, without the bytes if the
+//     page changed while the archive was made; the change follows in the journal;
+//   - indexes/index.cdx.gz: the position of each page in that stream, as CDXJ;
 //   - pages/pages.jsonl: the URLs of all pages;
 //   - datapackage.json, whose member "parley" names the cursor and the number of items,
 //     and datapackage-digest.json.
 //
-// A page that is taken away, or text that is edited out of one, stays in the archives that are there
-// for [Maker].MaxAge at most: then they are thrown away, and another is made when
-// somebody asks. Where a page has gone, one is due as soon as [Maker].Every has passed. What the
-// rules do not let be public any more takes an archive with it at once, and so
-// does [Maker.Purge]. Whoever has an archive keeps it: what has left cannot be recalled.
+// A deleted page, or text edited out of a page, stays in existing archives for
+// [Maker].MaxAge at most: then they are deleted, and the next request causes a new one.
+// After a deletion a new archive is due once [Maker].Every has passed. An archive with a
+// page that the rules no longer allow to be public is deleted at once, and so is one
+// with a page given to [Maker.Purge]. Archives already downloaded cannot be recalled.
 //
-// All files are stored as they are, so that a part of any can be asked for by Range.
+// All files are stored uncompressed in the zip, so that a Range request can fetch a
+// part of any.
 package archive
 
 import (
@@ -47,38 +47,38 @@ const (
 	digestName  = "datapackage-digest.json"
 )
 
-// A file is an archive that stands on the disk.
+// A file is an archive on the disk.
 type file struct {
 	server.Archived
 	path string
 	etag string
 
-	// sound says that it has the digest that its name says. Of what an earlier
-	// process has left that is to be found out: until then it is given to nobody.
+	// sound says that the content has the digest in the file name. Archives of an
+	// earlier process must be verified first: until then they are not served.
 	sound bool
 
-	// void says that it holds what is not public any more: nothing more of it
-	// is given to anybody.
+	// void says that it must not be served any more, not even to a request in
+	// progress: it holds pages that are not public, or is outdated or purged.
 	void bool
 
-	read protocol.Cursor // as far as the changes after it were looked at
-	gone time.Time       // since when a page that is in it is not there; zero if all are
-	old  time.Time       // since when one is not there, or another; zero if all are as they were
+	read protocol.Cursor // look has examined the changes up to here
+	gone time.Time       // when the first page of it was deleted; zero if none was
+	old  time.Time       // when the first page of it was deleted or changed; zero if none was
 
-	bodies int // pages whose bytes are in it, but for empty ones; -1 until that was found out
+	bodies int // pages whose bytes are in it, without empty ones; -1 if not counted yet
 	left   int // pages that ask for no copy, as far as is known
 
-	checked time.Time     // when all of it was public
-	took    time.Duration // to find that out
+	checked time.Time     // the last check that all of it is public
+	took    time.Duration // the duration of that check
 }
 
-// nameOf is the name of the file, in which stands what must be known of it
-// after a restart.
+// nameOf returns the file name, which holds all metadata that is needed after a
+// restart.
 func nameOf(a server.Archived) string {
 	return fmt.Sprintf("site.%s.%d.%d.%x.wacz", a.Cursor.Epoch, a.Cursor.Seq, a.Items, a.Digest[:])
 }
 
-// openFile takes over a file of that name.
+// openFile returns the archive at path, whose name is one of nameOf.
 func openFile(path string) (*file, bool) {
 	part := strings.Split(filepath.Base(path), ".")
 	if len(part) != 6 || part[0] != "site" || part[5] != "wacz" {
@@ -104,9 +104,9 @@ func openFile(path string) (*file, bool) {
 	return f, true
 }
 
-// within reports whether may is true of every URL in the archive, and given, if
-// it is not nil, of those whose bytes are there. It opens the archive if content
-// is nil, and counts bodies.
+// within reports whether may is true for every URL in the archive, and given, if
+// not nil, for every URL whose bytes are in it. It opens the archive if content is
+// nil. If given is not nil, it sets bodies.
 func (f *file) within(content io.ReaderAt, may, given func(url string) bool) (bool, error) {
 	if content == nil {
 		file, err := os.Open(f.path)
@@ -130,7 +130,7 @@ func (f *file) within(content io.ReaderAt, may, given func(url string) bool) (bo
 	n, bodies := -1, 0
 	for ; lines.Scan(); n++ {
 		if n < 0 {
-			continue // it says what the lines are
+			continue // the header line
 		}
 		var p pageLine
 		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
@@ -164,7 +164,7 @@ type pageLine struct {
 	Size  int64  `json:"size"`
 }
 
-// A pagesHead is the first of them.
+// A pagesHead is the first line of pages.jsonl.
 type pagesHead struct {
 	Format string `json:"format"`
 	ID     string `json:"id"`
@@ -185,7 +185,7 @@ type dataPackage struct {
 	Resources   []resource `json:"resources"`
 }
 
-// A standing says where an archive stands.
+// A standing is the member "parley" of datapackage.json.
 type standing struct {
 	Base   string          `json:"base"`
 	Cursor protocol.Cursor `json:"cursor"`

@@ -20,7 +20,7 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// The archive holds what the manifest lists, to the byte (C11).
+// The archive contains the pages that the manifest lists, to the byte (C11).
 func TestWholeSite(t *testing.T) {
 	d := newDepot(t)
 	d.write("private/p.html", "<p>secret")
@@ -55,8 +55,8 @@ func TestWholeSite(t *testing.T) {
 	}
 }
 
-// A download that was cut is continued, also when there is a newer archive by
-// then; and each can be asked for by where it stands, as long as it is kept.
+// An interrupted download can be resumed even if a newer archive exists by then; and each archive can be
+// fetched by its cursor as long as it is stored.
 func TestResume(t *testing.T) {
 	d := newDepot(t)
 	d.run()
@@ -98,7 +98,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// What changes while the site is packed is left out, and follows as a change.
+// A page that changes while the site is packed is left out, and follows as a change.
 func TestChangesMeanwhile(t *testing.T) {
 	d := newDepot(t)
 	changed := d.base + "d1/p4.html"
@@ -123,7 +123,7 @@ func TestChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// Ranges by the thousand are refused.
+// A request for thousands of ranges is rejected.
 func TestManyRanges(t *testing.T) {
 	d := newDepot(t)
 	d.run()
@@ -140,8 +140,8 @@ func TestManyRanges(t *testing.T) {
 	}
 }
 
-// Whoever comes first is told of the archive, and so is whoever has missed
-// most of the site; with it each has everything in one transfer (C12).
+// A new client is pointed to the archive, and so is one that has missed most of the site; with it each gets
+// everything in one transfer (C12).
 func TestAnnouncement(t *testing.T) {
 	d := newDepot(t)
 	const door = "parley/changes?as=site&after="
@@ -192,9 +192,8 @@ func TestAnnouncement(t *testing.T) {
 	}
 }
 
-// Whoever listens while most of the site changes is told of the archive, once,
-// though each piece of it that he was told was small, and the archive before is
-// young; and afterwards of what changes.
+// A subscriber that listens while most of the site changes is pointed to the new archive, once, although each
+// change was small and the previous archive is young; after that it gets changes.
 func TestAnnouncedToListeners(t *testing.T) {
 	d := newDepot(t)
 	d.notifier.Now = d.clock
@@ -254,10 +253,10 @@ func TestAnnouncedToListeners(t *testing.T) {
 		t.Errorf("%d archives were made", n)
 	}
 
-	// What changes little by little is told as it changes, however much that comes to.
+	// Gradual changes are delivered as they happen, whatever their sum.
 	d.pass(time.Hour)
 	edit(0, 1)
-	told() // in an hour that is not over for whoever tells it, perhaps
+	told() // perhaps in an hour that is not over for the notifier
 	d.pass(time.Hour)
 	for i := range 16 {
 		edit(i, i+1)

@@ -33,7 +33,7 @@ var (
 	errSize     = errors.New("the site is too large for an archive")
 )
 
-// A build is an archive that is being made.
+// A build is an archive under construction.
 type build struct {
 	m        *Maker
 	head     protocol.Cursor
@@ -49,8 +49,8 @@ type build struct {
 	index [][]byte
 }
 
-// make packs the site as it stands now. What it leaves out is what has changed
-// since the moment in which it looked into the journal.
+// make packs the site as it is now. It leaves out the bytes of pages that have
+// changed since it read the journal.
 func (m *Maker) make(ctx context.Context) (_ *file, err error) {
 	b := &build{m: m}
 	defer func() {
@@ -74,7 +74,7 @@ func (m *Maker) make(ctx context.Context) (_ *file, err error) {
 	return b.zip(ctx)
 }
 
-// look writes down what there is, so that the journal need not be held for long.
+// look copies the list of items to a file, so that its view of the journal is short.
 func (b *build) look(ctx context.Context) error {
 	v, err := b.m.Journal.View()
 	if err != nil {
@@ -110,7 +110,7 @@ func (b *build) look(ctx context.Context) error {
 	return nil
 }
 
-// pack reads the pages that were written down, and writes them into the archive's data.
+// pack reads the listed pages, and writes them into the archive's data.
 func (b *build) pack(ctx context.Context) error {
 	if err := b.list.rewind(); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (b *build) pack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	spare := int64(0) // bytes that may be written before that is to be asked again
+	spare := int64(0) // bytes that may be written before the next check of the free space
 	out := bundle.NewWriter(b.data, bundle.Head{To: b.head, Changes: b.items, At: b.modified}, bundle.Gzip)
 	packer := bundle.NewPacker(bundle.Gzip)
 	var records []byte
@@ -153,12 +153,12 @@ func (b *build) pack(ctx context.Context) error {
 			b.index = append(b.index, warc.AppendEntry(nil, &warc.Entry{URL: c.Item.URL, Date: c.At, Type: c.Item.Type, Status: 200,
 				Digest: c.Item.Digest, Place: warc.Place{File: path.Base(dataName), Offset: out.Offset() + int64(at), Length: int64(len(records) - at)}}))
 		}
-		// Records that are gzip each need no seal.
+		// Records that are gzip members of their own need no seal.
 		if err := out.AddPacked(records, 1, pages); err != nil {
 			return err
 		}
 		if spare -= int64(len(records)); spare < 0 {
-			// What has been written is to be written once more, into the archive.
+			// The data will be copied once more, into the archive.
 			if err := b.m.spare(spareEvery + b.data.size); err != nil {
 				return err
 			}
@@ -174,11 +174,10 @@ func (b *build) pack(ctx context.Context) error {
 	return out.Close()
 }
 
-// spareEvery is how many bytes are written between two looks at what is free.
+// spareEvery is the number of bytes written between two checks of the free space.
 const spareEvery = 8 << 20
 
-// spare returns errFull if so many bytes cannot be written without taking what
-// is left to others.
+// spare returns errFull if size bytes cannot be written without using the Reserve.
 func (m *Maker) spare(size int64) error {
 	if free, known := atomicfile.Spare(m.Dir, m.Reserve); known && free < size {
 		return errFull
@@ -186,7 +185,7 @@ func (m *Maker) spare(size int64) error {
 	return nil
 }
 
-// page returns the bytes of a page, nil where they are not to be had any more.
+// page returns the bytes of a page, nil if they are not available or must not be archived.
 func (b *build) page(ctx context.Context, c *protocol.Change) ([]byte, error) {
 	if c.Item.Digest.IsZero() {
 		return nil, ctx.Err()
@@ -197,7 +196,7 @@ func (b *build) page(ctx context.Context, c *protocol.Change) ([]byte, error) {
 		return nil, ctx.Err()
 	case err == nil && b.m.NoArchive != nil && b.m.NoArchive(&c.Item, page):
 		b.left++
-		return nil, nil // it is told of, and is at its own URL
+		return nil, nil // the archive names it; its bytes are at its own URL
 	case err == nil && page == nil:
 		return []byte{}, nil
 	case err == nil:
@@ -208,7 +207,7 @@ func (b *build) page(ctx context.Context, c *protocol.Change) ([]byte, error) {
 	return nil, nil
 }
 
-// line writes the line of a page.
+// line writes the line of a page into pages.jsonl.
 func (b *build) line(c *protocol.Change, size int) error {
 	sum := protocol.Sum([]byte(c.Item.URL))
 	b.home = b.home || c.Item.URL == b.m.Base
@@ -244,7 +243,7 @@ func (b *build) zip(ctx context.Context) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer whole.remove() // gone already when all went well
+	defer whole.remove() // has no effect after place has renamed it
 	z := zip.NewWriter(whole)
 	d := dataPackage{Profile: "data-package", Version: "1.1.1", Title: b.m.title(), Software: "Parley",
 		Description: "What " + b.m.Base + " offers, as it stood at " + b.head.String() + ".",
@@ -292,7 +291,7 @@ func (b *build) zip(ctx context.Context) (*file, error) {
 	return b.place(whole)
 }
 
-// place gives the archive its name.
+// place syncs the archive and renames it to its final name.
 func (b *build) place(whole *part) (*file, error) {
 	if whole.size > b.m.maxBytes() {
 		return nil, fmt.Errorf("more than %d bytes: %w", b.m.maxBytes(), errSize)
@@ -319,7 +318,7 @@ func (b *build) place(whole *part) (*file, error) {
 	return f, nil
 }
 
-// A part is a temporary file that is being written.
+// A part is a temporary file while it is being written.
 type part struct {
 	file *os.File
 	buf  *bufio.Writer
@@ -361,7 +360,7 @@ func (p *part) remove() {
 	os.Remove(p.file.Name())
 }
 
-// into copies the part into a zip file as it is.
+// into copies the part into a zip file, uncompressed.
 func (p *part) into(z *zip.Writer, name string, modified time.Time) (resource, error) {
 	if err := p.rewind(); err != nil {
 		return resource{}, err

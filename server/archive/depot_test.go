@@ -28,7 +28,7 @@ import (
 	"github.com/parleyweb/parley/server/versions"
 )
 
-// A depot is a docroot whose archive is to be had at a door.
+// A depot is a docroot with a door that serves its archive.
 type depot struct {
 	*testing.T
 	dir, root string
@@ -40,12 +40,12 @@ type depot struct {
 	web       *httptest.Server
 	base      string
 
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	now time.Time
 	// before is called before a page is read.
 	before func(url string)
 
-	judges func(name string) // is called before it is said what a caller may have
+	judges func(name string) // called before a caller's rules are evaluated
 }
 
 func newDepot(t *testing.T, change ...func(*archive.Maker)) *depot {
@@ -140,7 +140,7 @@ func (d *depot) publish() protocol.Cursor {
 	return d.journal.Head()
 }
 
-// run runs the maker until the test ends, or until what it returns is called.
+// run runs the maker until the test ends or stop is called.
 func (d *depot) run() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -158,7 +158,7 @@ func (d *depot) run() (stop func()) {
 	return stop
 }
 
-// next waits until there is another archive than one.
+// next waits for an archive other than the given one.
 func (d *depot) next(than server.Archived) server.Archived {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), 20*time.Second)
@@ -186,7 +186,7 @@ func (d *depot) get(ref string, header ...string) (*http.Response, []byte) {
 	return resp, b
 }
 
-// pages is what the site holds, by URL.
+// pages returns the site's pages, by URL.
 func (d *depot) pages() map[string]string {
 	d.Helper()
 	pages := map[string]string{}
@@ -201,8 +201,8 @@ func (d *depot) pages() map[string]string {
 	return pages
 }
 
-// unpack returns what an archive holds, by URL, with nothing where the bytes
-// of a page are not in it. It checks everything that can be.
+// unpack returns an archive's pages by URL, and the URLs of pages without bytes. It checks everything that
+// can be checked.
 func (d *depot) unpack(a server.Archived, b []byte) (pages map[string]string, without []string) {
 	t := d.T
 	t.Helper()
@@ -218,7 +218,7 @@ func (d *depot) unpack(a server.Archived, b []byte) (pages map[string]string, wi
 		}
 		in, err := f.Open()
 		d.must(err)
-		files[f.Name], err = io.ReadAll(in) // which checks its sum
+		files[f.Name], err = io.ReadAll(in) // which checks its checksum
 		d.must(err)
 	}
 
@@ -276,7 +276,7 @@ func (d *depot) unpack(a server.Archived, b []byte) (pages map[string]string, wi
 		var p struct{ URL, TS string }
 		d.must(json.Unmarshal([]byte(line), &p))
 		if p.URL == "" {
-			continue // the first
+			continue // the first one
 		}
 		if _, err := time.Parse(time.RFC3339, p.TS); err != nil {
 			t.Error(err)

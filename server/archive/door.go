@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// Latest is of [server.Archive].
+// Latest implements [server.Archive].
 func (m *Maker) Latest() (server.Archived, bool) {
 	m.init()
 	m.mu.Lock()
@@ -21,7 +21,7 @@ func (m *Maker) Latest() (server.Archived, bool) {
 	return server.Archived{}, false
 }
 
-// Coming is of [server.Archive].
+// Coming implements [server.Archive].
 func (m *Maker) Coming() bool {
 	m.init()
 	m.mu.Lock()
@@ -32,13 +32,13 @@ func (m *Maker) Coming() bool {
 	if m.making || m.asked || m.unsound() {
 		return true
 	}
-	// It is worth waiting for one that is due soon: whoever is told of changes
-	// asks for the pages one by one.
+	// It is worth waiting for an archive that is due soon: else the reader would get
+	// changes and fetch the pages one by one.
 	good := m.good()
 	return (len(good) == 0 || m.other(good[0])) && !m.unmade && m.rest() < m.every()
 }
 
-// Within is of [server.Archive].
+// Within implements [server.Archive].
 func (m *Maker) Within(may func(url string) bool) bool {
 	m.init()
 	m.mu.Lock()
@@ -52,7 +52,7 @@ func (m *Maker) Within(may func(url string) bool) bool {
 	return true
 }
 
-// Wait is of [server.Archive].
+// Wait implements [server.Archive].
 func (m *Maker) Wait(ctx context.Context, a server.Archived) error {
 	m.init()
 	for {
@@ -80,20 +80,20 @@ func (m *Maker) Wait(ctx context.Context, a server.Archived) error {
 	}
 }
 
-// retry is when to come again for an archive that is being made, and how long a request for one waits.
+// retry is the Retry-After while an archive is being made, and how long a request waits for it.
 const retry = 5 * time.Second
 
-// ServeHTTP sends the newest archive, or with the parameter at the one that
-// stands at that cursor, by Range too. Whoever goes on with a part of the one
-// before, and says so by If-Range, is given that. One that is being made is waited
-// for, for a few seconds.
+// ServeHTTP sends the newest archive, or with the parameter at the one of that
+// cursor. It supports Range. A request that continues the download of the previous
+// archive, by If-Range, gets that one. If there is no archive but one is being made, it
+// waits a few seconds.
 func (m *Maker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.init()
 	at := r.URL.Query().Get("at")
 	f, in, err := m.find(at, r.Header.Get("If-Range"))
 	if err != nil && at == "" && r.Method != http.MethodHead && m.Coming() {
 		ctx, cancel := context.WithTimeout(r.Context(), retry)
-		m.Wait(ctx, server.Archived{}) // an error is that it takes longer
+		m.Wait(ctx, server.Archived{}) // an error only means that it takes longer
 		cancel()
 		f, in, err = m.find(at, "")
 	}
@@ -109,14 +109,14 @@ func (m *Maker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/wacz")
 	h.Set("Etag", f.etag)
-	h.Set("Cache-Control", "no-cache") // ask again, and be told 304
+	h.Set("Cache-Control", "no-cache") // revalidate, and get 304
 	h.Set("Repr-Digest", f.Digest.String())
 	h.Set("Parley-Cursor", f.Cursor.String())
 	h.Set("X-Content-Type-Options", "nosniff")
 	http.ServeContent(guarded{w, m, f, in}, r, "", time.Time{}, in)
 }
 
-// guarded stops in the middle of an archive that holds what is not public any more.
+// guarded aborts a download as soon as the archive must not be served any more.
 type guarded struct {
 	http.ResponseWriter
 	m  *Maker
@@ -132,7 +132,7 @@ func (g guarded) Write(b []byte) (int, error) {
 	void := g.f.void
 	g.m.mu.Unlock()
 	if void {
-		panic(http.ErrAbortHandler) // its reader must see that it is not whole
+		panic(http.ErrAbortHandler) // the client must notice that it is incomplete
 	}
 	return g.ResponseWriter.Write(b)
 }
@@ -142,8 +142,8 @@ func (g guarded) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
 var _ server.Archive = (*Maker)(nil)
 
-// find opens the archive that a request is for: the one that stands at a cursor, the one of
-// which the reader has a part, or the newest.
+// find opens the archive for a request: the one of the cursor at, the one with the
+// entity tag part, or the newest.
 func (m *Maker) find(at, part string) (*file, *os.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,14 +14,14 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Bounds of how what an earlier process has left is read.
+// The speed of reading the archives of an earlier process.
 const (
 	verifyPiece = 1 << 20
-	verifyRate  = 64 << 20 // bytes in a second, at most
+	verifyRate  = 64 << 20 // bytes per second, at most
 )
 
-// verify reads what an earlier process has left, the newest first, and throws
-// away what is not what it was. It takes half of the time for that, at most.
+// verify checks the digests of the archives of an earlier process, the newest first,
+// and deletes those that do not match. It is busy for half of the time at most.
 func (m *Maker) verify(ctx context.Context) error {
 	for {
 		m.mu.Lock()
@@ -50,7 +50,7 @@ func (m *Maker) verify(ctx context.Context) error {
 	}
 }
 
-// verify reports whether the archive has the digest that its name says.
+// verify reports whether the archive has the digest in its name.
 func (f *file) verify(ctx context.Context) (bool, error) {
 	in, err := os.Open(f.path)
 	if err != nil {
@@ -73,13 +73,13 @@ func (f *file) verify(ctx context.Context) (bool, error) {
 	}
 }
 
-// unsound reports whether there is one of which it is not known yet what it is. mu is held.
+// unsound reports whether an archive has not been verified yet. mu is held.
 func (m *Maker) unsound() bool {
 	return slices.ContainsFunc(m.kept, func(f *file) bool { return !f.sound })
 }
 
-// took makes an archive the newest, if it is not nil, and nothing was purged
-// while it was made.
+// took adds an archive as the newest, unless it is nil, or Purge was called while
+// it was made.
 func (m *Maker) took(f *file, purged int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +92,7 @@ func (m *Maker) took(f *file, purged int) {
 		m.began = time.Time{}
 		return
 	}
-	// One of the same cursor is replaced, be it the same to the byte or not.
+	// An archive of the same cursor is replaced, whether its bytes are the same or not.
 	m.kept = slices.DeleteFunc(m.kept, func(old *file) bool {
 		if old.Cursor == f.Cursor && old.path != f.path {
 			os.Remove(old.path)
@@ -103,8 +103,8 @@ func (m *Maker) took(f *file, purged int) {
 	m.changed()
 }
 
-// Purge throws away every archive that holds a page, and the one that is being
-// made. Another is made when somebody asks. It returns how many there were.
+// Purge deletes every archive that holds a page, and the one being made. The next
+// request causes a new one. It returns the number of deleted archives.
 func (m *Maker) Purge(page string) (n int) {
 	m.init()
 	m.mu.Lock()
@@ -127,23 +127,23 @@ func (m *Maker) Purge(page string) (n int) {
 	return n
 }
 
-// forget leaves so many of the archives. mu is held.
+// forget deletes all archives but the newest most. mu is held.
 func (m *Maker) forget(most int) {
 	for len(m.kept) > most {
 		last := m.kept[len(m.kept)-1]
-		os.Remove(last.path) // whoever reads it goes on to
+		os.Remove(last.path) // downloads in progress continue
 		m.kept = m.kept[:len(m.kept)-1]
 	}
 }
 
-// changed wakes who waits. mu is held.
+// changed wakes callers of Wait. mu is held.
 func (m *Maker) changed() {
 	close(m.wake)
 	m.wake = make(chan struct{})
 }
 
-// good leaves those of the archives that may be given to anybody now, and
-// returns those of them that are known to be sound. mu is held.
+// good deletes the archives that may not be served any more, and returns the verified
+// ones of the rest. mu is held.
 func (m *Maker) good() []*file {
 	head := m.Journal.Head()
 	n := len(m.kept)
@@ -167,18 +167,18 @@ func (m *Maker) good() []*file {
 	return slices.DeleteFunc(slices.Clone(m.kept), func(f *file) bool { return !f.sound })
 }
 
-// The time for which an archive that was found to be public is taken to be so:
-// a moment, or as long as lets the finding take a twentieth.
+// The interval between checks that an archive is public: a moment, or so long that
+// the checks take at most a twentieth of the time.
 const (
 	checkEvery  = 50 * time.Millisecond
 	checkFactor = 20
 )
 
-// goneFactor is how much longer than it takes to make an archive it is until
-// another is made for what has gone, or changed.
+// goneFactor is the least wait between two archives, in multiples of the time that
+// it took to make the last one.
 const goneFactor = 20
 
-// check reports whether all that is in an archive is public. mu is held.
+// check reports whether all pages of an archive are public. mu is held.
 func (m *Maker) check(f *file, content io.ReaderAt) bool {
 	now := m.now()
 	if age := now.Sub(f.checked); age >= 0 && age < max(checkEvery, checkFactor*f.took) {
@@ -195,8 +195,8 @@ func (m *Maker) check(f *file, content io.ReaderAt) bool {
 	return err == nil && ok
 }
 
-// goneFor is for how long a page has been gone that is in an archive, and oldFor
-// for how long one has been gone or another than it was. mu is held.
+// goneFor returns how long ago the first page of an archive was deleted, and oldFor
+// how long ago the first one was deleted or changed. mu is held.
 func (m *Maker) goneFor(f *file) time.Duration {
 	m.look(f)
 	return m.since(f.gone)
@@ -214,9 +214,9 @@ func (m *Maker) since(t time.Time) time.Duration {
 	return max(0, m.now().Sub(t))
 }
 
-// look looks for the first page that has changed since an archive was made, and
-// the first that has gone. What was not there then and is not now counts too:
-// it is not worth more than this. mu is held.
+// look finds the first page that has changed since an archive was made, and the
+// first that was deleted. A page that was both created and deleted since counts too:
+// that is not worth more code. mu is held.
 func (m *Maker) look(f *file) {
 	if f.read.IsZero() {
 		f.read = f.Cursor
@@ -224,7 +224,7 @@ func (m *Maker) look(f *file) {
 	for head := m.Journal.Head(); f.gone.IsZero() && f.read.Epoch == head.Epoch && f.read.Seq < head.Seq; {
 		changes, err := m.Journal.Read(context.Background(), f.read, protocol.MaxBatch)
 		if errors.Is(err, protocol.ErrTooOld) {
-			f.gone = m.now() // or not: nobody can say, and nobody can go on from it
+			f.gone = m.now() // assumed: it is unknown, and no reader can continue from f.Cursor
 			if f.old.IsZero() {
 				f.old = f.gone
 			}
@@ -254,7 +254,8 @@ func (m *Maker) look(f *file) {
 	}
 }
 
-// isPast reports whether what an archive holds has been gone, or another, for too long. mu is held.
+// isPast reports whether a page of an archive was deleted or changed longer than
+// MaxAge ago. mu is held.
 func (m *Maker) isPast(f *file) bool {
 	past := m.oldFor(f) > m.maxAge()
 	if past {
@@ -263,8 +264,9 @@ func (m *Maker) isPast(f *file) bool {
 	return past
 }
 
-// latest returns the newest archive, nil if there is none, and asks for a newer
-// one if that is due. One from which a reader could not go on is none. mu is held.
+// latest returns the newest archive, and requests a newer one if that is due. It
+// returns nil if there is none, or if its cursor is below the journal's floor, so that
+// a reader could not continue from it. mu is held.
 func (m *Maker) latest() *file {
 	var f *file
 	if good := m.good(); len(good) > 0 && good[0].Cursor.Seq >= m.Journal.Floor().Seq {

@@ -21,60 +21,60 @@ import (
 
 // A Maker makes archives of a site and serves them. It is a [server.Archive].
 //
-// Run makes them, one at a time. It begins with those that an earlier process
-// has left in Dir: they are read, and those that have not the digest which they
-// had go. Without it there are none. Two at most are kept: the newest, and the one before,
-// for those who are still downloading it. While one is made there stand its
-// data in Dir too, twice.
+// Run makes them, one at a time; without it none are made. It first verifies the
+// archives that an earlier process has left in Dir, and deletes those whose digest
+// does not match. At most two are kept: the newest, and the one before, for clients
+// that are still downloading it. While an archive is made, Dir also holds its data,
+// twice.
 //
-// Fields are not to be changed once a method has been called. The methods may
-// be called by many goroutines at once.
+// Do not change fields after a method has been called. The methods may be called by
+// many goroutines at once.
 type Maker struct {
-	Dir     string // where the archives stand; it is made if it is not there, and nothing else belongs there
+	Dir     string // the directory of the archives alone, created if it does not exist
 	Base    string // the site's base URL
 	Title   string // for people; empty means Base
 	Journal *server.Journal
 	Pages   server.Pages
 
-	// Public says which URLs may be told to anybody now; nil means all. An
-	// archive with one that may not be is thrown away.
+	// Public reports whether a URL is public now; nil means that all are. An
+	// archive with one that is not is deleted.
 	Public func(url string) bool
 
-	// Given reports whether the bytes of a page that is in an archive may still be
-	// given to anybody. Nil: they may. An archive with other ones is thrown away.
+	// Given reports whether the bytes of a page in an archive may still be sent to
+	// anybody. Nil: they may. An archive with the bytes of another page is deleted.
 	Given func(url string) bool
 
-	// Settle, if not nil, blocks until it is known what may be given to anybody,
-	// or ctx ends: no archive is made before. Givable, if not nil, is of how
-	// many pages that is known now: an archive that holds the bytes of far fewer, by Share, is
-	// due to be made anew.
+	// Settle, if not nil, blocks until it is known which bytes may be sent to
+	// anybody, or ctx ends: no archive is made before. Givable, if not nil, returns the
+	// number of pages whose bytes may be sent now: an archive with the bytes of far
+	// fewer, by Share, is due to be replaced.
 	Settle  func(context.Context) error
 	Givable func() int
 
-	// Share is how many changes there must be since the newest archive was
-	// made for a newer one to be due, as a share of its pages. Zero means a half.
+	// Share is the number of changes since the newest archive after which a newer one
+	// is due, as a share of its pages. Zero means a half.
 	Share float64
 
-	// Every is the shortest time between two archives, and how long a page must be
-	// gone for a newer one to be due that does not hold it. Zero means 10
-	// minutes. None is made for what has gone, or changed, for more than a twentieth of the
-	// time; for the changes of Share that alone counts, and not Every.
+	// Every is the minimum interval between two archives, and how long a page must be
+	// gone before an archive without it is due. Zero means 10 minutes. Making archives
+	// takes at most a twentieth of the time; for the changes of Share only this bound
+	// applies, and not Every.
 	Every time.Duration
 
-	// MaxAge is how long a page may be gone, or another than it was, that is in an
-	// archive which is given to anybody, or stands in Dir. Zero means an hour.
+	// MaxAge is how long an archive may be served, or stay in Dir, after a page in it
+	// was deleted or changed. Zero means an hour.
 	MaxAge time.Duration
 
-	// NoArchive reports whether a page asks that no copy of it be kept: then an
-	// archive names it, without its bytes. Nil: none does.
+	// NoArchive reports whether a page asks that no copy of it be kept: an archive
+	// then names it without its bytes. Nil: none does.
 	NoArchive func(item *protocol.Item, page []byte) bool
 
-	MaxPage  int64 // bytes of a page whose bytes are in an archive; zero means 64 MiB
-	MaxBytes int64 // bytes of an archive; zero means DefaultMaxBytes
+	MaxPage  int64 // the largest page whose bytes are archived; zero means 64 MiB
+	MaxBytes int64 // the largest archive, in bytes; zero means DefaultMaxBytes
 
-	// Reserve is how much of the file system is left to others, in bytes: first
-	// of all to the journal. Where less is free no archive is made. Zero means a
-	// twentieth of the file system, at least 64 MiB and at most 1 GiB.
+	// Reserve is the free space to leave in the file system, in bytes, mainly for the
+	// journal. While less is free no archive is made. Zero means a twentieth of the
+	// file system, at least 64 MiB and at most 1 GiB.
 	Reserve int64
 
 	Logger *slog.Logger
@@ -86,14 +86,14 @@ type Maker struct {
 	failed  error         // of reading Dir
 	kept    []*file       // newest first
 	wake    chan struct{} // closed when kept changes
-	ask     chan struct{} // has one when an archive is due
-	asked   bool          // ask has one, or Run has just taken it
+	ask     chan struct{} // has a value when an archive is due
+	asked   bool          // ask has a value, or Run has just received it
 	running bool
 	making  bool
-	purged  int       // how often Purge was called
-	full    bool      // the last one was not made since the disk is nearly full
-	unmade  bool      // the last one could not be made
-	began   time.Time // when the last one was begun to be made
+	purged  int       // number of calls of Purge
+	full    bool      // the last attempt failed since the disk is nearly full
+	unmade  bool      // the last attempt failed
+	began   time.Time // the start of the last attempt
 	stats   Stats
 }
 
@@ -145,10 +145,10 @@ func (m *Maker) maxBytes() int64 {
 	return DefaultMaxBytes
 }
 
-// DefaultMaxBytes is how large an archive gets: a larger site has none.
+// DefaultMaxBytes is the default of Maker.MaxBytes: a larger site has no archive.
 const DefaultMaxBytes = 16 << 30
 
-// init takes over what an earlier process has left.
+// init lists the archives of an earlier process, and removes its temporary files.
 func (m *Maker) init() {
 	m.once.Do(func() {
 		m.wake, m.ask = make(chan struct{}), make(chan struct{}, 1)
@@ -172,8 +172,8 @@ func (m *Maker) init() {
 	})
 }
 
-// Open prepares Dir, and returns an error if archives cannot stand there: then
-// there will be none, and Run returns that error too. It need not be called.
+// Open prepares Dir, and returns an error if it cannot hold archives: then none will
+// be made, and Run returns the same error. Calling it is optional.
 func (m *Maker) Open() error {
 	m.init()
 	if m.failed != nil {
@@ -203,7 +203,7 @@ func (m *Maker) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-m.ask:
-		case <-tidy.C: // what nobody asks for does not stay for that
+		case <-tidy.C: // archives that nobody requests must expire too
 			m.mu.Lock()
 			m.good()
 			m.mu.Unlock()
@@ -233,8 +233,8 @@ func (m *Maker) Run(ctx context.Context) error {
 		again := errors.Is(err, errFull) && m.full
 		m.full = errors.Is(err, errFull)
 		switch {
-		case again: // it is known
-		case errors.Is(err, errRules): // nothing is wrong, and the next one goes by the new ones
+		case again: // already logged
+		case errors.Is(err, errRules): // no fault: the next one follows the new rules
 			m.log().Info("archive is made anew", "dir", m.Dir, "why", err)
 		case err != nil:
 			m.log().Error("archive could not be made", "dir", m.Dir, "err", err)
@@ -243,7 +243,7 @@ func (m *Maker) Run(ctx context.Context) error {
 		}
 		m.took(f, purged)
 		if errors.Is(err, errRules) || errors.Is(err, errNotWhole) {
-			// It is due at once, or soon, and nothing of it can be shown meanwhile.
+			// The next one is due at once, or soon: there is no archive to serve meanwhile.
 			m.mu.Lock()
 			m.began = time.Time{}
 			m.mu.Unlock()
@@ -251,22 +251,22 @@ func (m *Maker) Run(ctx context.Context) error {
 	}
 }
 
-// tidyPart is how many times in MaxAge it is looked whether archives are past it.
+// tidyPart is the number of checks per MaxAge whether archives have exceeded it.
 const tidyPart = 12
 
 // Stats counts what a Maker has done since its process began.
 type Stats struct {
 	Made   int           `json:"made"`
 	Failed int           `json:"failed"`
-	Took   time.Duration `json:"took"` // the last one that was made
+	Took   time.Duration `json:"took"` // for the last one made
 
-	// The newest there is, whether it may be given to anybody now or not.
+	// The newest archive, whether it may be served now or not.
 	Cursor protocol.Cursor `json:"cursor,omitzero"`
 	Items  int             `json:"items,omitempty"`
 	Bytes  int64           `json:"bytes,omitempty"`
 }
 
-// Stats returns the counts as they are now. It has nothing made.
+// Stats returns the current counts. It does not request an archive.
 func (m *Maker) Stats() Stats {
 	m.init()
 	m.mu.Lock()
@@ -289,7 +289,7 @@ func (m *Maker) count(err error, took time.Duration) {
 	m.stats.Took = took
 }
 
-// due reports whether a newer archive is to be made. mu is held.
+// due reports whether a newer archive is due. mu is held.
 func (m *Maker) due(f *file) bool {
 	if m.Journal.Head().IsZero() || m.failed != nil || f == nil && m.unsound() {
 		return false
@@ -307,12 +307,13 @@ func (m *Maker) due(f *file) bool {
 		m.goneFor(f) > m.every()
 }
 
-// other reports whether most of the site has changed since an archive was made. mu is held.
+// other reports whether more than Share of the site has changed since an archive was
+// made. mu is held.
 func (m *Maker) other(f *file) bool {
 	return f != nil && float64(m.Journal.Head().Seq-f.Cursor.Seq) > m.share()*float64(f.Items)
 }
 
-// sinceBegun is how long ago the last archive was begun to be made. mu is held.
+// sinceBegun returns the time since the start of the last attempt. mu is held.
 func (m *Maker) sinceBegun() time.Duration {
 	if d := m.now().Sub(m.began); !m.began.IsZero() && d >= 0 {
 		return d
@@ -320,8 +321,8 @@ func (m *Maker) sinceBegun() time.Duration {
 	return math.MaxInt64
 }
 
-// rest is for how long no archive is made yet, so that making them takes a
-// twentieth of the time. Where the last one could not be made it is Every. mu is held.
+// rest returns how long to wait before the next archive, so that making them takes a
+// twentieth of the time. After a failure the interval is at least Every. mu is held.
 func (m *Maker) rest() time.Duration {
 	rest := goneFactor * m.stats.Took
 	if m.unmade {

@@ -19,7 +19,7 @@ import (
 	"github.com/parleyweb/parley/server/archive"
 )
 
-// Whoever only wants to know how things stand has nothing made.
+// Reading the statistics does not cause an archive to be made.
 func TestStatsMakeNothing(t *testing.T) {
 	d := newDepot(t)
 	d.run()
@@ -37,12 +37,12 @@ func TestStatsMakeNothing(t *testing.T) {
 	}
 }
 
-// An archive is made again when most of the site has changed, so that making
-// them takes a twentieth of the time, and not for less.
+// An archive is made again when most of the site has changed, not for less, and so rarely that making
+// archives takes a twentieth of the time.
 func TestWhenItIsDue(t *testing.T) {
 	d := newDepot(t)
 	d.mu.Lock()
-	d.before = func(string) { d.pass(time.Second) } // one takes 21 s: so many pages have bytes
+	d.before = func(string) { d.pass(time.Second) } // an archive takes 21 s: 21 pages have bytes
 	d.mu.Unlock()
 	d.run()
 	a := d.next(server.Archived{})
@@ -76,7 +76,7 @@ func TestWhenItIsDue(t *testing.T) {
 	}
 }
 
-// However many ask for it at once, an archive is made once for a cursor.
+// For any number of simultaneous requests, an archive is made once per cursor.
 func TestMadeOnce(t *testing.T) {
 	for range 5 {
 		d := newDepot(t)
@@ -103,7 +103,7 @@ func TestMadeOnce(t *testing.T) {
 	}
 }
 
-// Who asks for an archive while it is made is given it when it is there, and not sent away.
+// A request that comes while an archive is being made waits for it and is not rejected.
 func TestAskedForWhileItIsMade(t *testing.T) {
 	d := newDepot(t)
 	hold := make(chan struct{})
@@ -112,7 +112,7 @@ func TestAskedForWhileItIsMade(t *testing.T) {
 	d.run()
 	defer goOn()
 	for !d.maker.Coming() {
-		d.maker.Latest() // has one made
+		d.maker.Latest() // causes one to be made
 		time.Sleep(time.Millisecond)
 	}
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { goOn() }})
@@ -126,7 +126,7 @@ func TestAskedForWhileItIsMade(t *testing.T) {
 	}
 }
 
-// Who waits for an archive gets it as soon as it may be made again, though nobody asks meanwhile.
+// A caller that waits for an archive gets it as soon as one may be made again, without further requests.
 func TestMadeAgainForWhoWaits(t *testing.T) {
 	d := newDepot(t, func(m *archive.Maker) { m.MaxAge, m.Now = time.Nanosecond, time.Now })
 	d.run()
@@ -138,8 +138,8 @@ func TestMadeAgainForWhoWaits(t *testing.T) {
 	}
 }
 
-// A restart takes over what is there; what a killed process left of an
-// archive goes, and so does an archive of another epoch.
+// A restart takes over the existing archive; the temporary file of a killed process is removed, and so is an
+// archive of another epoch.
 func TestRestart(t *testing.T) {
 	d := newDepot(t)
 	stop := d.run()
@@ -164,8 +164,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// An archive whose bytes are not what they were is given to nobody, and another
-// is made.
+// A corrupted archive is not served, and another is made.
 func TestRottenArchive(t *testing.T) {
 	d := newDepot(t)
 	stop := d.run()
@@ -177,7 +176,7 @@ func TestRottenArchive(t *testing.T) {
 	}
 	b, err := os.ReadFile(names[0])
 	d.must(err)
-	at := bytes.Index(b, []byte("archive/data.warc.gz")) + 200 // within the data: the directory and pages.jsonl are good
+	at := bytes.Index(b, []byte("archive/data.warc.gz")) + 200 // within the data: the directory and pages.jsonl stay intact
 	whole := bytes.Clone(b)
 	for i := range 100 {
 		b[at+i] ^= 0x55
@@ -204,8 +203,7 @@ func TestRottenArchive(t *testing.T) {
 	}
 }
 
-// On a disk that is nearly full no archive is made, which is said once, and
-// nothing is left behind.
+// On a nearly full disk no archive is made; this is logged once, and no file is left behind.
 func TestReserve(t *testing.T) {
 	var said bytes.Buffer
 	d := newDepot(t, func(m *archive.Maker) {
@@ -233,7 +231,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// Where no archive can stand that is said at once.
+// If the archive directory cannot be used, the error comes at once.
 func TestNoPlace(t *testing.T) {
 	d := newDepot(t, func(m *archive.Maker) {
 		if err := os.WriteFile(m.Dir, []byte("x"), 0o600); err != nil {

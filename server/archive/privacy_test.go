@@ -17,7 +17,7 @@ import (
 	"github.com/parleyweb/parley/server/archive"
 )
 
-// What is not public any more takes the archive with it, at once.
+// When a page is no longer public, archives with it are withdrawn at once.
 func TestPrivacy(t *testing.T) {
 	d := newDepot(t)
 	stop := d.run()
@@ -47,8 +47,8 @@ func TestPrivacy(t *testing.T) {
 	}
 }
 
-// A page that is taken away is in no archive for longer than it takes to make
-// another, and one that nobody has asked for is not given to whoever asks late.
+// A removed page is in no archive for longer than it takes to make another, and an archive that nobody asked
+// for since is not served to a late request.
 func TestPagesThatGo(t *testing.T) {
 	d := newDepot(t)
 	d.write("secret.html", "<p>the password is 12345")
@@ -78,7 +78,7 @@ func TestPagesThatGo(t *testing.T) {
 	if holds() {
 		t.Error("the page is in the next archive too")
 	}
-	// Nobody asks, and nothing is made for that.
+	// Without requests, no archive is made to replace one with a deleted page.
 	stop()
 	d.must(os.Remove(filepath.Join(d.root, "d0/p0.html")))
 	d.publish()
@@ -93,7 +93,7 @@ func TestPagesThatGo(t *testing.T) {
 	if resp, b := d.get("parley/site.wacz?at=" + url.QueryEscape(a.Cursor.String())); resp.StatusCode != 410 {
 		t.Errorf("%s: %.200s", resp.Status, b)
 	}
-	// Nor by a process that finds it there.
+	// A new process that finds the old archive does not serve it either.
 	d.run()
 	b := d.next(server.Archived{})
 	d.write("d1/p1.html", "<p>gone with the next look")
@@ -109,8 +109,8 @@ func TestPagesThatGo(t *testing.T) {
 	}
 }
 
-// Text that was edited out of a page is in no archive for longer than an hour,
-// and not on the disk either; another is made when somebody asks.
+// Text that was edited out of a page is in no archive for longer than an hour, not even on disk; another
+// archive is made at the next request.
 func TestTextThatGoes(t *testing.T) {
 	d := newDepot(t)
 	d.write("d0/p0.html", "<p>the password is 12345")
@@ -139,7 +139,7 @@ func TestTextThatGoes(t *testing.T) {
 	}
 }
 
-// A page that asks for it is named in an archive, and its bytes are not there.
+// A page with noarchive is named in an archive, without its bytes.
 func TestNoArchive(t *testing.T) {
 	d := newDepot(t)
 	d.write("d0/p0.html", "<meta name=robots content=noarchive><p>not to be kept")
@@ -157,8 +157,8 @@ func TestNoArchive(t *testing.T) {
 	}
 }
 
-// An archive with bytes that may not be given any more is given to nobody, and
-// none is made before it is known what may be. One that was made with few bytes is made anew.
+// An archive with bytes that may no longer be given out is not served, and none is made before it is known
+// which may be. One that was made with few bytes is made again.
 func TestBytesThatMayBeGiven(t *testing.T) {
 	known, givable := make(chan struct{}), atomic.Int64{}
 	var shut atomic.Bool
@@ -200,7 +200,7 @@ func TestBytesThatMayBeGiven(t *testing.T) {
 	}
 }
 
-// What is purged is gone at once, and in what is just being made too.
+// A purge removes a page from archives at once, even from the one being made.
 func TestPurge(t *testing.T) {
 	d := newDepot(t)
 	d.write("d0/p0.html", "<p>the password is 12345")
@@ -221,14 +221,14 @@ func TestPurge(t *testing.T) {
 	if list, _ := filepath.Glob(filepath.Join(d.dir, "archive", "*.wacz")); len(list) != 0 {
 		t.Errorf("on the disk are %v", list)
 	}
-	b := d.next(server.Archived{}) // nobody waits for ten minutes to be over
+	b := d.next(server.Archived{}) // the test does not wait ten minutes
 	_, content := d.get("parley/site.wacz")
 	if pages, _ := d.unpack(b, content); pages[d.base+"d0/p0.html"] != "<p>there is no password" {
 		t.Errorf("another archive holds %q", pages[d.base+"d0/p0.html"])
 	}
 }
 
-// Who has rules of his own in robots.txt gets no archive that holds what they forbid.
+// A caller with its own rules in robots.txt gets no archive that contains pages they forbid.
 func TestRulesOfOneCaller(t *testing.T) {
 	d := newDepot(t)
 	d.run()
@@ -243,7 +243,7 @@ func TestRulesOfOneCaller(t *testing.T) {
 	}
 }
 
-// One caller is judged once, however many ask in that name, and holds up nobody else.
+// A caller's rules are evaluated once for all its parallel requests, and delay no other caller.
 func TestJudgedOnce(t *testing.T) {
 	d := newDepot(t)
 	d.run()

@@ -20,77 +20,70 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A Catalog is a site whose pages are named by sources. It is a
-// inventory.Inventory.
+// A Catalog is a site whose pages are listed by sources. It is an inventory.Inventory.
 //
-// Where several sources name a page, and where one names it several times, the
-// last counts. What is not below Base, and what is no URL, is left out and
-// counted. If any source cannot be read, nothing is concluded from what the
-// others do not name: what is published stays.
+// Where several sources list a page, and where one lists it several times, the last entry counts. URLs that
+// are not below Base, or invalid, are left out and counted. If any source cannot be read, absence from the
+// others means nothing: what is published stays.
 //
-// A Catalog without sources offers nothing by itself: all pages of its site
-// are announced (see server.Publisher.Announce).
+// A Catalog without sources offers nothing by itself: all pages of its site are announced (see
+// server.Publisher.Announce).
 //
-// Fields are not to be changed once a method has been called. Any number of
-// goroutines may call the methods at once, but for those that one Publisher
-// calls one after the other.
+// Fields must not be changed once a method has been called. The methods are safe for concurrent use, except
+// those that one Publisher calls one after the other.
 type Catalog struct {
 	Base    string // URL of the site, with a path if it is not a host's root; a last "/" is added
 	Sources []Source
 
-	// Exclude are patterns of pages not to publish, as those of server.Site:
-	// they are matched against the path of a URL below Base, without the query.
+	// Exclude are patterns of pages not to publish, as those of server.Site. They are matched against the
+	// path of a URL below Base, without the query.
 	Exclude []string
 
-	// Robots is the robots.txt in force: a file or an http(s) URL. Empty means
-	// /robots.txt of the host of Base. Until it could be read for the first
-	// time nothing is public. RobotsWait and RobotsRemind are as those of
-	// server.Site, which says what counts when it changes.
+	// Robots is the robots.txt in force: a file or an http(s) URL. Empty means /robots.txt of the host of
+	// Base. Until it has been read once nothing is public. RobotsWait and RobotsRemind are as those of
+	// server.Site, which says what applies when robots.txt changes.
 	Robots                   string
 	RobotsWait, RobotsRemind time.Duration
 
-	// Fetch, if not nil, says how the site's own pages are fetched.
+	// Fetch, if not nil, makes the Catalog fetch the site's own pages.
 	Fetch *Fetch
 
-	// Journal is what is published, and where it is stored what robots.txt
-	// forbade. Fetch needs it; and while it holds nothing,
-	// a partial source leaves nothing unknown: a feed may still be empty.
+	// Journal holds the published pages; it also stores what robots.txt forbade. Fetch needs it; and while it is
+	// empty, a partial source leaves nothing unknown: a feed may still be empty.
 	Journal *server.Journal
 
 	// Every is how often Watch reads the sources again, and robots.txt. Zero means a minute.
 	Every time.Duration
 
-	// Hurry, above zero, bounds that, and how long Public waits until it tries again to read
-	// robots.txt. For tests.
+	// Hurry, above zero, bounds Every, and how long Public waits before it tries again to read robots.txt.
+	// For tests.
 	Hurry time.Duration
 
 	Log *slog.Logger
 	Now func() time.Time
 
 	once    sync.Once
-	bad     error // what is wrong with the fields
+	bad     error // result of Check
 	exclude public.Patterns
 	rules   robots.Keeper
 	fetcher *fetcher // nil without Fetch
 	most    int      // URLs of all sources; zero means maxURLs
 
-	turn chan struct{} // one token: whoever puts it there reads the sources
+	turn chan struct{} // one token: its holder reads the sources
 
 	mu       sync.Mutex // guards what follows
-	readings []*reading // of each source; nil while it has not been read
-	readAt   time.Time  // when all of them were last read with success
-	watched  bool       // they were last read by Watch, and no look has seen them yet
+	readings []*reading // by source; nil before its first reading
+	readAt   time.Time  // when all of them were last read successfully
+	watched  bool       // Watch read them last, and no scan has used them yet
 }
 
-// sourcesAgain is how old the sources may be that a look at a part of the site
-// goes by, and those that a look goes by which Watch has asked for.
+// How old the sources may be for a scan of a part of the site, and for a scan that Watch requested.
 const (
 	sourcesAgain   = 10 * time.Second
 	sourcesWatched = 2 * time.Second
 )
 
-// Check reports what is wrong with the fields, if anything. The other methods
-// do the same first.
+// Check returns an error if the fields are invalid. The other methods call it first.
 func (c *Catalog) Check() error {
 	c.once.Do(func() { c.bad = c.prepare() })
 	return c.bad
@@ -135,11 +128,10 @@ func (c *Catalog) now() time.Time { return clock.Now(c.Now) }
 
 func (c *Catalog) log() *slog.Logger { return cmp.Or(c.Log, slog.New(slog.DiscardHandler)) }
 
-// Public reports whether url is one below Base that the present rules allow to
-// be told, whether a source names it or not. A page that asked not to be
-// listed when it was last fetched, or redirects, is not public; nor is what no
-// rule can make so: robots.txt, the site's manifest and doors, and what
-// public.LeftOutName says is hidden, a backup or a dump.
+// Public reports whether url is below Base and allowed by the present rules, whether a source lists it or
+// not. A page that asked not to be listed when it was last fetched, or that redirects, is not public. Never
+// public are robots.txt, the site's manifest and doors, and names that public.LeftOutName calls hidden, a
+// backup or a dump.
 func (c *Catalog) Public(url string) bool {
 	if c.Check() != nil || !strings.HasPrefix(url, c.Base) || len(url) > protocol.MaxURL {
 		return false
@@ -163,14 +155,14 @@ func (c *Catalog) RobotsTrouble() (trouble string, said bool) {
 // RobotsLost is as [server.Site.RobotsLost].
 func (c *Catalog) RobotsLost() bool { return c.rules.Current().Lost() }
 
-// PublicTo reports whether robots.txt allows a URL that is [Catalog.Public] to
-// whom it has a group of rules for: the product token name. Whoever has none
-// goes by the rules for everybody. It is made for PublicTo of a server.Notifier.
+// PublicTo reports whether robots.txt allows a URL that is [Catalog.Public] to the crawler with the product
+// token name. A crawler without a group of rules of its own goes by the rules for everybody. It is made for
+// PublicTo of a server.Notifier.
 func (c *Catalog) PublicTo(name, url string) bool {
 	if !c.Public(url) {
 		return false
 	}
-	return c.rules.Current().Allowed(name, c.path(url)) // there are some if it is public
+	return c.rules.Current().Allowed(name, c.path(url)) // rules are not nil if it is public
 }
 
 // path returns the path and query of a URL below Base, as robots.txt has them.
@@ -193,11 +185,11 @@ func (c *Catalog) left(rules *robots.Rules, url string) string {
 	return ""
 }
 
-// ownPlaces are those that speak of a site's pages, and are none: where a
-// manifest is, and robots.txt. So do the doors of a Notifier.
+// ownPlaces are the places of the manifest, robots.txt and the site's description, which describe pages and
+// are none.
 var ownPlaces = map[string]bool{"robots.txt": true, "robots.rdf": true, ".well-known/parley": true}
 
-// doors is where all the others of a Notifier are, now and in later versions.
+// doors is where a Notifier's doors are, now and in later versions.
 const doors = "parley/"
 
 // place returns the path below Base of a URL that is below it.
@@ -206,10 +198,9 @@ func (c *Catalog) place(url string) string {
 	return place
 }
 
-// Look yields what the sources name, as inventory.Inventory says. A look at
-// everything reads again the sources that have changed, and robots.txt. With a
-// partial source it says of the whole site that it could not be looked at, so
-// that what the sources do not name stays as it is; but see Journal.
+// Look yields the pages that the sources list, as inventory.Inventory specifies. A full scan reads robots.txt
+// again, and the sources that have changed. With a partial source it reports the whole site as unseen, so
+// that pages that the sources do not list stay as they are; but see Journal.
 func (c *Catalog) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
 	return func(yield func(inventory.Offer, error) bool) {
 		if err := c.look(ctx, scopes, yield); err != nil && err != errStop {
@@ -218,10 +209,10 @@ func (c *Catalog) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[
 	}
 }
 
-// errStop says that the caller of Look wants no more.
+// errStop says that the caller of Look has stopped.
 var errStop = errors.New("stop")
 
-// errPartial is why what a partial source does not name is not known.
+// errPartial is why absence from a partial source means nothing.
 var errPartial = errors.New("names only some of the pages")
 
 func (c *Catalog) look(ctx context.Context, scopes []inventory.Scope, yield func(inventory.Offer, error) bool) error {
@@ -277,11 +268,10 @@ func (c *Catalog) look(ctx context.Context, scopes []inventory.Scope, yield func
 	return nil
 }
 
-// isNothingKnown reports whether no page is published, so that none could be
-// missed by a source that names only some.
+// isNothingKnown reports whether no page is published, so that a partial source can miss none.
 func (c *Catalog) isNothingKnown() bool { return c.Journal != nil && c.Journal.Len() == 0 }
 
-// present returns what the sources said last.
+// present returns the last readings of the sources.
 func (c *Catalog) present() []*reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -307,8 +297,7 @@ func (c *Catalog) yieldLeftOut(readings []*reading, yield func(inventory.Offer, 
 	return nil
 }
 
-// Read returns what Look offered as it is: there is nothing more to know. With
-// Fetch it returns what was fetched.
+// Read returns an offer of Look unchanged, or with Fetch the fetched page.
 func (c *Catalog) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	if err := errors.Join(c.Check(), ctx.Err()); err != nil {
 		return o, err
@@ -323,7 +312,7 @@ func (c *Catalog) Read(ctx context.Context, o inventory.Offer) (inventory.Offer,
 	return r, nil
 }
 
-// refreshForLook reads the sources, unless it was done only just now.
+// refreshForLook reads the sources, unless they were read a moment ago.
 func (c *Catalog) refreshForLook(ctx context.Context, whole bool) error {
 	c.mu.Lock()
 	age, watched := c.now().Sub(c.readAt), c.watched
@@ -337,8 +326,7 @@ func (c *Catalog) refreshForLook(ctx context.Context, whole bool) error {
 	return err
 }
 
-// refresh reads robots.txt, and all sources that have changed, and reports
-// whether any says something else than it did.
+// refresh reads robots.txt, and all sources that have changed, and reports whether any source has changed.
 func (c *Catalog) refresh(ctx context.Context) (changed bool, err error) {
 	select {
 	case c.turn <- struct{}{}:
@@ -389,9 +377,8 @@ func (c *Catalog) read(ctx context.Context, s Source, old *reading, room, most i
 	return b.end(version), nil
 }
 
-// Watch reads robots.txt and the sources again every now and then, and fetches
-// pages meanwhile. Everything is dirty when a source or robots.txt says
-// something else.
+// Watch reads robots.txt and the sources again every so often, and fetches pages meanwhile. Everything is
+// dirty when a source or robots.txt has changed.
 func (c *Catalog) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -421,7 +408,7 @@ func (c *Catalog) Watch(ctx context.Context, dirty func([]inventory.Scope)) erro
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			// The Publisher's next look says why; this is so that there is one.
+			// The Publisher's next scan reports why; dirty makes sure that there is one.
 			if !failing {
 				dirty(nil)
 			}
@@ -438,7 +425,7 @@ func (c *Catalog) Watch(ctx context.Context, dirty func([]inventory.Scope)) erro
 	}
 }
 
-// A scopeSet says which URLs lie in some scopes; nil has all.
+// A scopeSet tests whether a URL lies in some scopes; nil holds all.
 type scopeSet map[string]bool // by prefix: whether it is deep
 
 func (w scopeSet) has(url string) bool {

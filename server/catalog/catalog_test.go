@@ -152,7 +152,7 @@ func TestListStories(t *testing.T) {
 			if w.catalog.Public(w.base+"b") || !w.catalog.Public(w.base+"a") || w.catalog.Public("http://other.example/a") {
 				w.Error("Public does not follow the rules")
 			}
-			// An unreachable robots.txt goes on to count, and so does one that has vanished.
+			// If robots.txt is unreachable or has vanished, its last rules stay in force.
 			w.answer("/robots.txt", answer{status: 503})
 			w.look()
 			w.pass(2 * time.Minute)
@@ -266,7 +266,7 @@ func TestCommand(t *testing.T) {
 	fails(catalog.Command{Line: "printf '/a\\n'; echo no database >&2; exit 3"}, "exit status 3: no database")
 	fails(catalog.Command{Line: "/does/not/exist"}, "exit status 127")
 	fails(catalog.Command{Line: "echo /a; sleep 60 & sleep 60", Timeout: 200 * time.Millisecond}, "longer than 200ms")
-	fails(catalog.Command{Line: "yes /a", Timeout: 300 * time.Millisecond}, "") // without end, or too many
+	fails(catalog.Command{Line: "yes /a", Timeout: 300 * time.Millisecond}, "") // endless output, or too many entries
 	fails(catalog.Command{Line: "head -c 200000 /dev/zero | tr '\\0' x"}, "no list of URLs")
 	fails(catalog.Command{Line: "echo '<html>'"}, "HTML")
 	w.wantPages("a", "b")
@@ -313,7 +313,7 @@ func TestSitemapAndFeed(t *testing.T) {
 		w.look()
 		w.wantTold("update b")
 
-		w.remove("/s1.xml") // then nothing is concluded
+		w.remove("/s1.xml") // then absence means nothing
 		if _, err := w.publisher.Look(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "404") {
 			t.Errorf("error %v", err)
 		}
@@ -352,7 +352,7 @@ func TestSitemapAndFeed(t *testing.T) {
 		w.wantPages("a", "b")
 		w.page("/feed", rss("c", "x/d", "b"))
 		w.look()
-		w.wantTold("update b", "create c", "create x/d") // b has a later date now
+		w.wantTold("update b", "create c", "create x/d") // b now has a later date
 		w.pass(time.Hour)
 		if r := w.look(); r.HeldNow != 0 {
 			t.Errorf("%+v", r)
@@ -383,8 +383,7 @@ func TestOnlyAnnounced(t *testing.T) {
 	w.wantPages("a")
 }
 
-// A site whose feed has nothing in it yet is a site without pages, and its
-// first look ends well: the feed was read.
+// A site with an empty feed is a site without pages, and its first scan succeeds: the feed was read.
 func TestEmptyFeed(t *testing.T) {
 	w := newWorld(t)
 	feed := func(items string) {
@@ -406,8 +405,8 @@ func TestEmptyFeed(t *testing.T) {
 	w.wantTold()
 }
 
-// A crawler that robots.txt has rules of its own for goes by those too, and by
-// nothing else than what everybody may have.
+// A crawler that robots.txt has a group for must obey that group too, and gets no more than the pages that
+// are public for everybody.
 func TestPublicTo(t *testing.T) {
 	w := newWorld(t)
 	w.page("/robots.txt", "User-agent: *\nDisallow: /private/\nUser-agent: EvilBot\nDisallow: /\nUser-agent: NiceBot\nDisallow: /b?\n")
@@ -417,7 +416,7 @@ func TestPublicTo(t *testing.T) {
 		name, path string
 		want       bool
 	}{{"EvilBot", "a", false}, {"NiceBot", "a", true}, {"NiceBot", "b?x=1", false}, {"OtherBot", "b?x=1", true}, {"OtherBot", "a", true},
-		{"NiceBot", "private/p", false}, // which its own group does not forbid
+		{"NiceBot", "private/p", false}, // its own group does not forbid it
 		{"OtherBot", "parley/changes", false}} {
 		if got := w.catalog.PublicTo(c.name, w.base+c.path); got != c.want {
 			t.Errorf("%s may have %s: %v", c.name, c.path, got)
@@ -443,7 +442,8 @@ func TestPublicTo(t *testing.T) {
 	}
 }
 
-// What is no page, or was never meant for strangers, is none whoever names it.
+// URLs that are not pages or were never public (hidden files, dumps, Parley's own outputs) are not published,
+// whichever source lists them.
 func TestNamesThatAreNeverPublished(t *testing.T) {
 	never := map[string]string{".git/config": "hidden", "a/.env": "hidden", "backup.sql": "dump", "db/all.sql.gz?x=1": "dump", "index.php~": "backup", "wp-config.php.bak": "backup",
 		"robots.txt": "own output", "robots.rdf": "own output", "parley/announce": "own output", "parley/changes?after=0": "own output", "parley/stream": "own output",

@@ -12,35 +12,32 @@ import (
 	"time"
 )
 
-// A Command is a Source: what a program writes to its standard output is read
-// like a [List]. One that fails, takes too long, or writes too much names
-// nothing: nothing is concluded from what it did not write.
+// A Command is a Source: the standard output of a program, read like a [List]. If it fails, takes too long,
+// or writes too much, absence from its output means nothing.
 //
-// It ends with the command itself, and not with what that left running in the
-// background, which may hold the output open for ever: what was written until
-// then counts, and what still comes while it comes without a break of some
-// seconds. So a command must not leave to the background what is to be read.
-// On Windows the output must end.
+// The output ends with the command itself, not with background processes that it left, which may hold the
+// output open forever: what was written until then counts, and so does further output as long as it comes
+// without a break of some seconds. So a command must not leave its output to the background. On Windows the
+// output must end.
 type Command struct {
-	// Line is given to the shell: sh -c, or cmd /C on Windows. The program has
-	// no standard input, and the working directory and environment of this one.
+	// Line is given to the shell: sh -c, or cmd /C on Windows. The program has no standard input, and
+	// inherits the working directory and environment of this process.
 	Line string
 
-	// Timeout is how long it may take. Zero means 5 minutes. Then, and when
-	// the reading is cancelled, the program and all that it started are
-	// killed; on Windows, the program alone. What it left in the background
-	// when it ended by itself is left alone.
+	// Timeout bounds its run time. Zero means 5 minutes. On timeout, and when the reading is cancelled, the
+	// program and all that it started are killed; on Windows, the program alone. Background processes of a
+	// program that ended by itself are left alone.
 	Timeout time.Duration
 }
 
 const (
 	commandTimeout = 5 * time.Minute
-	commandGrace   = 2 * time.Second // for its output to end once it has been killed
-	commandQuiet   = time.Second     // twice without output from what a command left behind, before that is the end
-	maxComplaint   = 2 << 10         // how much is kept of what a program says on standard error, in bytes
+	commandGrace   = 2 * time.Second // for its output to end after a kill
+	commandQuiet   = time.Second     // background output ends after two such times without a byte
+	maxComplaint   = 2 << 10         // how many bytes of standard error are kept
 )
 
-// Read is as [Source] says. A command has no versions.
+// Read implements [Source]. A command has no versions.
 func (c Command) Read(ctx context.Context, _ string, each func(Entry) error) (string, error) {
 	timeout := c.Timeout
 	if timeout <= 0 {
@@ -69,21 +66,21 @@ func (c Command) Read(ctx context.Context, _ string, each func(Entry) error) (st
 	go func() {
 		err := cmd.Wait()
 		close(o.ended)
-		out.SetReadDeadline(time.Now().Add(commandQuiet)) // for whoever reads already
+		out.SetReadDeadline(time.Now().Add(commandQuiet)) // for a Read in progress
 		waited <- err
 	}()
-	// Something that has left its process group may hold the pipe for ever.
+	// A process that has left the process group may hold the pipe forever.
 	unblock := context.AfterFunc(ctx, func() { time.AfterFunc(commandGrace, func() { out.Close() }) })
 	defer unblock()
 	readErr := readList(o, each)
 	if readErr != nil {
-		cancel() // it may be waiting for somebody to read the rest
+		cancel() // it may be blocked on a full pipe
 	} else {
-		_, readErr = io.Copy(io.Discard, o) // readList ends with the list, and a compressed one may end first
+		_, readErr = io.Copy(io.Discard, o) // readList stops at the list's end, which a compressed list may reach first
 	}
 	waitErr := <-waited
 	if errors.Is(waitErr, exec.ErrWaitDelay) {
-		waitErr = nil // it ended well, and left something that may complain
+		waitErr = nil // it succeeded, and left a process that may write to standard error
 	}
 	switch {
 	case parent.Err() != nil:
@@ -98,17 +95,16 @@ func (c Command) Read(ctx context.Context, _ string, each func(Entry) error) (st
 	return "", nil
 }
 
-// An output is what a command writes, until nobody can write any more, or the
-// command has ended and nothing comes.
+// An output is a command's output, until it is closed, or the command has ended and no more comes.
 type output struct {
 	pipe  *os.File
-	ended chan struct{} // closed once the command has
+	ended chan struct{} // closed once the command has ended
 	over  bool          // Read has returned io.EOF
 }
 
-// Read implements io.Reader. What a slow reader has not taken yet is in the
-// pipe, and counts: so each time it waits anew, and it waits twice, since one
-// wait may be over before the pipe was looked at, as when the machine halts.
+// Read implements io.Reader. Output that a slow reader has not taken yet is in the pipe, and counts: so every
+// Read waits anew. It waits twice, since one wait may be over before the pipe was checked, as when the
+// machine halts.
 func (o *output) Read(p []byte) (int, error) {
 	for waits := 0; ; waits++ {
 		select {
@@ -130,7 +126,7 @@ func (c Command) Partial() bool { return false }
 
 func (c Command) String() string { return oneLine(c.Line, 80) }
 
-// A tail keeps the end of what is written to it.
+// A tail is a writer that keeps the last bytes.
 type tail struct{ b []byte }
 
 func (t *tail) Write(p []byte) (int, error) {

@@ -15,14 +15,14 @@ import (
 	"github.com/parleyweb/parley/server/catalog"
 )
 
-// What a command left in the background ends with it.
+// Background processes that a command leaves behind are killed with it.
 func TestCommandGroup(t *testing.T) {
 	w := newWorld(t)
 	pipe := w.path("pipe")
 	w.must(syscall.Mkfifo(pipe, 0o600))
 	ended := make(chan string)
 	began := make(chan struct{})
-	go func() { // the pipe's end is that of the last program that could write to it
+	go func() { // the pipe ends when the last program that could write to it has ended
 		f, err := os.Open(pipe)
 		if err != nil {
 			ended <- err.Error()
@@ -49,8 +49,8 @@ func TestCommandGroup(t *testing.T) {
 	}
 }
 
-// A command ends when it ends, whatever it leaves running with its output open:
-// all that it wrote is read, by a slow reader too.
+// A command ends when its process ends, even if it leaves children with its output open; all its output is
+// read, by a slow reader too.
 func TestCommandLeavesSomethingBehind(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for seconds")
@@ -68,7 +68,7 @@ func TestCommandLeavesSomethingBehind(t *testing.T) {
 			began := time.Now()
 			_, err := catalog.Command{Line: line}.Read(t.Context(), "", func(e catalog.Entry) error {
 				if read++; read == 1 && strings.HasPrefix(line, "sleep 60 & ") {
-					time.Sleep(2000 * time.Millisecond) // the reader is slow, and the pipe full meanwhile
+					time.Sleep(2000 * time.Millisecond) // the reader is slow, and the pipe is full meanwhile
 				}
 				return nil
 			})

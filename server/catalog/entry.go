@@ -12,14 +12,14 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// An Entry is what a source says of one page. All but URL may be missing.
+// An Entry is a source's description of one page. All fields but URL may be unset.
 type Entry struct {
 	// URL is absolute, or relative to the base URL of the site. It need not
 	// be canonical.
 	URL string
 
-	// Modified is when the page last changed, and Span how coarsely that was
-	// said: see [protocol.Item]. The zero time means unknown.
+	// Modified is when the page last changed, and Span the precision of that: see [protocol.Item]. The zero
+	// time means unknown.
 	Modified time.Time
 	Span     time.Duration
 
@@ -30,20 +30,20 @@ type Entry struct {
 
 	Digest protocol.Digest // of the bytes as served
 
-	Line int // where the source says it, from 1; zero if it has no lines
+	Line int // line of the source, from 1; zero if it has no lines
 
-	// Bad is why nothing could be made of what stands there, such as "line too
-	// long". Then all but Line, and perhaps URL, is missing.
+	// Bad is why the entry is unusable, such as "line too long". Then all fields but Line, and perhaps URL,
+	// are unset.
 	Bad string
 }
 
-// The longest that is kept of what an entry says, in bytes.
+// Upper bounds of an entry's texts, in bytes.
 const (
 	maxTitle = 1 << 10
 	maxWord  = 128 // of a type or a language
 )
 
-// What an entry says, as bits of the first byte of its record.
+// Which fields an entry has, as bits of the first byte of its record.
 const (
 	hasModified = 1 << iota
 	hasSpan
@@ -55,8 +55,8 @@ const (
 	hasDigest
 )
 
-// appendRecord appends all that an entry says, but for its URL. Two entries
-// that say the same have the same record, and no record is a part of another.
+// appendRecord encodes an entry without its URL. Equal entries have equal records, and no record is a prefix
+// of another.
 func appendRecord(b []byte, e *Entry) []byte {
 	at := len(b)
 	b = append(b, 0)
@@ -86,8 +86,8 @@ func appendRecord(b []byte, e *Entry) []byte {
 	return b
 }
 
-// cutRecord reads a record at the beginning of s, which appendRecord wrote,
-// and returns how long it is. Strings are parts of s.
+// cutRecord decodes a record of appendRecord at the beginning of s, and returns its length. Strings are parts
+// of s.
 func cutRecord(s string) (e Entry, size int) {
 	b := s[1:]
 	uvarint := func() uint64 {
@@ -126,10 +126,10 @@ func cutRecord(s string) (e Entry, size int) {
 	return e, len(s) - len(b)
 }
 
-// claimSize is how much of the hash of a record stands for it.
+// claimSize is how many bytes of a record's hash are kept.
 const claimSize = 16
 
-// A claim stands for all that an entry says, its URL apart.
+// A claim is the hash of an entry without its URL.
 type claim [claimSize]byte
 
 func claimOf(record string) claim {
@@ -137,13 +137,12 @@ func claimOf(record string) claim {
 	return claim(sum[:claimSize])
 }
 
-// stampMark begins the stamp of what was published as a source says it.
+// stampMark begins the stamp of a page that was published as a source describes it.
 const stampMark = "parley/catalog:"
 
 func (c claim) stamp() []byte { return append([]byte(stampMark), c[:]...) }
 
-// clean brings what an entry says to the form in which it is told, and drops
-// what cannot be told.
+// clean normalizes an entry's fields for publication, and clears invalid ones.
 func (e *Entry) clean(base string) {
 	e.Title = oneLine(e.Title, maxTitle)
 	if e.Language = strings.TrimSpace(e.Language); len(e.Language) > maxWord || strings.Trim(e.Language, languageBytes) != "" {
@@ -158,16 +157,16 @@ func (e *Entry) clean(base string) {
 	}
 }
 
-// languageBytes are what tags of BCP 47 consist of.
+// languageBytes are the bytes of BCP 47 tags.
 const languageBytes = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// Times outside of these years are a mistake, whoever says them.
+// Times outside of these years are mistakes.
 var (
 	minMilli = time.Date(1993, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 	maxMilli = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 )
 
-// oneLine makes one line of a text, at most size bytes long.
+// oneLine collapses a text to one line of at most size bytes.
 func oneLine(s string, size int) string {
 	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -194,21 +193,20 @@ func mediaType(s string) string {
 	return s
 }
 
-// Times without a zone are somewhere between these.
+// A time without a zone may be up to eastmost earlier than in UTC, within a span of zones.
 const (
 	eastmost = 14 * time.Hour
 	zones    = 26 * time.Hour
 )
 
-// parseTime reads the forms in which programs write times: W3CDTF, that with
-// a space, with or without a zone, the two forms of HTTP and mail, and the
-// seconds or milliseconds of Unix.
+// parseTime reads the forms in which programs write times: W3CDTF, also with a space, with or without a zone;
+// the two forms of HTTP and mail; Unix seconds or milliseconds.
 func parseTime(s string) (t time.Time, span time.Duration, ok bool) {
 	s = strings.TrimSpace(s)
 	if len(s) > 64 {
 		return t, 0, false
 	}
-	// "2004" is a year and no count of seconds: so the first form comes first.
+	// "2004" is a year and not a number of seconds: so this form is tried first.
 	if d, err := protocol.ParseDate(s); err == nil {
 		return d.Time, d.Span, true
 	}
@@ -222,7 +220,7 @@ func parseTime(s string) (t time.Time, span time.Duration, ok bool) {
 		"2006-01-02 15:04:05 MST", time.RFC1123, time.RFC1123Z} {
 		if t, err := time.Parse(layout, s); err == nil {
 			if name, offset := t.Zone(); offset == 0 && name != "UTC" && name != "GMT" && name != "" {
-				continue // a zone whose name says nothing here
+				continue // an unknown zone name
 			}
 			return t.UTC(), 0, true
 		}
@@ -247,7 +245,7 @@ func parseDigest(s string) (d protocol.Digest) {
 	return d
 }
 
-// offer is what a source says, as the Publisher takes it in.
+// offer converts an entry to the Publisher's form.
 func (e *Entry) offer(url, place string, now time.Time) inventory.Offer {
 	o := inventory.Offer{URL: url, Place: place, Length: -1, Type: e.Type, Title: e.Title,
 		Language: e.Language, Canonical: e.Canonical, Digest: e.Digest}

@@ -19,42 +19,37 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A Fetch says how a Catalog fetches the pages of its own site. What is
-// published is then what was found there: digest, length, media type, and what
-// a page says of itself. A page is published once it has been fetched; one
-// that answers 404 or 410 is not there, whatever a source says; one that
-// redirects is no page, and left out.
+// A Fetch says how a Catalog fetches the pages of its own site. The Catalog then publishes what it found:
+// digest, length, media type, and the page's features. A page is published once it has been fetched; one that
+// answers 404 or 410 does not exist, whatever a source says; one that redirects is left out.
 //
-// A page is fetched when it is new, when a source says something else of it
-// than before, and when it was last checked longer than Recheck ago: those
-// never fetched and those longest unchecked by turns. It is asked with the
-// validators of the last answer, which are kept in the journal, so that most
-// checks cost the site a 304.
+// A page is fetched when it is new, when a source's entry for it has changed, and when its last check is
+// longer than Recheck ago: pages never fetched alternate with those longest unchecked. Requests carry the
+// validators of the last response, which are stored in the journal, so that most checks cost the site a 304.
 //
-// While Watch runs it fetches beside the looks, and a published page must
-// answer twice that it is not there. Otherwise, and for the first
-// description of a site, a look fetches before it begins, for as long as
-// Budget: what is not fetched by then waits for the next look.
+// While Watch runs it fetches beside the scans, and a published page must answer twice that it does not
+// exist. Otherwise, and for the first description of a site, a scan fetches before it begins, for as long as
+// Budget: the remaining pages wait for the next scan.
 type Fetch struct {
-	// Rate is how many pages are fetched in a second, at most. Zero means 2.
+	// Rate is the most pages fetched per second. Zero means 2.
 	Rate float64
 
 	// MaxBytes is the size in bytes beyond which a page is left out. Zero means 16 MB.
 	MaxBytes int64
 
-	// Timeout is how long one page may take. Zero means 20 s.
+	// Timeout bounds the time for one page. Zero means 20 s.
 	Timeout time.Duration
 
-	// Recheck is how old what is known of a page may become. Zero means a day.
+	// Recheck is the longest time between two checks of a page. Zero means a day.
 	Recheck time.Duration
 
-	// Budget is how long one look may fetch. Zero means a minute.
+	// Budget is how long one scan may fetch. Zero means a minute.
 	Budget time.Duration
 
 	// Client fetches, without following redirects. Nil means http.DefaultClient.
 	Client *http.Client
 
-	// Features, if not nil, says what a page says of itself, as Site.Features does.
+	// Features, if not nil, extracts a page's features, as Site.Features does.
 	Features func(url string, page []byte, whole bool) (inventory.Features, error)
 }
 
@@ -73,20 +68,20 @@ func (f *Fetch) maxBytes() int64 {
 	return 16_000_000
 }
 
-// featuresSize is how much of a page is asked for its features, in bytes.
+// featuresSize is how many bytes of a page are searched for features.
 const featuresSize = 2 << 20
 
-// An answer is what came of fetching a page.
+// An answer is the result of fetching a page.
 type answer struct {
 	offer   inventory.Offer // with LeftOut, or Digest and Stamp
-	was     string          // the stamp of what was published when it was asked for
+	was     string          // stamp of the published entry when it was fetched
 	err     error           // fs.ErrNotExist if the page is not there
 	retry   time.Duration
-	trouble bool // err is about the server, and not this page
+	trouble bool // err concerns the server, not this page
 }
 
-// fetchMark begins the stamp of a page that was fetched. There follow the
-// claim that it was fetched for, when it was checked, and its validators.
+// fetchMark begins the stamp of a fetched page. It is followed by the claim that the page was fetched for,
+// the time of the check, and its validators.
 const fetchMark = "parley/fetched:"
 
 type fetchStamp struct {
@@ -113,7 +108,7 @@ func parseFetchStamp(b string) (s fetchStamp, ok bool) {
 	return s, ok && err == nil
 }
 
-// fetch asks the site for a page of which a source says what o says.
+// fetch requests a page that a source describes by o and c.
 func (f *fetcher) fetch(ctx context.Context, o inventory.Offer, c claim) answer {
 	known, was, stamp, err := f.known(o.URL)
 	if err != nil {
@@ -159,8 +154,8 @@ func (f *fetcher) ask(ctx context.Context, o inventory.Offer, c claim, known inv
 	return f.body(o, resp, stamp, now)
 }
 
-// known returns what is published of a page as a reading of it, and the
-// validators to ask with, none if it must be read in any case; and its stamp.
+// known returns the published entry of a page as a reading; the validators for a conditional request, empty
+// if the page must be read in any case; and its stamp.
 func (f *fetcher) known(url string) (o inventory.Offer, v fetch.Validators, was string, err error) {
 	e, ok, err := f.catalog.Journal.Get(url)
 	was = string(e.Stamp)
@@ -174,7 +169,7 @@ func (f *fetcher) known(url string) (o inventory.Offer, v fetch.Validators, was 
 	return o, stamp.Validators, was, nil
 }
 
-// body reads the page.
+// body reads a response into an answer.
 func (f *fetcher) body(o inventory.Offer, resp *fetch.Answer, stamp fetchStamp, now time.Time) answer {
 	if t := mediaType(resp.Header.Get("Content-Type")); t != "" {
 		o.Type = t
@@ -230,7 +225,7 @@ func (f *fetcher) body(o inventory.Offer, resp *fetch.Answer, stamp fetchStamp, 
 	return answer{offer: o}
 }
 
-// A headKeeper keeps the beginning of what is written to it.
+// A headKeeper is a writer that keeps the first bytes.
 type headKeeper struct{ b []byte }
 
 func (h *headKeeper) Write(p []byte) (int, error) {
@@ -238,9 +233,8 @@ func (h *headKeeper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lastModified is what the header of that name says, or the zero time if
-// nothing of use. Programs that make pages often say that they made them just
-// now, which is no news of the page.
+// lastModified returns the Last-Modified header, or the zero time if it is of no use. Programs that generate
+// pages often state the time of generation, which says nothing about the page.
 func lastModified(h http.Header, now time.Time) time.Time {
 	t, err := http.ParseTime(h.Get("Last-Modified"))
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// Every story begins with a site of /a, /b and /c, which a list names and a
-// first look has fetched.
+// Every story begins with a site of /a, /b and /c, which are listed, and which the first scan has fetched.
 func TestFetchStories(t *testing.T) {
 	for name, story := range map[string]func(w *world){
 		"what was fetched is published": func(w *world) {
@@ -70,7 +69,7 @@ func TestFetchStories(t *testing.T) {
 			if got := fmt.Sprint(w.requests()); got != "[GET /a 304]" {
 				w.Errorf("asked %s", got)
 			}
-			w.wantTold() // the digest is what it was
+			w.wantTold() // the digest is unchanged
 		},
 		"a page that is not there, whatever the list says": func(w *world) {
 			w.remove("/b")
@@ -172,7 +171,7 @@ func TestFetchStories(t *testing.T) {
 		"a page over the limit": func(w *world) {
 			w.page("/a", strings.Repeat("x", 2000))
 			w.page("/c", strings.Repeat("x", 1000))
-			w.answer("/b", answer{serve: func(rw http.ResponseWriter, r *http.Request) { // it does not say how long it is
+			w.answer("/b", answer{serve: func(rw http.ResponseWriter, r *http.Request) { // without a Content-Length
 				rw.(http.Flusher).Flush()
 				rw.Write([]byte(strings.Repeat("x", 1001)))
 			}})
@@ -244,14 +243,14 @@ func TestFetchStories(t *testing.T) {
 				return http.Header{"Last-Modified": {w.clock().Add(d).Format(http.TimeFormat)}, "Date": {w.clock().Format(http.TimeFormat)}}
 			}
 			w.answer("/d", answer{body: "d", header: at(-24 * time.Hour)})
-			w.answer("/e", answer{body: "e", header: at(0)}) // a program that made it just now
+			w.answer("/e", answer{body: "e", header: at(0)}) // generated just now by a program
 			w.answer("/f", answer{body: "f", header: at(30 * 24 * time.Hour)})
 			w.look()
 			w.wantTold("create d", "create e", "create f")
 			if m := w.item("d").Modified; !m.Equal(w.clock().Add(-24 * time.Hour)) {
 				w.Errorf("d was modified %v", m)
 			}
-			for _, p := range []string{"e", "f"} { // when it was first seen
+			for _, p := range []string{"e", "f"} { // dated when first seen
 				if m := w.item(p).Modified; !m.Equal(w.clock()) {
 					w.Errorf("%s was modified %v", p, m)
 				}
@@ -302,7 +301,7 @@ func TestFetchStories(t *testing.T) {
 	}
 }
 
-// features reads a title and noindex as a cmd would, roughly.
+// features extracts a title and noindex, roughly as the commands do.
 func features(_ string, page []byte, _ bool) (f inventory.Features, err error) {
 	s := string(page)
 	if strings.Contains(s, "broken") {
@@ -315,7 +314,7 @@ func features(_ string, page []byte, _ bool) (f inventory.Features, err error) {
 	return f, nil
 }
 
-// A look takes no longer than it may, and the next ones do the rest.
+// A scan takes no longer than its budget, and the next ones do the rest.
 func TestFetchBudget(t *testing.T) {
 	w := newWorld(t)
 	list := ""
@@ -339,13 +338,13 @@ func TestFetchBudget(t *testing.T) {
 		}
 		w.look()
 	}
-	// What was under way when the time of a look was over is asked for again.
+	// A request in flight when a scan's time is over is sent again.
 	if got := len(w.requests()); got < 40 || got >= 40+looks {
 		t.Errorf("%d requests for 40 pages in %d looks", got, looks)
 	}
 }
 
-// Beside a running Publisher pages are fetched all the time, at the rate.
+// While the Publisher runs, pages are fetched continuously, at the configured rate.
 func TestFetchRunning(t *testing.T) {
 	w := newWorld(t)
 	w.page("/a", "page a")
@@ -365,7 +364,7 @@ func TestFetchRunning(t *testing.T) {
 	w.page("/a", "other")
 	w.pass(2 * time.Hour)
 	w.until("the change", func() bool { return w.item("a").Digest == protocol.Sum([]byte("other")) })
-	// One answer that it is not there is none.
+	// A single 404 is not a deletion.
 	w.requests()
 	w.remove("/b")
 	w.pass(2 * time.Hour)
@@ -373,7 +372,7 @@ func TestFetchRunning(t *testing.T) {
 	w.page("/b", "page b")
 	w.pass(30 * time.Minute)
 	w.until("asked again", func() bool {
-		w.pass(time.Minute) // where the answer is taken in after the half hour, it is asked again after another
+		w.pass(time.Minute) // if the answer is recorded after the half hour, another half hour passes before the next request
 		return slices.Contains(w.requests(), "GET /b 304")
 	})
 	w.remove("/b")
@@ -382,13 +381,13 @@ func TestFetchRunning(t *testing.T) {
 	w.wantTold("create b", "update a", "delete b")
 }
 
-// untilAsked waits until the site has been asked, and has answered, as given.
+// untilAsked waits until the site has answered the given request.
 func (w *world) untilAsked(what string) {
 	w.Helper()
 	w.until(what, func() bool { return slices.Contains(w.requests(), what) })
 }
 
-// While a page was being fetched, somebody announced what is newer.
+// While a page was being fetched, a newer version was announced.
 func TestFetchOvertaken(t *testing.T) {
 	w := newWorld(t)
 	w.page("/b", "page b")
@@ -435,8 +434,7 @@ func TestFetchOvertaken(t *testing.T) {
 	w.wantTold("update b")
 }
 
-// What a feed no longer names is there all the same, until it answers twice
-// that it is not.
+// A page that a feed no longer lists still exists until the server has answered twice that it is gone.
 func TestFetchPartial(t *testing.T) {
 	w := newWorld(t)
 	rss := `<?xml version="1.0"?><rss version="2.0"><channel><title>t</title>`
@@ -459,7 +457,7 @@ func TestFetchPartial(t *testing.T) {
 	w.wantTold("delete b")
 }
 
-// A server in trouble is not asked for page after page.
+// Page fetches stop when the server keeps failing.
 func TestFetchTrouble(t *testing.T) {
 	w := newWorld(t)
 	list := ""
@@ -486,7 +484,7 @@ func TestFetchTrouble(t *testing.T) {
 	}
 }
 
-// A page that was made when it was asked for has no date, if nobody knows one.
+// A page whose Last-Modified is the time of the request has no date unless another source has one.
 func TestFetchJustMade(t *testing.T) {
 	w := newWorld(t)
 	now := http.Header{"Last-Modified": {w.clock().Format(http.TimeFormat)}, "Date": {w.clock().Format(http.TimeFormat)}}

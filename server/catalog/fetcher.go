@@ -18,62 +18,61 @@ import (
 )
 
 const (
-	maxQueue   = 10_000 // pages that wait in line; more are found when these are done
-	maxAnswers = 1000   // that wait for a look to take them
-	maxWorkers = 8      // pages fetched at once, where the rate asks for it
+	maxQueue   = 10_000 // pages in the queue; more are found when these are done
+	maxAnswers = 1000   // answers that wait for a scan
+	maxWorkers = 8      // pages fetched at once, if the rate requires it
 
-	againLeast = 30 * time.Second // before a page that failed is asked for again, doubled every time
-	troubles   = 5                // answers in a row that say that the server is in trouble, before it is left alone
-	leaveAlone = time.Minute      // for so long
+	againLeast = 30 * time.Second // before a failed page is fetched again; doubled each time
+	troubles   = 5                // failures of the server in a row before fetching pauses
+	leaveAlone = time.Minute      // length of that pause
 
-	tellAfter = 500 * time.Millisecond // pages that are fetched so close together are told together
+	tellAfter = 500 * time.Millisecond // answers this close together are reported together
 )
 
-// A fetcher knows when each page was checked last, and fetches those that are
-// due. Its own state is lost with the process, but for what the stamps in the
-// journal say. A nil fetcher fetches nothing.
+// A fetcher knows when each page was last checked, and fetches pages that are due. Its own state is lost with
+// the process, except for the stamps in the journal. A nil fetcher fetches nothing.
 type fetcher struct {
 	catalog *Catalog
 	opts    Fetch
 	client  fetch.Client
-	partial bool // a source is
+	partial bool // a source is partial
 	seed    maphash.Seed
 	wake    chan struct{} // the sources were read
 
-	slot  sync.Mutex // whoever has it waits for the next page's time
-	after time.Time  // when that is; guarded by slot
+	slot  sync.Mutex // its holder waits until after
+	after time.Time  // the earliest time of the next fetch; guarded by slot
 
 	mu      sync.Mutex // guards what follows
 	loaded  bool
-	running bool             // Watch fetches
+	running bool             // Watch is fetching
 	pages   map[uint64]*page // by hash of the URL
-	plans   uint32           // how often there was a plan
-	queue   []due            // what comes first stands last
-	more    bool             // more is due than the queue holds
+	plans   uint32           // number of plans so far
+	queue   []due            // in reverse: the next page is the last element
+	more    bool             // more pages are due than the queue holds
 	replan  bool             // there may be something more urgent
-	flying  map[string]bool  // is being fetched
+	flying  map[string]bool  // being fetched
 	answers map[string]answer
-	untold  []string  // URLs of which a look does not know yet what came of them
-	trouble int       // answers in a row
-	quiet   time.Time // until then nothing is fetched
+	untold  []string  // URLs with a result that no scan has been told of
+	trouble int       // failures of the server in a row
+	quiet   time.Time // nothing is fetched before then
 }
 
-// A page is what the fetcher knows of a URL. There may be a million.
+// A page is the fetcher's state of a URL. There may be a million.
 type page struct {
-	stamp   string // of what was published; empty if nothing was
-	next    int64  // Unix seconds: not to be fetched before
+	stamp   string // of the published entry; empty if there is none
+	next    int64  // Unix seconds: not fetched before then
 	claim   uint64 // the beginning of the claim that it was last fetched for
-	plan    uint32 // the last plan in which it was named
+	plan    uint32 // the last plan in which a source listed it
 	verdict verdict
 	fails   uint8
-	doubt   bool // it must be fetched before anything is said of it
+	doubt   bool // it must be fetched before it is offered
 }
 
 type verdict uint8
 
 const (
 	fine    verdict = iota
-	missing         // it answered once that it is not there: what is known of it stays until it says so again
+	missing         // it answered once that it does not exist: the published entry stays until a second time
 	gone
 	noIndex
 	redirects
@@ -108,7 +107,7 @@ func newFetcher(c *Catalog) *fetcher {
 
 func (f *fetcher) hash(url string) uint64 { return maphash.String(f.seed, url) }
 
-// left returns why what was found at url keeps it from being told, or the empty string.
+// left returns why the result of fetching url keeps it from being published, or the empty string.
 func (f *fetcher) left(url string) string {
 	if f == nil {
 		return ""
@@ -121,8 +120,7 @@ func (f *fetcher) left(url string) string {
 	return ""
 }
 
-// offer says of a page that a source names what a look is to say, and reports
-// whether it is to say anything.
+// offer completes the offer of a page that a source lists, and reports whether Look is to yield it.
 func (f *fetcher) offer(o *inventory.Offer) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,17 +128,17 @@ func (f *fetcher) offer(o *inventory.Offer) bool {
 	p := f.pages[f.hash(o.URL)]
 	_, answered := f.answers[o.URL]
 	switch {
-	case answered: // Read has it
+	case answered: // Read returns it
 	case p == nil:
 		return false
-	case p.verdict == gone && f.partial && p.fails > 1: // its absence would say nothing
+	case p.verdict == gone && f.partial && p.fails > 1: // with a partial source absence would mean nothing
 		o.LeftOut = leftGone
 	case p.verdict == gone:
 		return false
 	case p.verdict.left() != "":
 		o.LeftOut = p.verdict.left()
 	case p.stamp == "":
-		return false // nobody has fetched it yet
+		return false // never fetched
 	case p.doubt:
 		o.Unsettled = true
 	default:
@@ -151,15 +149,15 @@ func (f *fetcher) offer(o *inventory.Offer) bool {
 
 var errWaits = errors.New("it waits to be fetched")
 
-// take returns what came of fetching a page.
+// take returns the result of fetching a page.
 func (f *fetcher) take(o inventory.Offer) (inventory.Offer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	a, ok := f.answers[o.URL]
 	p := f.pages[f.hash(o.URL)]
 	if !ok {
-		// The journal does not have what this fetcher thinks it has: the page
-		// was announced meanwhile, or is gone, or could not be written.
+		// The journal differs from this fetcher's state: the page was announced meanwhile, or is gone, or
+		// could not be written.
 		if p != nil {
 			p.doubt = true
 		}
@@ -172,7 +170,7 @@ func (f *fetcher) take(o inventory.Offer) (inventory.Offer, error) {
 	return a.offer, nil
 }
 
-// beforeLook makes ready for a look: it fetches what is due, unless Watch does.
+// beforeLook prepares for a scan: it fetches the pages that are due, unless Watch does.
 func (f *fetcher) beforeLook(ctx context.Context, whole bool) error {
 	if f == nil {
 		return nil
@@ -186,7 +184,7 @@ func (f *fetcher) beforeLook(ctx context.Context, whole bool) error {
 	return errors.Join(ctx.Err(), f.verify())
 }
 
-// fetchForLook fetches what is due, for as long as one look may.
+// fetchForLook fetches the pages that are due, within the Budget of one scan.
 func (f *fetcher) fetchForLook(ctx context.Context) {
 	f.mu.Lock()
 	background := f.running && f.catalog.Journal.Whole()
@@ -203,7 +201,7 @@ func (f *fetcher) fetchForLook(ctx context.Context) {
 	waiting -= len(f.untold)
 	untold := f.untold
 	if f.untold = nil; f.running {
-		f.untold = untold // this look may be of another part
+		f.untold = untold // this scan may be of another part
 	}
 	f.mu.Unlock()
 	if waiting > 0 {
@@ -211,9 +209,8 @@ func (f *fetcher) fetchForLook(ctx context.Context) {
 	}
 }
 
-// load takes over what earlier runs have stored in the journal. It opens a
-// second View while the look has one, which is well as long as the file does
-// not outgrow its mapping: see journal.View.
+// load reads the state that earlier runs have stored in the journal. It opens a second View while the scan
+// has one, which is safe as long as the file does not outgrow its mapping: see journal.View.
 func (f *fetcher) load(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -239,8 +236,8 @@ func (f *fetcher) load(ctx context.Context) error {
 	return nil
 }
 
-// work fetches what is in the queue, until the queue is empty, a time has
-// come, ctx ends, or the server is in trouble.
+// work fetches the pages in the queue, until the queue is empty, a time has come, ctx ends, or the server is
+// in trouble.
 func (f *fetcher) work(ctx context.Context, until time.Time) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -282,13 +279,13 @@ func (f *fetcher) step(ctx context.Context) bool {
 	defer f.mu.Unlock()
 	delete(f.flying, d.offer.URL)
 	if ctx.Err() != nil && a.err != nil {
-		return false // it was cut off
+		return false // cancelled
 	}
 	f.note(d, a)
 	return true
 }
 
-// await waits for the time of the next page.
+// await waits until the rate allows the next fetch.
 func (f *fetcher) await(ctx context.Context) bool {
 	f.slot.Lock()
 	defer f.slot.Unlock()
@@ -299,7 +296,7 @@ func (f *fetcher) await(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// note takes in what came of fetching a page. The caller holds mu.
+// note records the result of fetching a page. The caller holds mu.
 func (f *fetcher) note(d due, a answer) {
 	url, now := d.offer.URL, f.catalog.now()
 	h := f.hash(url)
@@ -335,11 +332,11 @@ func (f *fetcher) note(d due, a answer) {
 	}
 }
 
-// noteGone notes that a page is not there. While Watch runs, one that is
-// published is asked for again before that counts; otherwise the next run does that.
+// noteGone records that a page does not exist. While Watch runs, a published page is fetched again before
+// that counts; otherwise the next run does that.
 func (f *fetcher) noteGone(p *page, now time.Time) {
 	if p.verdict != missing && p.verdict != gone {
-		p.fails = 0 // those counted something else
+		p.fails = 0 // they counted other failures
 	}
 	p.next = now.Add(f.again(p)).Unix()
 	p.fails = min(p.fails+1, 100)
@@ -348,12 +345,12 @@ func (f *fetcher) noteGone(p *page, now time.Time) {
 	}
 }
 
-// again is how long to wait before a page is asked for again that failed.
+// again returns how long to wait before a failed page is fetched again.
 func (f *fetcher) again(p *page) time.Duration {
 	return min(againLeast<<min(p.fails, 20), max(cmp.Or(max(f.opts.Recheck, 0), 24*time.Hour), againLeast))
 }
 
-// failed notes that nothing is known of a page, and leaves a server alone that is in trouble.
+// failed records a failure without a result, and pauses fetching if the server is in trouble.
 func (f *fetcher) failed(url string, a answer, now time.Time) {
 	f.catalog.log().Debug("page could not be fetched: what is known of it stays", "url", url, "err", a.err)
 	if !a.trouble {
@@ -366,7 +363,7 @@ func (f *fetcher) failed(url string, a answer, now time.Time) {
 	}
 }
 
-// run fetches until ctx ends, and tells which parts of the site are to be looked at.
+// run fetches until ctx ends, and reports which parts of the site are to be scanned.
 func (f *fetcher) run(ctx context.Context, dirty func([]inventory.Scope)) {
 	f.setRunning(true)
 	defer f.setRunning(false)
@@ -409,7 +406,7 @@ func (f *fetcher) hasMore() bool {
 	return (len(f.queue) > 0 || f.more || f.replan) && len(f.answers) < maxAnswers && !f.catalog.now().Before(f.quiet)
 }
 
-// tell calls dirty with what was fetched, now and then.
+// tell calls dirty with the scopes of fetched pages, every tellAfter.
 func (f *fetcher) tell(ctx context.Context, dirty func([]inventory.Scope)) {
 	t := time.NewTicker(tellAfter)
 	defer t.Stop()
@@ -434,9 +431,8 @@ func (f *fetcher) tell(ctx context.Context, dirty func([]inventory.Scope)) {
 	}
 }
 
-// verify drops the answers for pages of which something else was published
-// since they were asked for, as by an announcement: it may be newer. During a
-// look nothing is announced.
+// verify drops the answers for pages whose published entry has changed since they were fetched, as by an
+// announcement: it may be newer. During a scan nothing is announced.
 func (f *fetcher) verify() error {
 	f.mu.Lock()
 	urls := slices.Collect(maps.Keys(f.answers))

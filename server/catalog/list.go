@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxLine is the longest line of a list, in bytes: a URL, a title and the
-	// rest take a quarter of that. A longer one is passed over.
+	// maxLine is the longest line of a list, in bytes: a URL, a title and the rest take a quarter of that. A
+	// longer one is skipped.
 	maxLine = 64 << 10
 
 	maxList  = 1 << 30     // bytes of a list, uncompressed
@@ -26,18 +26,17 @@ const (
 	maxBreaks  = 100 // line breaks within a record of CSV
 )
 
-// readList reads a list of URLs, and calls each with every line that says
-// something. It is one of three, which its first line tells:
+// readList reads a list of URLs, and calls each with every line that is not empty or a comment. Its first
+// line determines one of three formats:
 //
-//   - text: a URL a line; what begins with "#" is a comment
+//   - text: one URL per line; lines that begin with "#" are comments
 //   - CSV: the first line names the columns, separated by commas, semicolons
 //     or tabs: url (or loc), modified (or lastmod), length (or size), type,
 //     title, language, canonical, digest (or sha256). Others are ignored
-//   - JSON lines: an object a line with members of these names
+//   - JSON lines: one object per line, with members of these names
 //
-// It may be compressed with gzip or Zstandard, and begin with a byte order
-// mark. A line of which nothing can be made is told as Bad. A list that has
-// lines, and not one URL among them, is an error: it is something else.
+// It may be compressed with gzip or Zstandard, and begin with a byte order mark. An unusable line is passed
+// on as Bad. A list that has lines, but not one URL among them, is an error: it is something else.
 func readList(r io.Reader, each func(Entry) error) error {
 	plain, err := coding.NewReader(r)
 	if err != nil {
@@ -82,7 +81,7 @@ func readList(r io.Reader, each func(Entry) error) error {
 	return nil
 }
 
-// errTooLong ends a list that is longer than may be.
+// errTooLong reports a list beyond maxList or maxLines.
 var errTooLong = fmt.Errorf("the list is too long: more than %d bytes, or %d lines", maxList, maxLines)
 
 // bounded is a reader that fails after n bytes, where io.LimitReader would end.
@@ -103,7 +102,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 // lines reads lines that end in LF, CRLF, or the end of the list.
 type lines struct {
 	r    *bufio.Reader // of size maxLine
-	n    int           // of the last line
+	n    int           // number of the last line
 	long bool          // the last line was too long, and is skipped
 }
 
@@ -133,13 +132,13 @@ func (l *lines) next() ([]byte, error) {
 	return bytes.TrimRight(line, "\r\n"), nil
 }
 
-// A parser makes entries of the lines of one list.
+// A parser converts the lines of one list to entries.
 type parser struct {
 	form    form
 	comma   byte
 	columns []column
-	record  []byte   // of CSV, where it has several lines
-	fields  []string // of the record before
+	record  []byte   // a CSV record of several lines
+	fields  []string // of the previous record; reused
 }
 
 type form byte
@@ -151,8 +150,7 @@ const (
 	jsonForm
 )
 
-// line makes an entry of a line, and false of one that says nothing. A record
-// of CSV may take further lines.
+// line returns the entry of a line, and false for a line without one. A CSV record may take further lines.
 func (p *parser) line(line []byte, more *lines) (e Entry, ok bool, err error) {
 	trimmed := bytes.TrimSpace(line)
 	if len(trimmed) == 0 {
@@ -201,12 +199,12 @@ func parseText(line []byte) Entry {
 	return Entry{URL: string(line)}
 }
 
-// bad is an entry that says why a line is none.
+// bad returns an entry for a line that is unusable.
 func bad(line []byte, why string) Entry {
 	return Entry{URL: strings.ToValidUTF8(string(line[:min(len(line), 200)]), "\uFFFD"), Bad: why}
 }
 
-// A column is a member of an entry, by one of its names.
+// A column is a field of an entry, under any of its names.
 type column byte
 
 const (
@@ -243,7 +241,7 @@ func columnNamed(name string) column {
 	return noColumn
 }
 
-// set gives a member of an entry a value, as a list writes it.
+// set sets a field of an entry, from its form in a list.
 func (e *Entry) set(c column, value string) {
 	switch c {
 	case urlColumn:
@@ -269,7 +267,7 @@ func (e *Entry) set(c column, value string) {
 	}
 }
 
-// isHeader reports whether a line names the columns of a CSV, and if so takes it as such.
+// isHeader reports whether a line names the columns of a CSV file, and if so records them.
 func (p *parser) isHeader(line []byte) bool {
 	for _, comma := range []byte(",;\t") {
 		fields, whole := splitCSV(nil, bytes.TrimSpace(line), comma)
@@ -289,7 +287,7 @@ func (p *parser) isHeader(line []byte) bool {
 	return false
 }
 
-// csv makes an entry of a record that begins with line.
+// csv returns the entry of a CSV record that begins with line.
 func (p *parser) csv(line []byte, more *lines) (Entry, error) {
 	fields, whole := splitCSV(p.fields[:0], line, p.comma)
 	if !whole {
@@ -299,8 +297,8 @@ func (p *parser) csv(line []byte, more *lines) (Entry, error) {
 			if err != nil && err != io.EOF {
 				return Entry{}, err
 			}
-			// A quote that is never closed would make one record of all the
-			// rest, and what must not be lost is that there was a rest.
+			// A quote that is never closed would turn all the rest into one record, and hide that there was a
+			// rest.
 			if err == io.EOF || more.long || n > maxBreaks || len(p.record)+len(next) > maxLine {
 				return Entry{}, errors.New("a quote begins here that does not end")
 			}
@@ -321,9 +319,8 @@ func (p *parser) csv(line []byte, more *lines) (Entry, error) {
 	return e, nil
 }
 
-// splitCSV appends the fields of a record (RFC 4180), and reports whether it
-// is whole: no quote is open. Quotes within a field that does not begin with
-// one stand for themselves.
+// splitCSV appends the fields of a record (RFC 4180), and reports whether it is complete: no quote is open.
+// Quotes within a field that does not begin with one stand for themselves.
 func splitCSV(fields []string, record []byte, comma byte) (_ []string, whole bool) {
 	for {
 		field := record
@@ -356,8 +353,8 @@ func splitCSV(fields []string, record []byte, comma byte) (_ []string, whole boo
 	}
 }
 
-// A jsonLine has the members that a line of JSON may have. What they are is
-// looked at one by one, so that a title that is a number costs no URL.
+// A jsonLine holds the members of a line of JSON. They are decoded one by one, so that a title of the wrong
+// type does not cost the URL.
 type jsonLine struct {
 	URL, Loc          json.RawMessage
 	Modified, Lastmod json.RawMessage
@@ -369,7 +366,7 @@ type jsonLine struct {
 	Digest, SHA256    json.RawMessage
 }
 
-// parseJSON makes an entry of a line of JSON.
+// parseJSON returns the entry of a line of JSON.
 func parseJSON(line []byte) Entry {
 	var l jsonLine
 	if err := json.Unmarshal(line, &l); err != nil {
@@ -402,8 +399,8 @@ func parseJSON(line []byte) Entry {
 	return e
 }
 
-// isReference reports whether s may be a URL, or the path of one. A word alone
-// is neither, though it could be resolved: too many things are words.
+// isReference reports whether s may be a URL, or the path of one. A single word is rejected, though it could
+// be resolved: too many things are words.
 func isReference[S string | []byte](s S) bool {
 	return len(s) > 0 && (s[0] == '/' || strings.Contains(string(s[:min(len(s), 16)]), "://"))
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A stream is a source that reads a list from anywhere.
+// A stream is a source that reads a list from any reader.
 type stream struct {
 	open func() io.Reader
 	seen []catalog.Entry
@@ -83,7 +83,7 @@ func FuzzList(f *testing.F) {
 		if err != nil {
 			return
 		}
-		want := map[string]string{} // by URL: title; the last counts
+		want := map[string]string{} // title by URL; the last one wins
 		for _, e := range s.seen {
 			if e.Bad != "" {
 				continue
@@ -122,7 +122,7 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// What the standard library writes as CSV is read back.
+// CSV written by the standard library is read back.
 func TestCSVWitness(t *testing.T) {
 	titles := []string{"plain", "with, comma", `with "quotes"`, "with\nline\nbreaks", "  spaces  ", "", "ü; €\t", `"`, `a"b`}
 	for _, comma := range []rune{',', ';', '\t'} {
@@ -147,7 +147,7 @@ func TestCSVWitness(t *testing.T) {
 	}
 }
 
-// repeat is a reader of n times the same.
+// repeat returns a reader of s n times.
 func repeat(s string, n int) io.Reader { return &repeating{s: s, n: n} }
 
 type repeating struct {
@@ -167,7 +167,7 @@ func (r *repeating) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// bomb is 5 GiB of s in a few kilobytes.
+// bomb returns a reader of 5 GiB of s, compressed to a few kilobytes.
 func bomb(s string) io.Reader {
 	r, w := io.Pipe()
 	go func() {
@@ -181,9 +181,9 @@ func bomb(s string) io.Reader {
 func TestHostileLists(t *testing.T) {
 	for name, c := range map[string]struct {
 		open   func() io.Reader
-		offers int    // with a URL
-		left   string // a reason that is given
-		fails  string // what the error says
+		offers int    // entries with a URL
+		left   string // an expected reason
+		fails  string // the error message
 	}{
 		"a line of 10 MB": {open: func() io.Reader {
 			return io.MultiReader(strings.NewReader("/a/1\n"), repeat(strings.Repeat("x", 1<<10), 10<<10), strings.NewReader("\n/a/2\n"))
@@ -251,7 +251,7 @@ func TestTooManyURLs(t *testing.T) {
 	}
 }
 
-// A server that says nothing does not keep a look for longer than its context.
+// A server that does not answer delays a scan no longer than its context allows.
 func TestHangingList(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -273,7 +273,7 @@ func TestHangingList(t *testing.T) {
 	}
 }
 
-// A source of many URLs and what it holds is what a benchmark measures.
+// The benchmark measures the time and the memory of a source of many URLs.
 func BenchmarkMillionURLs(b *testing.B) {
 	const n = 1_000_000
 	list := func() io.Reader {
@@ -340,7 +340,7 @@ func TestParseTime(t *testing.T) {
 			t.Errorf("%q is %v, want %s", s, d, want)
 		}
 	}
-	// Without a zone it may have been anywhere.
+	// Without a zone it may be in any zone.
 	got, span, ok := catalog.ParseTime("2026-10-01 10:00:00")
 	if want := date("2026-09-30T20:00:00Z"); !ok || !got.Equal(want) || span != 26*time.Hour {
 		t.Errorf("%v %v %v", got, span, ok)
@@ -352,7 +352,7 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// A look at scopes yields what they hold, and no more.
+// A scan of scopes yields their pages and no others.
 func TestScopes(t *testing.T) {
 	urls := "/a/x\n/a/b/1\n/a/b/2?q=/z\n/a/b/c/3\n/a/d/4\n/a/\n"
 	c := &catalog.Catalog{Base: listBase, Robots: noRobots(t), Sources: []catalog.Source{&stream{open: func() io.Reader { return strings.NewReader(urls) }}}}

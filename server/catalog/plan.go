@@ -16,7 +16,7 @@ type due struct {
 	claim claim
 }
 
-// plan finds what is due, and returns how many pages that are.
+// plan queues the pages that are due, and returns their number.
 func (f *fetcher) plan() (waiting int) {
 	type candidate struct {
 		checked int64
@@ -91,7 +91,7 @@ func (f *fetcher) plan() (waiting int) {
 	return waiting
 }
 
-// forget drops pages that no source names any more, when they are the larger part.
+// forget drops pages that no source lists any more, when they are the larger part.
 func (f *fetcher) forget(named int) {
 	if len(f.pages) < 2*named+maxQueue {
 		return
@@ -103,7 +103,7 @@ func (f *fetcher) forget(named int) {
 	}
 }
 
-// short is the beginning of a claim.
+// short returns the beginning of a claim.
 func (c claim) short() (v uint64) {
 	for _, b := range c[:8] {
 		v = v<<8 | uint64(b)

@@ -19,42 +19,39 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A Reachable is a inventory.Inventory that publishes, of what another one
-// offers, only what links lead to from the start pages: for those who fear
-// that a file lies about which nobody was meant to find (C34). Links count in
-// pages that are offered, and in those that are left out because they say
-// noindex: visitors follow them. Sitemaps and robots.txt are no links.
+// A Reachable is an inventory.Inventory that publishes, of another one's offers, only pages that links lead
+// to from the start pages: for sites that may have files that nobody was meant to find (C34). Links count in
+// pages that are offered, and in those that are left out because of noindex: visitors follow them. Sitemaps
+// and robots.txt do not count as links.
 //
-// A page that has been published and that no link leads to any more is treated
-// as one that has vanished: it is held before its deletion is told, and most
-// pages at once wait for a person. For links are content, and not a rule, and a
-// deployment that takes the home page away for a moment takes all links away.
+// A published page that no link leads to any more is treated as vanished: it is held before its deletion is
+// announced, and a mass disappearance waits for a person. For links are content, not rules, and a deployment
+// that removes the home page for a moment removes all links.
 //
-// "/a", "/a/", "/a.html" and "/a/index.html" are taken for one page, with any
-// query: a link to one of them leads to all that there are.
+// "/a", "/a/", "/a.html" and "/a/index.html" count as one page, with any query: a link to one of them leads
+// to all that exist.
 //
-// Every change is followed by a look at everything, since a link may lead
-// anywhere. Links are kept in memory for as long as pages do not change: 8
-// bytes each, and some 130 for each page; a look takes some 200 more for each.
+// Every change is followed by a full scan, since a link may lead anywhere. Links are kept in memory for as
+// long as pages do not change: 8 bytes each, and some 130 for each page; a scan takes some 200 more for each.
 //
-// Fields are not to be changed once a method has been called.
+// Fields must not be changed once a method has been called.
 type Reachable struct {
-	inventory.Inventory // whose pages these are
+	inventory.Inventory // whose pages are filtered
 
-	// Open opens what the Inventory offered: Site.Open.
+	// Open opens the content of an offer: Site.Open.
 	Open func(ctx context.Context, o inventory.Offer) (io.ReadCloser, error)
 
-	// Links returns where the links of an HTML page lead: URLs, which may be
-	// relative to the page's own, of any site. The page is cut after 4 MiB.
+	// Links returns the targets of an HTML page's links: URLs of any site, which may be relative to the
+	// page's own. The page is cut after 4 MiB.
 	Links func(url string, page []byte) []string
 
-	// Start are the URLs where it begins. At least one of them must be
-	// offered. Empty means Base.
+	// Start are the URLs at which following links begins. At least one of them must be offered. Empty means
+	// Base.
 	Start []string
 	Base  string // URL of the site
 
-	// Journal, if not nil, is what is published. Without it nothing counts as
-	// published before the first look of this process.
+	// Journal, if not nil, holds the published pages. Without it nothing counts as
+	// published before the first scan of this process.
 	Journal *server.Journal
 
 	Log *slog.Logger
@@ -63,29 +60,29 @@ type Reachable struct {
 	bad  error
 	seed maphash.Seed
 
-	turn sync.Mutex           // whoever has it looks; guards links
+	turn sync.Mutex           // its holder scans; guards link
 	link map[uint64]pageLinks // by hash of the URL
 
 	mu      sync.Mutex          // guards what follows
-	reached map[uint64]struct{} // names of pages, see name; nil before the first look
+	reached map[uint64]struct{} // names of reachable pages, see name; nil before the first scan
 	told    map[uint64]struct{} // hashes of URLs that were offered, or published before
 }
 
 const (
-	// maxReachable is how many pages may be offered to a Reachable.
+	// maxReachable bounds the pages offered to a Reachable.
 	maxReachable = 1_000_000
 
 	maxLinks    = 10_000  // of a page
 	maxLinkPage = 4 << 20 // bytes of a page
 )
 
-// pageLinks are the links of a page when it had a stamp.
+// pageLinks are the links of a page at a stamp.
 type pageLinks struct {
 	stamp uint64   // hash
 	to    []uint64 // names, see name
 }
 
-// Check reports what is wrong with the fields, if anything.
+// Check returns an error if the fields are invalid.
 func (r *Reachable) Check() error {
 	r.once.Do(func() { r.bad = r.prepare() })
 	return r.bad
@@ -120,19 +117,19 @@ func (r *Reachable) prepare() error {
 
 func (r *Reachable) hash(s string) uint64 { return maphash.String(r.seed, s) }
 
-// name is the hash of what the URLs of one page have in common.
+// name returns a hash that is equal for all URLs of one page.
 func (r *Reachable) name(url string) uint64 {
 	url, _, _ = strings.Cut(url, "?")
 	if plain, err := neturl.PathUnescape(url); err == nil {
-		url = plain // links are encoded in more ways than one
+		url = plain // links escape characters in different ways
 	}
 	url = strings.TrimSuffix(url, "/index.html")
 	url = strings.TrimSuffix(url, ".html")
 	return r.hash(strings.TrimSuffix(url, "/"))
 }
 
-// Public reports whether the Inventory says so, and a link leads there or it
-// has been published. Before the first look nobody knows where links lead.
+// Public reports whether the Inventory allows url, and a link leads there or it has been published. Before
+// the first scan it is unknown where links lead.
 func (r *Reachable) Public(url string) bool {
 	if r.Check() != nil || !r.Inventory.Public(url) {
 		return false
@@ -144,7 +141,7 @@ func (r *Reachable) Public(url string) bool {
 	return reached || told
 }
 
-// Watch says that everything is dirty whenever anything is.
+// Watch reports everything as dirty whenever anything is.
 func (r *Reachable) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 	if err := r.Check(); err != nil {
 		return err
@@ -152,9 +149,8 @@ func (r *Reachable) Watch(ctx context.Context, dirty func([]inventory.Scope)) er
 	return r.Inventory.Watch(ctx, func([]inventory.Scope) { dirty(nil) })
 }
 
-// Look yields what the Inventory offers, as far as links lead there. What a
-// look at everything has found out counts for the looks at parts of the site
-// that come after it.
+// Look yields the offers of the Inventory that links lead to. The result of following links at a full scan is
+// used for partial scans after it.
 func (r *Reachable) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
 	return func(yield func(inventory.Offer, error) bool) {
 		if err := r.follow(ctx, len(scopes) == 0); err != nil {
@@ -172,8 +168,7 @@ func (r *Reachable) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq
 	}
 }
 
-// admit reports whether anything is to be said of an offer, and leaves it out
-// if no link leads there.
+// admit reports whether to yield an offer, and marks it as left out if no link leads there.
 func (r *Reachable) admit(o *inventory.Offer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +183,7 @@ func (r *Reachable) admit(o *inventory.Offer) bool {
 	return true
 }
 
-// Heal is that of the Inventory, if it has one.
+// Heal calls the Inventory's Heal, if it has one.
 func (r *Reachable) Heal(ctx context.Context, o inventory.Offer, to time.Time) (inventory.Offer, error) {
 	if h, ok := r.Inventory.(inventory.Healer); ok {
 		return h.Heal(ctx, o, to)
@@ -196,17 +191,17 @@ func (r *Reachable) Heal(ctx context.Context, o inventory.Offer, to time.Time) (
 	return o, fmt.Errorf("heal %s: its times cannot be set", o.URL)
 }
 
-// A node is a page that links may lead to.
+// A node is an offered page, as a link target.
 type node struct {
 	url, place string
 	stamp      uint64 // hash
-	next       int32  // another page of the same name, -1 if there is none
+	next       int32  // another page of the same name; -1 if there is none
 	html       bool
-	known      bool // stamp says whether it has changed
+	known      bool // stamp is not empty
 	unsettled  bool
 }
 
-// follow finds out what links lead to, unless that is known and a part of it will do.
+// follow determines which pages links lead to, unless a partial scan can use the last result.
 func (r *Reachable) follow(ctx context.Context, whole bool) error {
 	if err := r.Check(); err != nil {
 		return err
@@ -273,8 +268,8 @@ func (r *Reachable) follow(ctx context.Context, whole bool) error {
 	return nil
 }
 
-// load takes over what is published. It opens a second View while the look has
-// one, which is well as long as the file does not outgrow its mapping: see journal.View.
+// load reads the published URLs. It opens a second View while the scan has one, which is safe as long as the
+// file does not outgrow its mapping: see journal.View.
 func (r *Reachable) load(ctx context.Context) error {
 	if r.Journal == nil {
 		return nil
@@ -295,14 +290,14 @@ func (r *Reachable) load(ctx context.Context) error {
 	return nil
 }
 
-// offers returns what the Inventory offers, and the first page of each name.
+// offers returns the Inventory's offers, and the first page of each name.
 func (r *Reachable) offers(ctx context.Context) (nodes []node, byName map[uint64]int32, err error) {
 	byName = make(map[uint64]int32)
 	for o, err := range r.Inventory.Look(ctx, nil) {
 		var unseen *inventory.UnseenError
 		switch {
 		case errors.As(err, &unseen):
-			continue // the look that follows says so
+			continue // the scan that follows reports it
 		case err != nil:
 			return nil, nil, err
 		case o.URL == "" || o.LeftOut != "" && o.LeftOut != leftNoIndex:
@@ -322,8 +317,8 @@ func (r *Reachable) offers(ctx context.Context) (nodes []node, byName map[uint64
 	return nodes, byName, ctx.Err()
 }
 
-// linksOf returns the links of a page. Where it cannot be read, those count
-// that it had; if that is not known either, it has none.
+// linksOf returns the links of a page. If it cannot be read, its previous links count; if there are none, it
+// has none.
 func (r *Reachable) linksOf(ctx context.Context, n *node) pageLinks {
 	old, ok := r.link[r.hash(n.url)]
 	if ok && (n.known && old.stamp == n.stamp || n.unsettled) {

@@ -25,7 +25,7 @@ func links(_ string, page []byte) (list []string) {
 	return list
 }
 
-// A docroot is a site of files, of which only what links reach is published.
+// A docroot is a site of files that publishes only pages reachable by links.
 type docroot struct {
 	*testing.T
 	root    string
@@ -109,7 +109,7 @@ func TestReachable(t *testing.T) {
 		"what nothing links to": func(d *docroot) {
 			d.write("secret.html")
 			d.write("sub/secret.html", "../index.html")
-			if r := d.look("", "a.html", "b/"); r.LeftOut != 3 { // robots.txt is none either
+			if r := d.look("", "a.html", "b/"); r.LeftOut != 3 { // including robots.txt
 				d.Errorf("%+v", r)
 			}
 			if d.reach.Public(rootBase+"secret.html") || !d.reach.Public(rootBase+"a.html") {
@@ -179,7 +179,7 @@ func TestReachable(t *testing.T) {
 			d.must(os.WriteFile(filepath.Join(d.root, "a.html"), []byte(`noindex <a href="deep.html">`), 0o644))
 			d.write("deep.html")
 			d.look("", "deep.html", "b/")
-			for left := ""; left != "noindex"; { // the site knows once the file is not quite new
+			for left := ""; left != "noindex"; { // noindex is noticed once the file is not quite new
 				for o, err := range d.site.Look(d.Context(), nil) {
 					d.must(err)
 					if o.Place == "a.html" {

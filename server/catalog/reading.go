@@ -9,24 +9,23 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// maxURLs is how many URLs all sources of a Catalog may name, those of other
-// sites apart. They are kept in memory, with all that is said of them: about
-// 35 bytes more than the URL each, and twice that while a source is read again.
+// maxURLs bounds the URLs of all sources of a Catalog, not counting other sites. They are kept in memory with
+// their entries: about 35 bytes more than the URL each, and twice that while a source is read again.
 const maxURLs = 2_000_000
 
-// maxArena bounds the bytes of one source's URLs and records; a key has four bytes for it.
+// maxArena bounds the bytes of one source's URLs and records: a key has four bytes for the offset.
 const maxArena = 1 << 31
 
-// A reading is what a source said when it was read, each URL once, in the
-// order of protocol.Compare. It does not change any more.
+// A reading is the content of a source when it was read, each URL once, in the order of protocol.Compare. It
+// is immutable.
 type reading struct {
 	version string // of the source, see Source
-	arena   string // of each entry: its URL, then its record
+	arena   string // the URL and the record of each entry
 	keys    []key
 	left    leftOuts
 }
 
-// A key is an entry of a reading.
+// A key locates an entry of a reading.
 type key struct {
 	at    uint32 // in the arena
 	size  uint16 // of the URL
@@ -38,7 +37,7 @@ func (r *reading) url(i int) string {
 	return r.arena[k.at : k.at+uint32(k.size)]
 }
 
-// entry returns what the source says of URL i, and a record of that.
+// entry returns entry i, and its record.
 func (r *reading) entry(i int) (e Entry, record string) {
 	k := r.keys[i]
 	rest := r.arena[k.at+uint32(k.size):]
@@ -54,7 +53,7 @@ func (r *reading) compareAt(a, b key) int {
 	return strings.Compare(r.arena[a.at:a.at+uint32(a.size)], r.arena[b.at:b.at+uint32(b.size)])
 }
 
-// Why an entry is left out, beside what server.Site says. Commands group by these words.
+// Why an entry is left out, beside the reasons of server.Site. Commands group by these strings.
 const (
 	leftOther     = "another site"          // not below the base URL
 	leftNotURL    = "not a URL"             // or not one that can be published
@@ -63,17 +62,17 @@ const (
 	leftExcluded  = "excluded"              // a pattern of Exclude matches
 	leftOwn       = "own output"            // the manifest, the doors, robots.txt
 	leftNoIndex   = "noindex"               // the page, or its headers, ask for it
-	leftRedirects = "redirects"             // it leads to another URL, and is no page
+	leftRedirects = "redirects"             // to another URL
 	leftLarge     = "too large"             // more bytes than Fetch.MaxBytes
-	leftGone      = "not found"             // and no source says whether it should be there
+	leftGone      = "not found"             // with a partial source, so that it may still exist
 	leftUnlinked  = "not reachable by link" // see Reachable
 )
 
-// maxLeft is how many entries that are left out are remembered one by one.
+// maxLeft bounds the left-out entries that are remembered one by one.
 const maxLeft = 1000
 
-// leftOuts is what was left out without having a URL here: the first of them,
-// and how many more for which reason.
+// leftOuts are left-out entries without a URL of this site: the first of them, and how many more for each
+// reason.
 type leftOuts struct {
 	first []leftOut
 	more  map[string]int
@@ -95,7 +94,7 @@ func (l *leftOuts) add(line int, what, why string) {
 	l.more[why]++
 }
 
-// place says where it stands, for people.
+// place returns the location of an entry, for people.
 func (l leftOut) place(source string) string {
 	if l.line > 0 {
 		source = fmt.Sprintf("%s:%d", source, l.line)
@@ -106,17 +105,17 @@ func (l leftOut) place(source string) string {
 	return source
 }
 
-// A builder makes a reading of entries as they come.
+// A builder builds a reading.
 type builder struct {
 	base  string
-	room  int // how many URLs there may be
-	most  int // of all sources
+	room  int // how many URLs there may be in this reading
+	most  int // how many in all sources
 	arena strings.Builder
 	buf   []byte
 	r     reading
 }
 
-// add takes in an entry. An error says that there are too many.
+// add adds an entry. It returns an error if there are too many.
 func (b *builder) add(e Entry) error {
 	if e.Bad != "" {
 		b.r.left.add(e.Line, e.URL, e.Bad)
@@ -159,7 +158,7 @@ func (b *builder) end(version string) *reading {
 	return r
 }
 
-// A merge walks several readings as one. Where several name a URL, the last of them counts.
+// A merge walks several readings as one. Where several list a URL, the last of them counts.
 type merge struct {
 	readings []*reading
 	at       []int
@@ -167,7 +166,7 @@ type merge struct {
 
 func newMerge(list []*reading) *merge { return &merge{list, make([]int, len(list))} }
 
-// next returns the next URL and where it stands, and false after the last.
+// next returns the next URL with its reading and index, and false after the last.
 func (m *merge) next() (url string, r *reading, i int, ok bool) {
 	best := -1
 	for s, x := range m.readings {

@@ -20,15 +20,14 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A world is a dynamic site on the Web, what is written down of its pages, and
-// a Publisher over a Catalog.
+// A world is a dynamic site on the Web, lists of its pages, and a Publisher over a Catalog.
 type world struct {
 	*testing.T
 	dir  string
 	web  *httptest.Server
 	base string
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	pages map[string]*answer
 	asked []string // "GET /a 200"
 	now   time.Time
@@ -40,12 +39,12 @@ type world struct {
 	log       safeLog
 }
 
-// An answer is what the site says at a path.
+// An answer is the site's response at a path.
 type answer struct {
 	body   string
 	status int // zero means 200
 	header http.Header
-	serve  http.HandlerFunc // instead of all that
+	serve  http.HandlerFunc // instead of the other fields
 }
 
 func newWorld(t *testing.T) *world {
@@ -63,8 +62,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// restart makes another Publisher over another Catalog with the same settings:
-// what was only in memory is lost.
+// restart makes another Publisher over another Catalog with the same settings: state that was only in memory
+// is lost.
 func (w *world) restart() {
 	c := &catalog.Catalog{Base: w.catalog.Base, Sources: w.catalog.Sources, Exclude: w.catalog.Exclude, Robots: w.catalog.Robots,
 		Fetch: w.catalog.Fetch, Journal: w.journal, Every: w.catalog.Every, Now: w.clock, Log: w.catalog.Log}
@@ -128,8 +127,8 @@ func (w *world) must(err error) {
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
-// write writes a file. BASE in it stands for the base URL. It is as old as the
-// world, so that its next change can be seen.
+// write writes a file, with BASE replaced by the base URL. It is as old as the world, so that its next change
+// can be noticed.
 func (w *world) write(name, content string) string {
 	w.Helper()
 	path := w.path(name)
@@ -137,7 +136,7 @@ func (w *world) write(name, content string) string {
 	return path
 }
 
-// page sets what the site says at a path, with an ETag of the content.
+// page sets the response at a path, with an ETag of the content.
 func (w *world) page(path, body string) {
 	w.answer(path, answer{body: body, header: http.Header{"Etag": {fmt.Sprintf("%q", protocol.Sum([]byte(body)).String()[9:20])}}})
 }
@@ -154,7 +153,7 @@ func (w *world) remove(path string) {
 	delete(w.pages, path)
 }
 
-// requests returns what the site was asked for since the last call, robots.txt apart.
+// requests returns the requests that the site got since the last call, except for robots.txt.
 func (w *world) requests() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,7 +176,7 @@ func (w *world) look() inventory.Report {
 	return r
 }
 
-// baseline looks for the first time.
+// baseline runs the first scan.
 func (w *world) baseline() inventory.Report {
 	w.Helper()
 	r := w.look()
@@ -185,7 +184,7 @@ func (w *world) baseline() inventory.Report {
 	return r
 }
 
-// wantTold checks what has been told since the last call: "update a", without the base.
+// wantTold checks the changes since the last call: "update a", without the base.
 func (w *world) wantTold(want ...string) {
 	w.Helper()
 	changes, err := w.journal.Read(w.Context(), w.cursor, 0)
@@ -230,7 +229,7 @@ func (w *world) item(path string) protocol.Item {
 	return e.Item
 }
 
-// leftOut returns the reasons why things are left out, by place.
+// leftOut returns the reasons for entries left out, by place.
 func (w *world) leftOut() map[string]string {
 	w.Helper()
 	m := map[string]string{}
@@ -264,7 +263,7 @@ func (w *world) running() {
 	})
 }
 
-// until waits for something to become true.
+// until waits up to 15 s for something to become true.
 func (w *world) until(what string, is func() bool) {
 	w.Helper()
 	for deadline := time.Now().Add(15 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
@@ -274,7 +273,7 @@ func (w *world) until(what string, is func() bool) {
 	}
 }
 
-// gzipped answers with a content coding if that was asked for.
+// gzipped sends a body, with a content coding if the request accepts it.
 func gzipped(rw http.ResponseWriter, r *http.Request, body string) {
 	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		fmt.Fprint(rw, body)
@@ -286,7 +285,7 @@ func gzipped(rw http.ResponseWriter, r *http.Request, body string) {
 	z.Close()
 }
 
-// A safeLog is written by many.
+// A safeLog is safe for concurrent writes.
 type safeLog struct {
 	mu sync.Mutex
 	b  strings.Builder

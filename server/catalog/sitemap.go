@@ -19,15 +19,13 @@ import (
 )
 
 const (
-	maxSitemaps     = 10_000 // that an index names, directly or not
+	maxSitemaps     = 10_000 // listed by an index, directly or not
 	maxSitemapLevel = 2      // indexes within an index; the protocol allows none
 )
 
-// A Sitemap is a Source: a sitemap in a file, or at an http(s) URL, plain or
-// compressed, or an index of sitemaps. The sitemaps of an index that is a file
-// are looked for beside it by their names, and fetched if they are not there;
-// those of one on the Web must be of the same host. If one of them cannot be
-// read, the Sitemap cannot.
+// A Sitemap is a Source: a sitemap or a sitemap index in a file or at an http(s) URL, plain or compressed.
+// The sitemaps of an index file are looked up beside it by their names, and fetched if they are not there;
+// those of an index on the Web must be of the same host. If one of them cannot be read, the Sitemap cannot.
 type Sitemap string
 
 // Partial is false.
@@ -35,8 +33,7 @@ func (s Sitemap) Partial() bool { return false }
 
 func (s Sitemap) String() string { return redacted(string(s)) }
 
-// Read is as [Source] says. Whether an index has changed is asked of it and of
-// all that it names.
+// Read implements [Source]. An index has changed if it or any sitemap that it lists has.
 func (s Sitemap) Read(ctx context.Context, last string, each func(Entry) error) (string, error) {
 	if last != "" {
 		changed, err := sitemapsChanged(ctx, last)
@@ -54,8 +51,8 @@ func (s Sitemap) Read(ctx context.Context, last string, each func(Entry) error) 
 	return r.version(), nil
 }
 
-// sitemapsChanged reports whether one of the documents whose names and
-// versions sitemapReader.version wrote is another now.
+// sitemapsChanged reports whether a document has changed, given the names and versions that
+// sitemapReader.version wrote.
 func sitemapsChanged(ctx context.Context, last string) (bool, error) {
 	for line := range strings.Lines(last) {
 		name, version, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
@@ -76,10 +73,10 @@ func sitemapsChanged(ctx context.Context, last string) (bool, error) {
 	return false, nil
 }
 
-// A sitemapReader reads a sitemap and all that it names.
+// A sitemapReader reads a sitemap and all that it lists.
 type sitemapReader struct {
 	each     func(Entry) error
-	names    []string // of what was read
+	names    []string // of the documents read
 	versions []string
 	seen     map[string]bool
 }
@@ -128,7 +125,7 @@ func (r *sitemapReader) read(ctx context.Context, name string, level int) error 
 	return nil
 }
 
-// document reads one document, and returns the sitemaps that it names.
+// document reads one document, and returns the sitemaps that it lists.
 func (r *sitemapReader) document(ctx context.Context, name string) (more []string, err error) {
 	d, err := openDocument(ctx, name, "")
 	if err != nil {
@@ -178,7 +175,7 @@ func (r *sitemapReader) document(ctx context.Context, name string) (more []strin
 	return more, err
 }
 
-// beside returns where a sitemap is that an index names.
+// beside returns the location of a sitemap that an index lists.
 func beside(index, loc string) (string, error) {
 	if isWeb(index) {
 		at, err := protocol.CanonicalURL("", index)
@@ -203,8 +200,8 @@ func beside(index, loc string) (string, error) {
 	return loc, nil
 }
 
-// A Feed is a Source: an RSS, Atom or JSON feed in a file, or at an http(s)
-// URL. A feed names the newest pages only.
+// A Feed is a Source: an RSS, Atom or JSON feed in a file, or at an http(s) URL. A feed lists the newest
+// pages only.
 type Feed string
 
 // Partial is true.
@@ -212,7 +209,7 @@ func (f Feed) Partial() bool { return true }
 
 func (f Feed) String() string { return redacted(string(f)) }
 
-// Read is as [Source] says.
+// Read implements [Source].
 func (f Feed) Read(ctx context.Context, last string, each func(Entry) error) (string, error) {
 	d, err := openDocument(ctx, string(f), last)
 	if err != nil {
@@ -232,10 +229,10 @@ func (f Feed) Read(ctx context.Context, last string, each func(Entry) error) (st
 	if err != nil {
 		return "", err
 	}
-	for i := len(parsed.Entries) - 1; i >= 0; i-- { // newest last, since the last counts
+	for i := len(parsed.Entries) - 1; i >= 0; i-- { // newest last, since the last entry of a URL counts
 		e := &parsed.Entries[i]
 		if e.Op == protocol.Delete {
-			continue // nothing is concluded from a feed but that a page is there
+			continue // a feed only shows that a page exists
 		}
 		if err := each(Entry{URL: e.URL, Title: e.Title, Modified: e.Modified, Span: e.Span}); err != nil {
 			return "", err

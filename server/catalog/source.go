@@ -14,35 +14,31 @@ import (
 	"github.com/parleyweb/parley/internal/fetch"
 )
 
-// A Source names pages of a site.
+// A Source lists pages of a site.
 type Source interface {
-	// Read calls each with everything that the source names, in any order, and
-	// returns the version that it stood at. If the source still stands at the
-	// version of an earlier reading, last, it need not be read again: then the
-	// error is errUnchanged. An empty version is one that cannot be told apart
-	// from others. After any other error nothing may be concluded from what
-	// was not named. An error of each ends the reading, and is returned.
+	// Read calls each with every entry of the source, in any order, and returns its version. If the source
+	// still has the version last, of an earlier reading, Read may return errUnchanged instead. An empty
+	// version means that the source has no usable one. After any other error nothing may be concluded from
+	// absence. An error of each ends the reading, and is returned.
 	Read(ctx context.Context, last string, each func(Entry) error) (version string, err error)
 
-	// Partial reports whether the source names only some pages of the site,
-	// such as the newest ones, so that one which it does not name may be there
-	// all the same.
+	// Partial reports whether the source lists only some pages of the site, such as the newest ones, so that
+	// pages that it does not list may exist.
 	Partial() bool
 
 	// String names the source for people.
 	String() string
 }
 
-// errUnchanged is what Source.Read returns when the source stands where it stood.
+// errUnchanged is what Source.Read returns when the source has not changed.
 var errUnchanged = errors.New("unchanged")
 
-// A List is a Source: a list of URLs in a file, or at an http(s) URL. It is a
-// text with a URL a line, a CSV with a header, or JSON lines, compressed or
-// not. A list that is written while it is read is best written beside its
-// place, and renamed.
+// A List is a Source: a list of URLs in a file, or at an http(s) URL. It is a text with one URL per line, a
+// CSV file with a header, or JSON lines, compressed or not. To replace a list while it is in use, write a new
+// file beside it and rename that.
 type List string
 
-// Read is as [Source] says.
+// Read implements [Source].
 func (l List) Read(ctx context.Context, last string, each func(Entry) error) (string, error) {
 	d, err := openDocument(ctx, string(l), last)
 	if err != nil {
@@ -61,37 +57,36 @@ func (l List) Partial() bool { return false }
 func (l List) String() string { return redacted(string(l)) }
 
 const (
-	documentTimeout = 5 * time.Minute  // for fetching all of a list, a sitemap or a feed
+	documentTimeout = 5 * time.Minute  // for a whole list, sitemap or feed
 	documentIdle    = 30 * time.Second // without a byte
 
 	documentRedirects = 10
 
-	// racy is how young a file may be whose next change might not be seen in
-	// its size and time.
+	// racy is the age below which a file's next change may leave the same size and time.
 	racy = 2 * time.Second
 )
 
-// userAgent is how Parley introduces itself to its own site.
+// userAgent is the User-Agent of requests to Parley's own site.
 const userAgent = "parley (+https://github.com/parleyweb/parley)"
 
-// A document is a list, a sitemap or a feed, opened.
+// A document is an open list, sitemap or feed.
 type document struct {
 	io.Reader
 	name  string
 	close func()
 
-	file     *os.File // nil if it came from the Web
+	file     *os.File // nil if it was fetched
 	size     int64
 	modified time.Time
 
-	validators string // of what came from the Web
+	validators string // if it was fetched
 }
 
 func isWeb(name string) bool {
 	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://")
 }
 
-// redacted is a name without a password.
+// redacted returns a name without a password.
 func redacted(name string) string {
 	if isWeb(name) {
 		if u, err := url.Parse(name); err == nil {
@@ -101,13 +96,12 @@ func redacted(name string) string {
 	return name
 }
 
-// openDocument opens a file or an http(s) URL. The error is errUnchanged if it
-// stands at the version last.
+// openDocument opens a file or an http(s) URL. The error is errUnchanged if it still has the version last.
 func openDocument(ctx context.Context, name, last string) (*document, error) {
 	if isWeb(name) {
 		return getDocument(ctx, name, last)
 	}
-	// A pipe would be waited for when it is opened.
+	// Opening a pipe would block.
 	st, err := os.Stat(name)
 	if err != nil {
 		return nil, err
@@ -140,7 +134,7 @@ func (d *document) fileVersion() string {
 	return fmt.Sprintf("%d %d", d.size, d.modified.UnixNano())
 }
 
-// version is called when the document has been read.
+// version returns the version of a document that has been read to its end.
 func (d *document) version() (string, error) {
 	if d.file == nil {
 		return d.validators, nil
@@ -177,7 +171,7 @@ func getDocument(ctx context.Context, name, last string) (*document, error) {
 	return nil, err
 }
 
-// keepValidators writes validators as they are kept, parseValidators reads them.
+// keepValidators encodes validators for storage; parseValidators decodes them.
 func keepValidators(v fetch.Validators) string {
 	if v == (fetch.Validators{}) {
 		return ""
@@ -190,7 +184,7 @@ func parseValidators(s string) (v fetch.Validators) {
 	return v
 }
 
-// withContext ends reading with ctx.
+// withContext makes reading end with ctx.
 func withContext(ctx context.Context, r io.Reader) io.Reader { return &contextReader{ctx, r} }
 
 type contextReader struct {

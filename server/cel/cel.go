@@ -20,20 +20,19 @@ import (
 // Bounds of an expression.
 const (
 	maxDepth  = 40
-	maxNodes  = 20_000 // of its tree, with what macros stand for
+	maxNodes  = 20_000 // of the syntax tree, macros expanded
 	maxRegexp = 200    // instructions of one pattern
-	maxMatch  = 16     // calls of matches: to compile a pattern takes much longer than the rest
+	maxMatch  = 16     // calls of matches: compiling a pattern takes much longer than the rest
 	maxCost   = 20_000 // see the package documentation
 
-	// interruptEvery is how many turns of a macro pass before ctx is asked.
+	// interruptEvery is how many iterations of a macro pass between checks of ctx.
 	interruptEvery = 100
 )
 
-// Expressions compiles expressions, and keeps those that were asked for last:
-// crawlers come again with the same. The zero value is ready for use, by many
-// goroutines at once.
+// Expressions compiles expressions, and caches the most recently used: crawlers send the same ones again. The
+// zero value is ready for use, and safe for concurrent use.
 type Expressions struct {
-	// Keep is how many are kept. Zero means 64.
+	// Keep is how many are cached. Zero means 64.
 	Keep int
 
 	once sync.Once
@@ -42,16 +41,16 @@ type Expressions struct {
 
 	mu   sync.Mutex
 	kept map[string]*program
-	turn uint64 // counts what was asked for
+	turn uint64 // counts the uses
 }
 
 type program struct {
 	cel.Program
-	turn uint64 // when it was last asked for
+	turn uint64 // of its last use
 }
 
-// Compile returns what an expression says, or an error that says what to write
-// instead. The predicate returns an error only when ctx ends.
+// Compile returns the predicate of an expression, or an error that says what to write instead. The predicate
+// returns an error only when ctx ends.
 func (x *Expressions) Compile(expression string) (server.Predicate, error) {
 	if len(expression) > protocol.MaxWhere {
 		return nil, fmt.Errorf("the expression has %d bytes: write it in %d, or ask for less by the other parameters", len(expression), protocol.MaxWhere)
@@ -71,7 +70,7 @@ func (x *Expressions) Compile(expression string) (server.Predicate, error) {
 	return p.tells, nil
 }
 
-// recall returns a program that is kept.
+// recall returns a cached program, or nil.
 func (x *Expressions) recall(expression string) *program {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -83,7 +82,7 @@ func (x *Expressions) recall(expression string) *program {
 	return p
 }
 
-// retain keeps a program in place of the one that was not asked for longest.
+// retain caches a program, and drops the least recently used one.
 func (x *Expressions) retain(expression string, p *program) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -108,7 +107,7 @@ func (x *Expressions) retain(expression string, p *program) {
 	x.kept[expression] = p
 }
 
-// environment is what expressions are written in.
+// environment returns the CEL environment of expressions.
 func environment() (*cel.Env, error) {
 	registry, err := types.NewRegistry()
 	if err != nil {
@@ -123,7 +122,7 @@ func environment() (*cel.Env, error) {
 	)
 }
 
-// compile checks an expression in every way before it is ever evaluated.
+// compile parses and checks an expression, and bounds its cost before it is ever evaluated.
 func compile(env *cel.Env, expression string) (*program, error) {
 	tree, issues := env.Parse(expression)
 	if issues.Err() != nil {
@@ -156,7 +155,7 @@ func compile(env *cel.Env, expression string) (*program, error) {
 	return &program{Program: p}, nil
 }
 
-// judge refuses what cannot be estimated, and returns the patterns of the expression.
+// judge rejects calls whose cost cannot be estimated, and returns the patterns of the expression.
 func judge(tree *ast.AST) (patterns, error) {
 	found, calls := patterns{}, 0
 	var err error
@@ -199,7 +198,7 @@ func literal(e ast.Expr) (string, bool) {
 	return string(s), ok
 }
 
-// tells evaluates the expression. No answer is false, but for a delete.
+// tells evaluates the expression. If it has no value, the result is true for a delete, else false.
 func (p *program) tells(ctx context.Context, c *protocol.Change) (bool, error) {
 	v, _, err := p.ContextEval(ctx, (*activation)(c))
 	if err != nil {
@@ -211,15 +210,15 @@ func (p *program) tells(ctx context.Context, c *protocol.Change) (bool, error) {
 	return v == types.True, nil
 }
 
-// patterns are those of an expression, with the number of their instructions.
-// They say what an expression may cost before it is evaluated, and while it is.
+// patterns are the patterns of an expression, with the number of their instructions. They determine its cost,
+// estimated before evaluation and counted during it.
 type patterns map[string]uint64
 
-// longText is how long a URL or a title is taken to be in an estimate, in
-// bytes; few are longer, and then the cost of what is done counts.
+// longText is the length assumed for a URL or a title in an estimate, in bytes; few are longer, and for those
+// the counted cost applies.
 const longText = 1024
 
-// EstimateSize says how long a text can be.
+// EstimateSize returns the longest text of a field.
 func (patterns) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
 	if path := n.Path(); len(path) == 2 {
 		if f := fieldOf(path[0], path[1]); f != nil && f.most > 0 {
@@ -229,8 +228,8 @@ func (patterns) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
 	return nil
 }
 
-// EstimateCallCost knows what a pattern costs: each byte of text may have to
-// go through all of its instructions, however short it is written.
+// EstimateCallCost returns the cost of matches: each byte of text may have to go through all instructions of
+// the pattern, however short that is.
 func (p patterns) EstimateCallCost(function, _ string, target *cost.AstNode, args []cost.AstNode) *cost.CallEstimate {
 	if function != "matches" || len(args) == 0 {
 		return nil
@@ -249,7 +248,7 @@ func (p patterns) EstimateCallCost(function, _ string, target *cost.AstNode, arg
 	return &cost.CallEstimate{CostEstimate: cost.Estimate{Min: 1, Max: p.matching(size.Max, pattern)}}
 }
 
-// CallCost is what a call has cost.
+// CallCost returns the cost of a call of matches.
 func (p patterns) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	if function != "matches" || len(args) != 2 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// aChange is an update of which everything is known.
+// aChange returns an update with every field known.
 func aChange() *protocol.Change {
 	return &protocol.Change{
 		Seq: 7, At: time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC), Op: protocol.Update, Prev: protocol.Sum([]byte("old")), Significance: 501,
@@ -71,8 +71,8 @@ func TestExpressions(t *testing.T) {
 		{`[1, 2, 3].map(n, n * 2).filter(n, n > 2).size() == 2`, aChange(), true},
 		{`has(page.type) || has(page.length) || has(page.language) || has(page.title) || has(page.modified) || has(page.importance) || has(page.digest) || has(page.canonical)`, bare, false},
 		{`has(change.from) || has(change.at) || has(change.prev) || has(change.significance)`, bare, false},
-		{`page.length < 5`, bare, false},    // not known
-		{`!(page.length < 5)`, bare, false}, // nor this
+		{`page.length < 5`, bare, false},    // unknown
+		{`!(page.length < 5)`, bare, false}, // unknown too
 		{`page.length < 5 || change.depth == 1`, bare, true},
 		{`!has(page.length) || page.length < 5`, bare, true},
 		{`page.length / 0 > 1`, aChange(), false},
@@ -87,11 +87,10 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// What cannot be answered never holds back a delete, as conditions on a page
-// do not; what is known of it may.
+// Like conditions on a page, an unknown value never holds back a delete; known values may.
 func TestDeletes(t *testing.T) {
 	x := new(Expressions)
-	// A journal may hand out more with a delete than counts.
+	// A journal may attach more data to a delete than conditions may use.
 	gone := &protocol.Change{Seq: 9, At: time.Unix(9, 0), Op: protocol.Delete, Item: protocol.Item{URL: "https://www.example.org/news/a", Type: "text/html", Length: 10}}
 	for expression, want := range map[string]bool{
 		`page.type == "image/png"`:                                          true,
@@ -100,7 +99,7 @@ func TestDeletes(t *testing.T) {
 		`change.op != "delete"`:                                             false,
 		`change.op == "delete"`:                                             true,
 		`has(page.type)`:                                                    false,
-		`has(page.type) && page.type == "text/html"`:                        false, // whoever says so means it
+		`has(page.type) && page.type == "text/html"`:                        false, // has() is an explicit condition
 		`change.significance > 0.5`:                                         true,
 		`change.seq < 9`:                                                    false,
 		`[1,2,3,4,5,6,7,8,9].all(n, n == 0) || page.importance > double(1)`: true,
@@ -149,7 +148,7 @@ func TestErrorsSayWhatToWrite(t *testing.T) {
 	}
 }
 
-// bombs are expressions that are to cost as much as they can.
+// bombs returns expressions that cost as much as possible.
 func bombs() []string {
 	again := strings.Repeat
 	list := func(n int) string { return "[" + strings.TrimSuffix(again("1,", n), ",") + "]" }
@@ -191,7 +190,7 @@ func bombs() []string {
 	return append(bombs, bombs[7]+bombs[7])
 }
 
-// A bomb is refused, or cut: either quickly.
+// A bomb is rejected or cut off, either way quickly.
 func TestBombs(t *testing.T) {
 	x := &Expressions{}
 	long := aChange()
@@ -224,13 +223,14 @@ func TestBombs(t *testing.T) {
 	if refused < len(bombs())/2 {
 		t.Errorf("only %d of %d are refused", refused, len(bombs()))
 	}
-	// Some ten milliseconds; the bounds are for busy machines, what they hold off takes minutes.
+	// Some ten milliseconds; the bounds are for busy machines, since the attacks that they prevent take
+	// minutes.
 	if dearest > 2*time.Second || slowest > 2*time.Second {
 		t.Errorf("compiled in %v, evaluated in %v", dearest, slowest)
 	}
 }
 
-// A text may be longer than it was taken to be when the cost was estimated.
+// A text may be longer than the cost estimate assumed.
 func TestCostIsCutWhileEvaluated(t *testing.T) {
 	x := &Expressions{}
 	const e = `change.path.matches("(.?){9}q") || change.path.matches("(.?){9}r") || change.path.matches("(.?){8}s") || change.path.matches("(.?){8}t") || change.path.matches("(.?){8}u") || true`
@@ -286,7 +286,7 @@ func TestKeptExpressionsAreBounded(t *testing.T) {
 	if len(x.kept) != 3 {
 		t.Errorf("%d are kept", len(x.kept))
 	}
-	for _, e := range []string{"true", "false", "1 == 1", "true", "2 == 2"} { // "true" was asked for again
+	for _, e := range []string{"true", "false", "1 == 1", "true", "2 == 2"} { // "true" was used again
 		if _, err := x.Compile(e); err != nil {
 			t.Fatal(err)
 		}
@@ -298,7 +298,7 @@ func TestKeptExpressionsAreBounded(t *testing.T) {
 
 func FuzzCompile(f *testing.F) {
 	for _, b := range bombs() {
-		if len(b) <= 200 { // long ones take their whole bound, here and in whatever is made of them: TestBombs has them
+		if len(b) <= 200 { // long ones use up their whole bound, and so do expressions made of them: TestBombs has them
 			f.Add(b)
 		}
 	}

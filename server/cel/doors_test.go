@@ -37,14 +37,14 @@ var (
 	patterns      = []string{"/docs/*", "/docs/**", "/**/a.html", "**/*.p??", "/news/2026/**/b.html", "/*", "/?*/*.html"}
 )
 
-// A history is a journal, and what brute force knows of it.
+// A history is a journal with a brute-force record of it.
 type history struct {
 	r       *rand.Rand
 	journal *journal.Journal
 	now     time.Time
-	first   []protocol.Item // the description with which the epoch began
-	present map[string]bool // as far as the drawing of steps goes
-	onto    bool            // pages are moved onto others, too
+	first   []protocol.Item // items of the epoch's first manifest
+	present map[string]bool // as the random steps assume
+	onto    bool            // pages may also be moved onto existing ones
 }
 
 func newHistory(t *testing.T, r *rand.Rand) *history {
@@ -77,7 +77,7 @@ func newHistory(t *testing.T, r *rand.Rand) *history {
 	return h
 }
 
-// item draws what is offered at a path, of which much may not be known.
+// item draws a random item for a path, with many fields unknown.
 func (h *history) item(path string) protocol.Item {
 	i := protocol.Item{URL: base + path[1:], Length: -1}
 	perhaps := func() bool { return h.r.IntN(3) > 0 }
@@ -108,7 +108,7 @@ func (h *history) item(path string) protocol.Item {
 	return i
 }
 
-// grow takes in so many steps more.
+// grow appends n more random steps.
 func (h *history) grow(t *testing.T, n int) protocol.Cursor {
 	t.Helper()
 	var head protocol.Cursor
@@ -153,7 +153,7 @@ func (h *history) changes(t *testing.T) []protocol.Change {
 	return list
 }
 
-// items and graves are what is left of all changes.
+// items and graves return the items and tombstones that remain after all changes.
 func (h *history) items(changes []protocol.Change) []protocol.Item {
 	m := map[string]protocol.Item{}
 	for _, i := range h.first {
@@ -194,7 +194,7 @@ func (h *history) graves(changes []protocol.Change) []protocol.Tombstone {
 	return list
 }
 
-// ask sends a question by any of the methods.
+// ask sends a query by a random method.
 func ask(r *rand.Rand, n http.Handler, path string, v url.Values) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(http.MethodGet, path+"?"+v.Encode(), nil)
 	if method := oneOf(r, []string{"GET", "QUERY", "POST"}); method != "GET" {
@@ -226,8 +226,8 @@ func pull(t *testing.T, r *rand.Rand, n http.Handler, q *question, at, head prot
 	return list
 }
 
-// listen opens a stream; what it returns reads it to a cursor. A reader that
-// is taken for gone comes again, and goes on where it stood.
+// listen opens a stream and returns a function that reads it up to a cursor. A reader that is cut off for not
+// answering reconnects and continues from its cursor.
 func listen(t *testing.T, addr string, q *question, at protocol.Cursor) func(head protocol.Cursor) []protocol.Change {
 	t.Helper()
 	v := q.parameters()
@@ -240,8 +240,8 @@ func listen(t *testing.T, addr string, q *question, at protocol.Cursor) func(hea
 		t.Fatal(err)
 	}
 	heard := make(chan []byte, 1000)
-	var why error // once heard is closed
-	go func() {   // until the stream ends; meanwhile it answers pings
+	var why error // valid once heard is closed
+	go func() {   // until the stream ends; it also answers pings
 		defer close(heard)
 		for {
 			b, err := conn.Read(ctx)
@@ -285,11 +285,11 @@ func listen(t *testing.T, addr string, q *question, at protocol.Cursor) func(hea
 	}
 }
 
-// query reads the query door, one answer after the other.
+// query reads the query door, page by page.
 func query(t *testing.T, r *rand.Rand, n http.Handler, q *question, head protocol.Cursor) (items []protocol.Item, gone []protocol.Tombstone) {
 	t.Helper()
 	v := q.parameters()
-	v.Del("op") // of a step
+	v.Del("op") // these concern changes
 	v.Del("minsig")
 	if r.IntN(2) == 0 {
 		v.Set("limit", strconv.Itoa(1+r.IntN(8)))
@@ -321,7 +321,7 @@ func query(t *testing.T, r *rand.Rand, n http.Handler, q *question, head protoco
 		if h := m.Head(); h.Cursor != head || h.Complete || h.Items != told {
 			t.Fatalf("query: %d items in %+v", told, h)
 		}
-		if strings.Contains(w.Header().Get("Parley-More"), "gone") { // only the newest fit
+		if strings.Contains(w.Header().Get("Parley-More"), "gone") { // only the newest tombstones fit
 			v.Del("limit")
 			items, gone = nil, nil
 			continue
@@ -341,10 +341,9 @@ func query(t *testing.T, r *rand.Rand, n http.Handler, q *question, head protoco
 	}
 }
 
-// The answer of every door is what brute force finds in the journal (C13):
-// over random histories and questions, deletions, moves, and what the site's
-// rules forbid included; pulled, pushed while the history grows, and asked of
-// what is there now.
+// The answer of every door is what brute force finds in the journal (C13): over random histories and queries,
+// with deletions, moves, and pages that the site's rules forbid; by polling, by push while the history grows,
+// and by queries of the current pages.
 func TestAnswersEqualBruteForce(t *testing.T) {
 	histories, questions := 50, 200
 	if testing.Short() {
@@ -356,7 +355,7 @@ func TestAnswersEqualBruteForce(t *testing.T) {
 		h := newHistory(t, r)
 		hidden := oneOf(r, []string{"", base + "private/", base + "docs/deep/"})
 		n := &server.Notifier{Log: h.journal, Base: base, Items: server.Moments(h.journal), Where: new(cel.Expressions).Compile,
-			Heartbeat: 500 * time.Millisecond, // by which who filters learns how far it goes
+			Heartbeat: 500 * time.Millisecond, // a filtering subscriber learns its cursor by it
 			Public:    func(u string) bool { return hidden == "" || !strings.HasPrefix(u, hidden) }}
 		web := httptest.NewServer(n)
 		from := h.journal.Head()

@@ -8,13 +8,13 @@ import (
 	"cel.dev/cel-go/cel"
 )
 
-// longestWords bounds what is said of an expression, in bytes.
+// longestWords bounds an error message, in bytes.
 const longestWords = 500
 
-// explain says in one line what is wrong first, and what to write instead.
+// explain returns the first error of an expression in one line, and what to write instead.
 func explain(issues *cel.Issues) error {
 	first := issues.Errors()[0]
-	for _, e := range issues.Errors() { // by place, not by when they were found
+	for _, e := range issues.Errors() { // by position: they are in the order in which they were found
 		if l, f := e.Location, first.Location; l.Line() < f.Line() || l.Line() == f.Line() && l.Column() < f.Column() {
 			first = e
 		}
@@ -39,7 +39,7 @@ func explain(issues *cel.Issues) error {
 	return errors.New(at + ": " + said)
 }
 
-// hint says what to write instead.
+// hint suggests what to write instead.
 func hint(said string) string {
 	switch {
 	case strings.Contains(said, "undefined field 'text'"):

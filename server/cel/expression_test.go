@@ -13,7 +13,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// An answer is what an expression says: it may have none.
+// An answer is the result of an expression: yes, no or none.
 type answer int
 
 const (
@@ -29,13 +29,13 @@ func answerOf(b bool) answer {
 	return no
 }
 
-// An expression is one in CEL, and what it says in Go.
+// An expression is a CEL expression together with its meaning in Go.
 type expression struct {
 	text string
 	says func(*protocol.Change) answer
 }
 
-// tells is what counts: no answer is no, but of a delete.
+// tells is the final decision: no answer counts as no, except for a delete.
 func (e *expression) tells(c *protocol.Change) bool {
 	switch e.says(c) {
 	case yes:
@@ -46,12 +46,12 @@ func (e *expression) tells(c *protocol.Change) bool {
 	return false
 }
 
-// A textField, numberField and timeField is asked of a change; false is not known.
+// A textField, numberField or timeField reads a field of a change; false means unknown.
 type (
 	textField struct {
 		name string
 		of   func(*protocol.Change) (string, bool)
-		like []string // values that there are
+		like []string // existing values
 	}
 	numberField struct {
 		name  string
@@ -65,7 +65,7 @@ type (
 	}
 )
 
-// onPage asks the page, which there is none of after a delete.
+// onPage reads a field of the page; after a delete there is no page.
 func onPage[T comparable](get func(*protocol.Item) T, unknown T) func(*protocol.Change) (T, bool) {
 	return func(c *protocol.Change) (T, bool) {
 		if c.Op == protocol.Delete {
@@ -114,7 +114,7 @@ var timeFields = []timeField{
 
 func oneOf[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// anExpression draws one of at most so many levels.
+// anExpression draws an expression of at most the given number of levels.
 func anExpression(r *rand.Rand, levels int) expression {
 	if levels <= 1 {
 		return aLeaf(r)
@@ -162,7 +162,7 @@ func anExpression(r *rand.Rand, levels int) expression {
 			}
 			return none
 		}}
-	case 8: // a list of what has no answer is none
+	case 8: // a list with an unknown element has no answer
 		return expression{"[" + a.text + ", " + b.text + "].exists_one(x, x)", func(c *protocol.Change) answer {
 			x, y := a.says(c), b.says(c)
 			if x == none || y == none {
@@ -190,7 +190,7 @@ func aLeaf(r *rand.Rand) expression {
 	}
 }
 
-// asked makes a leaf of a test of a field, with no answer where that is not known.
+// asked makes a leaf that tests a field; an unknown field gives no answer.
 func asked[T any](text string, of func(*protocol.Change) (T, bool), test func(T) answer) expression {
 	return expression{text, func(c *protocol.Change) answer {
 		if v, known := of(c); known {
@@ -245,7 +245,7 @@ func aNumberTest(r *rand.Rand) expression {
 	f := oneOf(r, numberFields)
 	at := r.IntN(f.most + 1)
 	if f.whole && r.IntN(3) == 0 {
-		by, rest := r.IntN(5), r.IntN(3) // by none too
+		by, rest := r.IntN(5), r.IntN(3) // by may be zero
 		op, of := "%", func(v int) int { return v % by }
 		if r.IntN(2) == 0 {
 			op, of = "/", func(v int) int { return v / by }

@@ -20,15 +20,15 @@ type structure struct {
 	fields []field
 }
 
-// A field is what can be asked of a change.
+// A field is a field of change or page.
 type field struct {
 	name string
 	typ  *types.Type
-	most uint64 // bytes of text at most
+	most uint64 // upper bound of the bytes of a text
 	get  func(*protocol.Change) (v ref.Val, known bool)
 }
 
-const longestDigest = 53 // as a Digest writes itself
+const longestDigest = 53 // bytes of Digest.String
 
 var changeType = &structure{"parley.Change", types.NewObjectType("parley.Change"), []field{
 	{"op", types.StringType, 8, func(c *protocol.Change) (ref.Val, bool) { return text(string(c.Op)) }},
@@ -61,7 +61,7 @@ var pageType = &structure{"parley.Page", types.NewObjectType("parley.Page"), []f
 	{"canonical", types.StringType, protocol.MaxURL, func(c *protocol.Change) (ref.Val, bool) { return text(c.Item.Canonical) }},
 }}
 
-// text is known where it is not empty.
+// text returns a text, known if it is not empty.
 func text(s string) (ref.Val, bool) { return types.String(s), s != "" }
 
 func path(url string) string {
@@ -94,8 +94,7 @@ func (s *structure) names() []string {
 	return names
 }
 
-// known returns a field, and false if the change does not say it. After a
-// delete there is no page.
+// known returns a field's value, and false if it is unknown. After a delete all fields of page are.
 func (s *structure) known(f *field, of any) (ref.Val, bool) {
 	c, ok := of.(*protocol.Change)
 	if !ok || s == pageType && c.Op == protocol.Delete {
@@ -104,7 +103,7 @@ func (s *structure) known(f *field, of any) (ref.Val, bool) {
 	return f.get(c)
 }
 
-// provider says to the checker what fields there are, and to the evaluator how to get them.
+// provider tells the checker which fields exist, and the evaluator how to get them.
 type provider struct{ *types.Registry }
 
 func structureOf(name string) *structure {
@@ -161,7 +160,7 @@ func (p *provider) NewValue(name string, fields map[string]ref.Val) ref.Val {
 	return p.Registry.NewValue(name, fields)
 }
 
-// An activation gives an expression its variables.
+// An activation resolves an expression's variables.
 type activation protocol.Change
 
 func (a *activation) ResolveName(name string) (any, bool) {
@@ -176,7 +175,7 @@ func (a *activation) ResolveName(name string) (any, bool) {
 
 func (a *activation) Parent() cel.Activation { return nil }
 
-// A value is change or page as a whole, of which only fields can be asked.
+// A value is change or page as a whole, which has nothing but fields.
 type value struct {
 	c *protocol.Change
 	s *structure

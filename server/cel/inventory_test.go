@@ -18,8 +18,7 @@ import (
 	"github.com/parleyweb/parley/server/cel"
 )
 
-// Pages that a program makes when somebody asks for them, named by a list and
-// by a command (C36): questions know no difference to files.
+// For pages generated on request, listed by a file and by a command (C36), queries work as for files.
 func TestQuestionsToADynamicSite(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the command is written for a POSIX shell")

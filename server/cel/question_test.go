@@ -15,7 +15,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A question is a random filter, kept as drawn: brute force has its own view of it.
+// A question is a random filter in the form it was drawn, which brute force evaluates on its own.
 type question struct {
 	prefix, match, types, ops, langs []string
 
@@ -23,7 +23,7 @@ type question struct {
 	minimp, minsig           float64
 	since                    time.Time
 	where                    *expression
-	hidden                   string // what the site's rules forbid begins so
+	hidden                   string // prefix of the URLs that the site's rules forbid
 }
 
 func drawQuestion(r *rand.Rand, hidden string) *question {
@@ -66,7 +66,7 @@ func drawQuestion(r *rand.Rand, hidden string) *question {
 	return q
 }
 
-// parameters writes the question by hand.
+// parameters encodes the question as query parameters.
 func (q *question) parameters() url.Values {
 	v := url.Values{}
 	for name, list := range map[string][]string{"prefix": q.prefix, "match": q.match, "type": q.types, "op": q.ops, "lang": q.langs} {
@@ -93,7 +93,7 @@ func (q *question) parameters() url.Values {
 	return v
 }
 
-// covers, wants and tell are brute force: what the documentation says, once more.
+// covers, wants and tell are brute force: the documented behavior, implemented a second time.
 func (q *question) covers(u string) bool {
 	ok := len(q.prefix) == 0
 	for _, p := range q.prefix {
@@ -143,7 +143,7 @@ func (q *question) asks(c *protocol.Change) bool {
 	return (len(q.ops) == 0 || slices.Contains(q.ops, string(c.Op))) && (q.where == nil || q.where.tells(c))
 }
 
-// tell returns the change as it is to be told, and nil where it is not; was is the page before it.
+// tell returns the change as it should be delivered, or nil if it should not; was is the page before it.
 func (q *question) tell(c protocol.Change, was *protocol.Item) *protocol.Change {
 	c.Before = nil
 	gone := protocol.Change{Seq: c.Seq, At: c.At, Op: protocol.Delete, Item: protocol.Item{URL: c.From, Length: -1}, Prev: c.Prev}
@@ -166,7 +166,7 @@ func (q *question) tell(c protocol.Change, was *protocol.Item) *protocol.Change 
 	case comes && q.asks(&c):
 		return &c
 	case comes && c.Op == protocol.Move && len(q.ops) > 0 && !slices.Contains(q.ops, "move"):
-		return nil // moves are not asked for
+		return nil // moves are not selected
 	case goes && q.asks(&gone):
 		return &gone
 	}
@@ -179,13 +179,13 @@ func (q *question) tell(c protocol.Change, was *protocol.Item) *protocol.Change 
 		return q.wants(i) && (q.where == nil || q.where.tells(&as))
 	}
 	gone.Item.URL = c.Item.URL
-	if fits(*was) && !fits(c.Item) && q.asks(&gone) { // it has left what is asked for
+	if fits(*was) && !fits(c.Item) && q.asks(&gone) { // the page no longer matches the filter
 		return &gone
 	}
 	return nil
 }
 
-// told is the whole answer to changes of what was there first: as it is read again after it was written.
+// told returns the expected answer for changes that follow the first items, after a wire round trip.
 func (q *question) told(t *testing.T, first []protocol.Item, changes []protocol.Change) []protocol.Change {
 	t.Helper()
 	there := map[string]*protocol.Item{}
@@ -209,12 +209,11 @@ func (q *question) told(t *testing.T, first []protocol.Item, changes []protocol.
 	return m.Changes
 }
 
-// ofSteps are what an expression may ask of the step alone; has asks in what no delete can answer.
+// ofSteps are expression parts that only a change can answer; has queries what no delete can answer.
 var ofSteps = []string{"change.op", "change.from", "change.prev", "change.seq", "change.at", "change.significance", "has("}
 
-// fold returns the URLs that a reader has in the end who began with what was offered first and took in
-// what he was told; false if the question is one about steps, by which no copy can be kept. All
-// that he has is what he asks for now.
+// fold returns the URLs that a reader has in the end if it began with the matching first items and applied
+// the told changes; false if the question depends on changes alone, so that no copy can be kept by it.
 func (q *question) fold(first []protocol.Item, changes, told []protocol.Change) ([]string, bool) {
 	if len(q.ops) > 0 || q.minsig > 0 || q.where != nil && slices.ContainsFunc(ofSteps, func(s string) bool { return strings.Contains(q.where.text, s) }) {
 		return nil, false
@@ -223,7 +222,7 @@ func (q *question) fold(first []protocol.Item, changes, told []protocol.Change) 
 	for _, i := range first {
 		there[i.URL] = true
 	}
-	for _, c := range changes { // a site moves pages to new URLs only
+	for _, c := range changes { // a site moves pages only to new URLs
 		if c.Op == protocol.Move && there[c.Item.URL] {
 			return nil, false
 		}
@@ -250,7 +249,7 @@ func urlsOf(items []protocol.Item) (urls []string) {
 	return urls
 }
 
-// offered is the whole answer of the query door.
+// offered returns the expected answer of the query door.
 func (q *question) offered(items []protocol.Item, graves []protocol.Tombstone) ([]protocol.Item, []protocol.Tombstone) {
 	items = slices.DeleteFunc(slices.Clone(items), func(i protocol.Item) bool {
 		return !q.public(i.URL) || !q.covers(i.URL) || !q.wants(i) || q.where != nil && !q.where.tells(&protocol.Change{Op: protocol.Create, Item: i})

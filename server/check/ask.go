@@ -20,14 +20,14 @@ import (
 const (
 	maxRedirects = 5 // RFC 9309, 2.3.1.2: for robots.txt at least five
 	askWait      = 30 * time.Second
-	readWait     = 5 * time.Minute // for a whole document
+	readWait     = 5 * time.Minute // timeout for a whole document
 	maxAnswer    = 1 << 30         // bytes, decoded
 )
 
-// accepted is what is asked for: crawlers take gzip, and many more than that.
+// accepted is our Accept-Encoding: crawlers accept gzip, and many accept more.
 const accepted = "gzip, zstd"
 
-// An asker asks web servers, one request at a time, at its pace.
+// An asker sends requests, one at a time, at the pace of the check.
 type asker struct {
 	*Checker
 	client fetch.Client
@@ -48,17 +48,17 @@ func newAsker(c *Checker) *asker {
 	return a
 }
 
-// An answer is what a web server said. Its body is to be closed.
+// An answer is the response of a web server. The caller must close it.
 type answer struct {
 	*fetch.Answer
 	body  io.ReadCloser // without its content coding
-	wire  *counter      // bytes as they came
-	coded bool          // there was a content coding
+	wire  *counter      // bytes on the wire
+	coded bool          // the body had a content coding
 }
 
 func (a *answer) Close() error { return errors.Join(a.body.Close(), a.Answer.Close()) }
 
-// A counter counts what is read.
+// A counter is a Reader that counts bytes.
 type counter struct {
 	r io.Reader
 	n int64
@@ -70,7 +70,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// get asks for a URL when it is time to. An answer of any status is none of the errors.
+// get fetches a URL as soon as the pace allows. No HTTP status is an error.
 func (a *asker) get(ctx context.Context, url string, header http.Header) (*answer, error) {
 	return a.within(ctx, askWait, url, header)
 }
@@ -86,7 +86,7 @@ func (a *asker) within(ctx context.Context, wait time.Duration, url string, head
 	if header == nil {
 		header = http.Header{}
 	}
-	header.Set("Accept-Encoding", accepted) // said here, so that net/http leaves the body as it is
+	header.Set("Accept-Encoding", accepted) // set here, so that net/http does not decode the body
 	resp, err := client.Get(ctx, url, header)
 	if err != nil {
 		return nil, err
@@ -118,16 +118,16 @@ func (a *asker) turn(ctx context.Context) error {
 // A rulesOf is the robots.txt of an origin.
 type rulesOf struct {
 	file *robots.File
-	text []byte // as far as it is read; nil if there is none
-	got  bool   // it was answered with 2xx
+	text []byte // its beginning; nil if there is none
+	got  bool   // the response was 2xx
 }
 
-// allowed reports whether this program may ask for a URL.
+// allowed reports whether robots.txt lets this program fetch a URL.
 func (a *asker) allowed(r *rulesOf, url string) bool {
 	return r.file.Allowed(a.agent, url[len(protocol.Origin(url)):])
 }
 
-// robots asks for the robots.txt of an origin, once, and notes what is wrong with getting it.
+// robots fetches the robots.txt of an origin, once, and records problems with that.
 func (x *run) robots(ctx context.Context, origin string) *rulesOf {
 	a := x.asking
 	if r := a.rules[origin]; r != nil {
@@ -173,7 +173,7 @@ func (x *run) robots(ctx context.Context, origin string) *rulesOf {
 	return r
 }
 
-// location returns where an answer redirects to, canonical; empty if it does not.
+// location returns the canonical URL that a response redirects to; empty if none.
 func (a *answer) location() string {
 	if a.Location == "" {
 		return ""
@@ -185,9 +185,8 @@ func (a *answer) location() string {
 	return u
 }
 
-// fetch asks for the document at url, following redirects on the same site.
-// It returns nil, with what was wrong noted as rule or as "part-missing", if
-// there is none.
+// fetch fetches the document at url, following redirects on the same site. On failure
+// it returns nil, and records the rule that was broken, or "part-missing".
 func (x *run) fetch(ctx context.Context, url string, part bool) *answer {
 	fail := func(rule, eg string) *answer {
 		if part {
@@ -234,10 +233,10 @@ func (x *run) fetch(ctx context.Context, url string, part bool) *answer {
 	}
 }
 
-// isRobots reports whether a canonical URL is that of a robots.txt that counts.
+// isRobots reports whether a canonical URL is that of an origin's robots.txt.
 func isRobots(url string) bool { return url == protocol.Origin(url)+"/robots.txt" }
 
-// sameSite reports whether two URLs are of one host, www or not, whatever the scheme.
+// sameSite reports whether two URLs have the same host, apart from "www." and the scheme.
 func sameSite(a, b string) bool {
 	host := func(s string) string {
 		u, err := neturl.Parse(s)
@@ -249,7 +248,7 @@ func sameSite(a, b string) bool {
 	return host(a) == host(b)
 }
 
-// challenges are words that pages have which want a browser to prove itself.
+// challenges are strings that identify the bot challenges of some products.
 var challenges = []struct{ name, word string }{
 	{"Anubis", "/.within.website/x/cmd/anubis"},
 	{"Cloudflare", "_cf_chl_opt"},
@@ -259,7 +258,7 @@ var challenges = []struct{ name, word string }{
 	{"PerimeterX", "px-captcha"},
 }
 
-// challenge names who challenges the reader of a page, if anybody does.
+// challenge returns the product whose bot challenge a page is; empty if none.
 func challenge(a *answer, page []byte) string {
 	if a.Header.Get("Cf-Mitigated") == "challenge" {
 		return "Cloudflare"

@@ -1,7 +1,6 @@
-// Package check reads what a site tells crawlers, as a crawler would: its
-// robots.txt, its sitemap, its feed or its robots.rdf, whoever wrote them, and
-// some of the pages that they list. It says what is wrong, what that costs,
-// and what to do.
+// Package check reads the files that a site has for crawlers, as a crawler would: its
+// robots.txt, its sitemap, its feed or its robots.rdf, made by any tool, and some of
+// the pages that they list. It reports what is wrong, what that costs, and what to do.
 package check
 
 import (
@@ -25,32 +24,32 @@ type Severity string
 
 // The severities, the worst first.
 const (
-	Error   Severity = "error"   // crawlers are told what is not so, or cannot read it
-	Warning Severity = "warning" // it costs the site or the crawlers more than it must
+	Error   Severity = "error"   // crawlers get wrong information, or cannot read it
+	Warning Severity = "warning" // it costs the site or the crawlers more than necessary
 	Note    Severity = "note"    // it could be better
 )
 
 func (s Severity) rank() int { return slices.Index([]Severity{Error, Warning, Note}, s) }
 
-// A Finding is one thing that is wrong, however often.
+// A Finding is one problem, with all its occurrences.
 type Finding struct {
-	Rule     string   `json:"rule"` // its name, which stays, such as "lastmod-build-time"
+	Rule     string   `json:"rule"` // its name, which is stable, such as "lastmod-build-time"
 	Severity Severity `json:"severity"`
 	Where    string   `json:"where,omitempty"` // the first place: a URL, a file, or a line
-	Count    int      `json:"count"`           // how many entries, pages or lines it concerns
-	Of       int      `json:"of,omitempty"`    // of how many that were looked at; 0 where that says nothing
+	Count    int      `json:"count"`           // the number of entries, pages or lines concerned
+	Of       int      `json:"of,omitempty"`    // the number examined; 0 if not meaningful
 	Message  string   `json:"message"`         // what is wrong
 	Cost     string   `json:"cost"`            // what that costs, and whom
 	Fix      string   `json:"fix"`             // what to do
 }
 
-// A Report is what was found.
+// A Report is the result of a check.
 type Report struct {
-	Target   string    `json:"target"` // as it was named
-	Kind     string    `json:"kind"`   // what it turned out to be, such as "sitemap index"; "unknown" if nothing
+	Target   string    `json:"target"` // as the caller named it
+	Kind     string    `json:"kind"`   // the kind of document, such as "sitemap index"; "unknown" if none
 	Entries  int       `json:"entries"`
 	Bytes    int64     `json:"bytes"`   // read, uncompressed
-	Sampled  int       `json:"sampled"` // pages that were asked for
+	Sampled  int       `json:"sampled"` // pages fetched
 	Findings []Finding `json:"findings"`
 }
 
@@ -64,39 +63,39 @@ func (r *Report) Count(s Severity) (n int) {
 	return n
 }
 
-// A Checker checks. Its zero value is a useful one. Its methods may be called
+// A Checker checks documents. Its zero value is usable. Its methods may be called
 // by many goroutines at once; each call has a pace of its own.
 //
-// What it holds in memory is bounded, as is what it reads: of each document
-// at most 1 GiB and 2,000,000 entries, of an index 20 sitemaps, of a page 4 MiB.
+// Its memory use is bounded, and so is what it reads: of each document at most 1 GiB
+// and 2,000,000 entries, of an index 20 sitemaps, of a page 4 MiB.
 type Checker struct {
-	// Client asks. Nil means http.DefaultClient. Its redirects are not followed:
-	// those of the document are looked at one by one, those of pages never.
+	// Client sends the requests. Nil means http.DefaultClient. It does not follow
+	// redirects: those of the document are checked one by one, those of pages are
+	// never followed.
 	Client *http.Client
 
-	// Agent is the User-Agent. Its product token is what robots.txt is asked
-	// about. Empty means "parley-check".
+	// Agent is the User-Agent. Its product token selects the group of robots.txt.
+	// Empty means "parley-check".
 	Agent string
 
-	// Sample is how many listed pages are asked for, twice each. Which ones
-	// depends on their URLs alone: the same the next time. Zero means 20, a
+	// Sample is the number of listed pages to fetch, twice each. The choice depends
+	// on their URLs alone, and so is the same the next time. Zero means 20, a
 	// negative number none.
 	Sample int
 
-	// Every is the shortest time between the beginnings of two requests. A
-	// Crawl-delay in robots.txt that is longer counts. Zero means 1 s.
+	// Every is the minimum interval between the starts of two requests. A longer
+	// Crawl-delay in robots.txt takes precedence. Zero means 1 s.
 	Every time.Duration
 
-	// Wait bounds one check. What it leaves undone is said. Zero means 15 minutes.
+	// Wait bounds one check. If it ends early, the report says so. Zero means 15 minutes.
 	Wait time.Duration
 
-	// Page reads what an HTML page says of itself: that it must not be indexed,
-	// and the URL that it is to be listed under, empty if that is its own. Nil
-	// means that pages are not asked.
+	// Page returns the noindex and the canonical URL that an HTML page declares; the
+	// URL is empty if it is the page's own. Nil means that these are not checked.
 	Page func(url string, page []byte) (noIndex bool, canonical string)
 
-	// Progress, if not nil, is called before each request, with how many are
-	// behind and how many there will be at least.
+	// Progress, if not nil, is called before each request, with the number of requests
+	// done and a lower bound of their total.
 	Progress func(done, of int)
 
 	Log *slog.Logger
@@ -121,20 +120,20 @@ func (c *Checker) now() time.Time { return clock.Now(c.Now) }
 
 func (c *Checker) log() *slog.Logger { return cmp.Or(c.Log, slog.New(slog.DiscardHandler)) }
 
-// A run is one check that is going on.
+// A run is one check in progress.
 type run struct {
 	*Checker
 	report *Report
 	hits   map[string]*hit
-	asking *asker // nil if nothing may be asked for
+	asking *asker // nil if no requests may be sent
 	at     time.Time
 
 	urls  urlSet // of entries
 	gone  urlSet // of tombstones
 	picks picks
 	lists map[string]bool // sitemaps that robots.txt names, canonical
-	first string          // the origin of the first entry, where that of the document is unknown
-	dated int             // entries with a date, understood or not
+	first string          // the origin of the first entry, if that of the document is unknown
+	dated int             // entries with a date, valid or not
 }
 
 func (c *Checker) start(target string) *run {
@@ -142,9 +141,9 @@ func (c *Checker) start(target string) *run {
 		at: c.now(), picks: picks{most: c.sample()}}
 }
 
-// URL checks what is at a URL, and a sample of the pages that it lists. That
-// it cannot be had is a finding; the error is about the URL as it was written,
-// or ctx.
+// URL checks the document at a URL, and a sample of the pages that it lists. A
+// document that cannot be fetched is a finding; an error is returned only for an
+// invalid URL, or for ctx.
 func (c *Checker) URL(ctx context.Context, url string) (*Report, error) {
 	u, err := protocol.CanonicalURL("", url)
 	if err != nil {
@@ -159,10 +158,9 @@ func (c *Checker) URL(ctx context.Context, url string) (*Report, error) {
 	return x.finish(ctx, inner)
 }
 
-// File checks a file. With fetch it also asks for robots.txt and for a sample
-// of the pages that the file lists; without, nothing is asked for, and the
-// sitemaps of an index are read if they stand beside it. The error is about
-// reading the file, or ctx.
+// File checks a file. With fetch it also fetches robots.txt and a sample of the pages
+// that the file lists; without, it sends no requests, and reads the sitemaps of an
+// index if they are in the same directory. The error is about reading the file, or ctx.
 func (c *Checker) File(ctx context.Context, path string, fetch bool) (*Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -188,7 +186,6 @@ func (c *Checker) File(ctx context.Context, path string, fetch bool) (*Report, e
 	return x.finish(ctx, inner)
 }
 
-// finish makes the report.
 func (x *run) finish(ctx, inner context.Context) (*Report, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("check %.200s: %w", x.report.Target, err)
@@ -215,7 +212,7 @@ func (x *run) finish(ctx, inner context.Context) (*Report, error) {
 	return x.report, nil
 }
 
-// A hit is what is known of a rule that was broken.
+// A hit collects the violations of one rule.
 type hit struct {
 	count, of int
 	where     string // the first place
@@ -224,7 +221,7 @@ type hit struct {
 	fixed     string // replaces {fixed}
 }
 
-// hit notes that a rule was broken once more.
+// hit records one more violation of a rule.
 func (x *run) hit(rule, where, eg string) *hit {
 	h := x.hits[rule]
 	if h == nil {

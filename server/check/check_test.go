@@ -24,10 +24,10 @@ import (
 	"github.com/parleyweb/parley/server/check"
 )
 
-// A web is what there is to ask for, without a network: so time can be fake.
+// A web is a server without a network, so that time can be fake.
 type web struct {
 	mu    sync.Mutex
-	at    []time.Time // when each request came
+	at    []time.Time // time of each request
 	asked []string    // its URL
 	agent string
 	serve func(r *http.Request) (status int, body string, header map[string]string)
@@ -104,7 +104,7 @@ func TestOneRequestASecond(t *testing.T) {
 	}
 }
 
-// An index that lists more than is there is not asked for all of it.
+// An index that lists more parts than exist is not fetched completely.
 func TestAnIndexOfManyDeadParts(t *testing.T) {
 	const parts = 60_000
 	for name, c := range map[string]struct {
@@ -196,7 +196,7 @@ func TestManners(t *testing.T) {
 		serve  func(r *http.Request) (int, string, map[string]string)
 		most   int // requests
 		rule   string
-		never  string // is not asked for
+		never  string // must not be fetched
 	}{
 		{"the target is forbidden", "/sitemap.xml", plain("User-agent: *\nDisallow: /sitemap"), 1, "forbidden", "sitemap.xml"},
 		{"forbidden to this program by name", "/sitemap.xml", plain("User-agent: parley-check\nDisallow: /"), 1, "forbidden", "sitemap.xml"},
@@ -264,7 +264,7 @@ func TestManners(t *testing.T) {
 
 func TestACheckEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// A server that never answers for a page costs its time and no more.
+		// A page that the server never answers costs its timeout and no more.
 		w := &web{serve: func(r *http.Request) (int, string, map[string]string) {
 			if r.URL.Path == "/robots.txt" || r.URL.Path == "/sitemap.xml" {
 				return plain("")(r)
@@ -293,7 +293,7 @@ func TestACheckEnds(t *testing.T) {
 	})
 }
 
-// A list of any length, and a bomb, are read in bounded memory.
+// A list of any length, or a bomb, is read in bounded memory.
 func TestMemoryIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -380,8 +380,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// What a document holds can neither hang nor crash the check, and what it
-// says reaches the terminal as text only.
+// No document can hang or crash the check, and its text reaches the terminal only as plain text.
 func FuzzDocument(f *testing.F) {
 	for _, s := range []string{
 		sitemapOf(3), "User-agent: *\nDisallow: /\nSitemap: x", "<rss><channel><item><link>http://a/</link><pubDate>x</pubDate></item></channel></rss>",

@@ -13,13 +13,13 @@ import (
 	"github.com/parleyweb/parley/server/check"
 )
 
-// Documents as they are found: none of them makes the check crash, hang or
-// grow, and each is recognised for what it is.
+// Documents from the wild: none of them makes the check crash, hang or use much memory, and each is
+// recognised as its kind.
 func TestRecordedDocuments(t *testing.T) {
 	for _, c := range []struct {
 		archive string
-		kind    func(name string) string // what most are to be
-		least   float64                  // share of those that are
+		kind    func(name string) string // the kind that most should be
+		least   float64                  // required share of these
 	}{
 		{"robots-top1m-2017", func(string) string { return "robots.txt" }, 0.85},
 		{"feeds-gofeed", func(name string) string {
@@ -72,7 +72,7 @@ func TestRecordedDocuments(t *testing.T) {
 		if slowest > 5*time.Second {
 			t.Errorf("%s: a document took %v", c.archive, slowest)
 		}
-		if !testing.Short() && float64(right) < c.least*float64(asked) { // a small sample has its share of the odd ones
+		if !testing.Short() && float64(right) < c.least*float64(asked) { // a small sample may have more odd ones
 			t.Errorf("%s: %d of %d are what they are taken for", c.archive, right, asked)
 		}
 	}
@@ -83,8 +83,8 @@ func TestRecordedDocuments(t *testing.T) {
 	}
 }
 
-// The W3C's feed validator says of each of its own test cases what is to be
-// found, and so is a witness for well-formedness and dates.
+// The W3C's feed validator states the expected findings in each of its own test cases, and so is an
+// independent reference for well-formedness and dates.
 func TestAgreesWithTheFeedValidator(t *testing.T) {
 	expect := regexp.MustCompile(`Expect: *(!?)([A-Za-z0-9]+)`)
 	file := filepath.Join(t.TempDir(), "doc")
@@ -124,8 +124,8 @@ func TestAgreesWithTheFeedValidator(t *testing.T) {
 		}
 	}
 	t.Logf("dates %+v, syntax %+v, nothing wrong %+v", dates, syntax, good)
-	// Missed are dates without a time or with another day of the week, which
-	// readers understand, and dates of elements that no crawler looks at.
+	// The missed ones are dates without a time or with a wrong weekday, which readers understand, and dates
+	// in elements that no crawler reads.
 	if dates.cases < 80 || dates.missed > 12 || syntax.cases < 8 || syntax.missed > 1 || good.cases < 500 || good.missed > 4 {
 		t.Error("it disagrees more than it did")
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A document is one that is being read.
+// A document is a document while it is being read.
 type document struct {
-	place    string      // what it is called: its URL, or its file
+	place    string      // its URL, or the path of its file
 	url      string      // canonical; empty if it is a file
-	modified time.Time   // when it says it was written; zero if it does not
+	modified time.Time   // its Last-Modified, or mtime; zero if unknown
 	header   http.Header // nil if it is a file
 	beside   string      // directory of the file
 	part     bool        // it is a sitemap of an index
@@ -63,7 +63,7 @@ func (x *run) document(ans *answer) *document {
 	return d
 }
 
-// read reads a document of any kind. It returns an error if that was not read to its end.
+// read reads a document of any kind. It returns an error if it did not reach the end.
 func (x *run) read(ctx context.Context, d *document, r io.Reader) error {
 	err := x.readKind(ctx, d, r)
 	x.report.Bytes += d.bytes
@@ -119,7 +119,7 @@ type errUnknown struct{ what string }
 
 func (e errUnknown) Error() string { return e.what }
 
-// broken notes why a document was not read to its end.
+// broken records why a document was not read to its end.
 func (x *run) broken(d *document, err error) {
 	says := plainText(err)
 	if d.part {
@@ -162,7 +162,7 @@ func (x *run) broken(d *document, err error) {
 	}
 }
 
-// plainText is what an error says, without the name of the document that readers put before it.
+// plainText returns the text of an error, without the name of the document that readers prefix.
 func plainText(err error) string {
 	s := err.Error()
 	for _, begin := range []string{"read manifest", "read sitemap", "read feed"} {
@@ -193,13 +193,13 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// mediaTypes are those under which a kind of document is read by most.
+// mediaTypes are the media types that most readers accept for a kind of document.
 var mediaTypes = map[string]string{
 	kindManifest: "application/rdf+xml", kindSitemap: "application/xml", kindFeed: "application/rss+xml, application/atom+xml or application/feed+json",
 	kindRobots: "text/plain",
 }
 
-// delivery checks how a document came over the wire.
+// delivery checks the HTTP response of a document: type, compression, validators.
 func (x *run) delivery(ctx context.Context, d *document, ans *answer) {
 	mt, _, _ := strings.Cut(strings.ToLower(d.header.Get("Content-Type")), ";")
 	mt = strings.TrimSpace(mt)
@@ -229,7 +229,7 @@ func (x *run) delivery(ctx context.Context, d *document, ans *answer) {
 	}
 }
 
-// What a web server does when it is asked for what it has just sent.
+// The responses of a web server to a conditional request for what it has just sent.
 const (
 	notModified = iota
 	noValidators
@@ -237,7 +237,7 @@ const (
 	notKnown
 )
 
-// again asks for what is in an answer once more, with its validators.
+// again repeats the request of a response, with its validators.
 func (x *run) again(ctx context.Context, ans *answer) (int, string) {
 	h := http.Header{}
 	for _, v := range [][2]string{{"Etag", "If-None-Match"}, {"Last-Modified", "If-Modified-Since"}} {
@@ -262,12 +262,12 @@ func (x *run) again(ctx context.Context, ans *answer) (int, string) {
 	return sentAgain, second.Says()
 }
 
-// packed measures what is written to it as gzip makes it, as long as that is not much work.
+// packed is a Writer that measures the gzip size of its input, up to maxPacked.
 type packed struct {
 	w    io.WriteCloser
 	in   int64
 	out  counting
-	more bool // there was more than is measured
+	more bool // there was more input than it compressed
 }
 
 const maxPacked = 8 << 20
@@ -289,7 +289,7 @@ func (p *packed) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// size returns the size as gzip makes it; of what is beyond it is taken to be like the beginning.
+// size returns the gzip size; it extrapolates for input beyond maxPacked.
 func (p *packed) size() (int64, bool) {
 	if p.in == 0 || p.w.Close() != nil {
 		return 0, false

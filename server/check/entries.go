@@ -18,15 +18,14 @@ const maxEntries = 2_000_000
 
 // An entry is a page that a document lists.
 type entry struct {
-	url, raw string // canonical, and as written; raw is empty where that does not matter
-	where    string // empty: the URL says where
+	url, raw string // canonical, and as written; raw is empty if that does not matter
+	where    string // empty: the URL is the place
 	modified time.Time
 	span     time.Duration
 	length   int64 // -1 if unknown
 	digest   protocol.Digest
 }
 
-// entry takes an entry of a document in.
 func (x *run) entry(ctx context.Context, d *document, e entry) {
 	x.report.Entries++
 	d.entries++
@@ -70,10 +69,10 @@ func (x *run) entry(ctx context.Context, d *document, e entry) {
 	}
 }
 
-// maxLoc is how long a URL of a sitemap must not be, in bytes.
+// maxLoc is the length from which a URL of a sitemap is too long, in bytes.
 const maxLoc = 2048
 
-// date takes the date of an entry in.
+// date processes the date of an entry.
 func (x *run) date(d *document, e entry) {
 	if e.modified.IsZero() {
 		d.dates.none++
@@ -93,7 +92,7 @@ func (x *run) date(d *document, e entry) {
 	}
 }
 
-// dates is what is remembered of the dates of one document.
+// dates are statistics of the dates of one document.
 type dates struct {
 	none    int
 	undated string // the first entry without one
@@ -105,8 +104,8 @@ type dates struct {
 
 const (
 	buildSpan  = 5 * time.Minute
-	buildLeast = 10      // dates from which on they can be said to be alike
-	maxAlike   = 100_000 // dates that are told apart: if most are one, that is among the first
+	buildLeast = 10      // the least number of equal dates for the rule lastmod-build-time
+	maxAlike   = 100_000 // distinct dates counted: if most are equal, theirs is among the first
 )
 
 func (d *dates) add(t time.Time, span time.Duration, document time.Time) {
@@ -125,7 +124,7 @@ func (d *dates) add(t time.Time, span time.Duration, document time.Time) {
 	}
 }
 
-// judge says what is to be said of the dates of a whole document.
+// judge checks the dates of a whole document.
 func (x *run) judge(d *document) {
 	ds := &d.dates
 	if ds.none > ds.some {
@@ -143,7 +142,7 @@ func (x *run) judge(d *document) {
 		}
 	}
 	n, says := ds.alike[most], protocol.FormatDate(time.Unix(most, 0))
-	// Of days, more must be alike: a site may well be written on one.
+	// Of dates without a time, more must be equal: a site may well be written in one day.
 	if ds.coarse > 0 && (n*5 < ds.some*4 || n < 2*buildLeast) {
 		n = 0
 	} else if ds.coarse > 0 {
@@ -158,8 +157,8 @@ func (x *run) judge(d *document) {
 	}
 }
 
-// outside notes the entries of a sitemap that are not below its directory,
-// where robots.txt does not name it.
+// outside records the entries of a sitemap that are not below its directory,
+// unless robots.txt names the sitemap.
 func (x *run) outside(d *document, e entry) {
 	if d.url == "" || d.part || x.lists[d.url] || protocol.Origin(e.url) != d.origin() {
 		return
@@ -170,7 +169,7 @@ func (x *run) outside(d *document, e entry) {
 	}
 }
 
-// A urlSet knows which URLs were in it, but for one in 2^64 that it takes for another.
+// A urlSet is a set of URLs by 64-bit hash: two URLs collide with probability 2^-64.
 type urlSet struct {
 	seed maphash.Seed
 	m    map[uint64]struct{}
@@ -198,7 +197,7 @@ func (s *urlSet) has(url string) bool {
 }
 
 // picks are the entries of the sample: those whose URLs have the smallest
-// hashes, so that they are spread over the list however that is ordered.
+// hashes, so that they are spread over the list whatever its order.
 type picks struct {
 	most int
 	list []pick // by rank

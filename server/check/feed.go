@@ -15,7 +15,6 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// feed checks a news feed.
 func (x *run) feed(ctx context.Context, d *document, r io.Reader) error {
 	x.report.Kind = kindFeed
 	text, err := io.ReadAll(io.LimitReader(r, feed.MaxBytes+1))
@@ -36,7 +35,7 @@ func (x *run) feed(ctx context.Context, d *document, r io.Reader) error {
 	case errors.Is(err, feed.ErrLimit):
 		return fmt.Errorf("%w: %w", errLimit, err)
 	case strict != nil:
-		err = strict // which knows the line
+		err = strict // this error has the line
 	}
 	if f.Kind != "" && !d.part {
 		x.report.Kind = kindFeed + ", " + f.Kind
@@ -61,9 +60,9 @@ func (x *run) feed(ctx context.Context, d *document, r io.Reader) error {
 	return nil
 }
 
-// feedText looks at a feed as XML: whether it is well-formed, and how its
-// dates are written. A document type and other encodings than UTF-8 are none
-// of its business: old feeds have them, and readers of feeds take them.
+// feedText checks a feed as XML: whether it is well-formed, and how its dates are
+// written. It accepts a document type and other encodings than UTF-8: old feeds have
+// them, and feed readers accept them.
 func (x *run) feedText(d *document, text []byte) error {
 	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
 	switch encoding := encodingOf(text); {
@@ -120,8 +119,8 @@ func encodingOf(text []byte) string {
 	return "utf-8"
 }
 
-// asciiOnly returns a text without its declaration, and with another character
-// for each that is not ASCII, so that only its markup counts.
+// asciiOnly returns a text without its declaration, and with each non-ASCII byte
+// replaced, so that only its markup is checked.
 func asciiOnly(text []byte) []byte {
 	_, text, _ = bytes.Cut(text, []byte("?>"))
 	text = bytes.Clone(text)
@@ -133,7 +132,7 @@ func asciiOnly(text []byte) []byte {
 	return text
 }
 
-// feedDates says of the elements that have a date whether it is one.
+// feedDates maps the elements that hold a date to the check of its format.
 var feedDates = map[string]func(string) bool{
 	"pubDate": isMailDate, "lastBuildDate": isMailDate,
 	"updated": isW3CDate, "published": isW3CDate, "modified": isW3CDate, "issued": isW3CDate,
@@ -141,7 +140,7 @@ var feedDates = map[string]func(string) bool{
 
 func isMailDate(s string) bool {
 	if i := strings.LastIndexByte(s, ' '); i >= 0 && i == len(s)-2 && 'A' <= s[i+1] && s[i+1] <= 'Z' {
-		s = s[:i] + " +0000" // a military zone, which nobody means (RFC 5322, 4.3)
+		s = s[:i] + " +0000" // a military zone: read as UTC (RFC 5322, 4.3)
 	}
 	_, err := mail.ParseDate(s)
 	return err == nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The kinds of documents, as far as their beginning tells them.
+// The kinds of documents, as detected by their beginning.
 const (
 	kindManifest = "robots.rdf or RSS 1.0"
 	kindSitemap  = "sitemap"
@@ -15,10 +15,11 @@ const (
 	kindHTML     = "HTML"
 )
 
-const sniffed = 64 << 10 // bytes that are looked at
+const sniffed = 64 << 10 // bytes examined by kindOf
 
-// kindOf tells what a document is by its beginning; its name counts where the
-// beginning says nothing. If it is nothing that is read, what says what it is instead.
+// kindOf detects the kind of a document by its beginning, or by its name if the
+// beginning is not conclusive. If the kind is not supported, what describes the
+// document.
 func kindOf(head []byte, name string) (kind, what string) {
 	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\uFEFF")))
 	robotsName := strings.EqualFold(path.Base(name), "robots.txt")
@@ -27,7 +28,7 @@ func kindOf(head []byte, name string) (kind, what string) {
 		if robotsName {
 			return kindRobots, ""
 		}
-		return kindSitemap, "" // whose reader says best why UTF-16 is none
+		return kindSitemap, "" // its reader gives the best error for UTF-16
 	case looksLikeHTML(head):
 		return kindHTML, ""
 	case len(text) == 0 && robotsName:
@@ -40,7 +41,7 @@ func kindOf(head []byte, name string) (kind, what string) {
 		switch root := rootOf(text); strings.ToLower(root) {
 		case "rdf":
 			if encodingOf(text) != "utf-8" {
-				return kindFeed, "" // RSS 1.0 that readers of feeds take, and no others
+				return kindFeed, "" // RSS 1.0 that only feed readers accept
 			}
 			return kindManifest, ""
 		case "urlset", "sitemapindex":
@@ -50,7 +51,7 @@ func kindOf(head []byte, name string) (kind, what string) {
 		case "html":
 			return kindHTML, ""
 		case "":
-			return kindSitemap, "" // broken: its reader says best where
+			return kindSitemap, "" // broken: its reader gives the best error
 		default:
 			return "", "its root is <" + short(root) + ">"
 		}
@@ -70,7 +71,7 @@ func kindOf(head []byte, name string) (kind, what string) {
 	return "", "it begins with \"" + short(string(first[:min(len(first), 60)])) + "\""
 }
 
-// looksLikeHTML reports whether a text begins as a page does.
+// looksLikeHTML reports whether a text begins like an HTML page.
 func looksLikeHTML(head []byte) bool {
 	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\uFEFF")))
 	text = afterProlog(text)
@@ -82,7 +83,7 @@ func looksLikeHTML(head []byte) bool {
 	return false
 }
 
-// afterProlog passes over the XML declaration, instructions and comments.
+// afterProlog returns text after the XML declaration, instructions and comments.
 func afterProlog(text []byte) []byte {
 	for {
 		var begin, end string
@@ -106,7 +107,7 @@ func afterProlog(text []byte) []byte {
 func rootOf(text []byte) string {
 	text = afterProlog(text)
 	if len(text) > 9 && strings.EqualFold(string(text[:9]), "<!doctype") {
-		// An internal subset is in brackets, and may hold what ends a tag.
+		// An internal subset is in brackets, and may contain ">".
 		end := bytes.IndexByte(text, '>')
 		if open := bytes.IndexByte(text, '['); open >= 0 && open < end {
 			if end = bytes.Index(text, []byte("]>")); end >= 0 {

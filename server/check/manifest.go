@@ -20,21 +20,21 @@ const (
 	nsParley = "urn:parley:1#"
 )
 
-// manifest checks a robots.rdf, or another RSS 1.0. It is read twice at once:
-// as a crawler reads it, and as it is written.
+// manifest checks a robots.rdf, or another RSS 1.0. Two readers read it at the same
+// time: one as a crawler does, and one that checks the markup.
 func (x *run) manifest(ctx context.Context, d *document, r io.Reader) error {
 	pr, pw := io.Pipe()
 	w := &written{hits: map[string]*hit{}}
 	done := make(chan error)
 	go func() {
 		err := w.read(pr)
-		io.Copy(io.Discard, pr) // so that the other reader never waits
+		io.Copy(io.Discard, pr) // so that the other reader never blocks
 		done <- err
 	}()
 	read := &counter{r: io.TeeReader(r, pw)}
 	head, err := x.items(ctx, d, read)
 	if err == nil {
-		_, err = io.Copy(io.Discard, read) // what is left after the end of the document
+		_, err = io.Copy(io.Discard, read) // the rest after the end of the document
 	}
 	pw.Close()
 	strict := <-done
@@ -45,7 +45,7 @@ func (x *run) manifest(ctx context.Context, d *document, r io.Reader) error {
 		x.report.Kind = "robots.rdf"
 	}
 	w.finish(d)
-	if !w.parley { // news comes newest first, and needs one date only
+	if !w.parley { // a news feed is ordered newest first, and needs only one date per item
 		delete(x.hits, "order")
 		delete(w.hits, "one-date")
 	}
@@ -88,7 +88,7 @@ func (x *run) items(ctx context.Context, d *document, r io.Reader) (protocol.Man
 					x.hit(rule, d.place, short(e.Error()))
 				}
 				if h := x.hits["bad-url"]; h != nil {
-					h.count += skipped - len(first) // most of which are like these
+					h.count += skipped - len(first) // assume that the others have the same cause
 				}
 			}
 			if err == io.EOF {
@@ -118,17 +118,17 @@ func (x *run) items(ctx context.Context, d *document, r io.Reader) (protocol.Man
 	}
 }
 
-// written is what a manifest says letter by letter, for one goroutine.
+// written checks the markup of a manifest. It is for one goroutine.
 type written struct {
 	x    *xmlpull.Reader
 	hits map[string]*hit
 
 	channel bool
-	parley  bool // it has something of our namespace
+	parley  bool // it has an element of our namespace
 	items   int
 	listed  int // in rdf:Seq
 
-	item struct { // the present one
+	item struct { // the current one
 		line                            int
 		about                           string
 		title, link, date, terms, dcMod bool
@@ -180,7 +180,7 @@ func (w *written) read(r io.Reader) error {
 			if err := w.property(); err != nil {
 				return err
 			}
-			depth-- // its end was read with it, where it was read at all
+			depth-- // property has read its end
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (w *written) namespace(eg, fix string) {
 	w.hits["namespace"].fixed = fix
 }
 
-// enter begins a child of the root.
+// enter handles the start of a child of the root.
 func (w *written) enter() {
 	w.in = ""
 	local, space := string(w.x.Local()), string(w.x.Space())
@@ -213,7 +213,7 @@ func (w *written) enter() {
 	w.item.title, w.item.link, w.item.date, w.item.terms, w.item.dcMod = false, false, false, false, false
 }
 
-// rdfAttribute returns an attribute of RDF, and notes that it has no prefix.
+// rdfAttribute returns an RDF attribute, and records if it has no prefix.
 func (w *written) rdfAttribute(local string) string {
 	if v, ok := w.x.Attr(nsRDF, local); ok {
 		return string(v)
@@ -225,8 +225,8 @@ func (w *written) rdfAttribute(local string) string {
 	return string(v)
 }
 
-// property reads a child of an item, the channel or a tombstone to its end,
-// but for the table of contents, whose children are wanted.
+// property reads a child of an item, the channel or a tombstone to its end. For the
+// table of contents it calls contents.
 func (w *written) property() error {
 	space, local := string(w.x.Space()), string(w.x.Local())
 	if space == nsParley {
@@ -293,7 +293,7 @@ func (w *written) contents() error {
 	return nil
 }
 
-// leave ends a child of the root.
+// leave handles the end of a child of the root.
 func (w *written) leave() {
 	if w.in == "item" {
 		if !w.item.title || !w.item.link {

@@ -17,8 +17,8 @@ import (
 	"github.com/parleyweb/parley/server/static"
 )
 
-// published is a site with all that Parley publishes for it, after some
-// history: pages were written over a year, some changed, moved and went.
+// published returns a site with all of Parley's outputs, after some history: pages were written over a year,
+// some were changed, moved and deleted.
 func published(t *testing.T, base string) (root string, paths []string) {
 	t.Helper()
 	must := func(err error) {
@@ -73,8 +73,8 @@ func published(t *testing.T, base string) (root string, paths []string) {
 	return root, []string{"robots.txt", "robots.rdf", "sitemap.xml", "feed.xml", "atom.xml", "feed.json"}
 }
 
-// What Parley publishes has nothing wrong with it, as files and behind a real
-// nginx, with the 410s and 308s in place.
+// The check finds no fault in Parley's own outputs, as files and behind a real nginx, with its 410 and 308
+// responses in place.
 func TestNothingIsWrongWithOurOwn(t *testing.T) {
 	machine.Tool(t, "nginx")
 	const base = "http://site.example/"
@@ -110,7 +110,7 @@ func TestNothingIsWrongWithOurOwn(t *testing.T) {
 			t.Errorf("%s: %+v", p, f)
 		}
 	}
-	// The sitemap of before the changes lists what is gone and what moved.
+	// The sitemap from before the changes lists deleted and moved pages.
 	old := filepath.Join(dir, "old.xml")
 	if err := os.WriteFile(old, []byte(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>`+base+`c/page%202%20&amp;%20more.html</loc><lastmod>2026-01-01T10:00:00Z</lastmod></url>`+
 		`<url><loc>`+base+`b/page%201%20&amp;%20more.html</loc><lastmod>2026-01-02T10:00:00Z</lastmod></url></urlset>`), 0o600); err != nil {

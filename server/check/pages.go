@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	maxPage   = 4 << 20  // bytes of a page that are looked at
+	maxPage   = 4 << 20  // bytes of a page that are examined
 	maxDigest = 64 << 20 // bytes of a page that are digested
 )
 
-// pages asks for a sample of the pages that were listed.
+// pages fetches a sample of the listed pages.
 func (x *run) pages(ctx context.Context) {
 	if x.asking == nil {
 		return
@@ -58,7 +58,6 @@ func (x *run) pages(ctx context.Context) {
 	}
 }
 
-// page asks for one page.
 func (x *run) page(ctx context.Context, e entry) {
 	ans, err := x.asking.get(ctx, e.url, nil)
 	if err != nil {
@@ -111,7 +110,7 @@ func (x *run) page(ctx context.Context, e entry) {
 	}
 }
 
-// pageStatus names the rule that an answer other than 200 breaks.
+// pageStatus returns the rule that a response other than 200 breaks.
 func pageStatus(ans *answer) string {
 	switch to := ans.location(); {
 	case to != "":
@@ -126,7 +125,7 @@ func pageStatus(ans *answer) string {
 	return "page-error"
 }
 
-// redirectRule tells by where a page leads to which form was listed.
+// redirectRule returns the rule for a redirect, by how the two URLs differ.
 func redirectRule(from, to string) string {
 	a, err := neturl.Parse(from)
 	b, err2 := neturl.Parse(to)
@@ -156,7 +155,7 @@ func redirectRule(from, to string) string {
 	return "redirect-other"
 }
 
-// pageSays checks what a page says of itself.
+// pageSays checks the noindex and the canonical URL that a page declares.
 func (x *run) pageSays(ans *answer, e entry, head []byte, isHTML bool) {
 	noIndex, canonical := html.RobotsTag(ans.Header["X-Robots-Tag"], "").NoIndex, ""
 	if isHTML && x.Page != nil {
@@ -171,7 +170,7 @@ func (x *run) pageSays(ans *answer, e entry, head []byte, isHTML bool) {
 	}
 }
 
-// digest compares a page with the digest that was published. The error is about reading on.
+// digest compares a page with its published digest. The error is about reading the page.
 func (x *run) digest(ans *answer, e entry, head []byte) error {
 	if e.digest.IsZero() || e.length > maxDigest {
 		return nil

@@ -13,12 +13,12 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// What is known of the names that lines of a robots.txt have.
+// The classes of field names in robots.txt.
 const (
 	fieldKnown    = 1 + iota
 	fieldRule     // a rule
-	fieldMisspelt // taken by some for what it is meant to be
-	fieldLittle   // few know it
+	fieldMisspelt // some crawlers accept it for the correct name
+	fieldLittle   // few crawlers know it
 )
 
 var robotsFields = map[string]int{
@@ -43,7 +43,7 @@ type textLine struct {
 	text string
 }
 
-// lines yields the lines of a text, however they end.
+// lines yields the lines of a text, with any kind of line end.
 func lines(text []byte) iter.Seq[textLine] {
 	return func(yield func(textLine) bool) {
 		for n := 1; len(text) > 0; n++ {
@@ -62,7 +62,7 @@ func lines(text []byte) iter.Seq[textLine] {
 	}
 }
 
-// field takes a line apart; ok is false for one that is empty, a comment or none.
+// field splits a line into name and value; ok is false if it has no colon outside a comment.
 func (l textLine) field() (name, value string, ok bool) {
 	s, _, _ := strings.Cut(l.text, "#")
 	name, value, ok = strings.Cut(s, ":")
@@ -74,7 +74,6 @@ func (l textLine) where() string { return fmt.Sprintf("line %d", l.n) }
 // eg shows the line.
 func (l textLine) eg() string { return fmt.Sprintf("%q in line %d", short(l.text), l.n) }
 
-// robotsText checks a robots.txt.
 func (x *run) robotsText(ctx context.Context, d *document, r io.Reader) error {
 	x.report.Kind = kindRobots
 	text, err := io.ReadAll(io.LimitReader(r, robots.MaxBytes+1))
@@ -105,7 +104,6 @@ func (x *run) robotsText(ctx context.Context, d *document, r io.Reader) error {
 	return x.sitemapLines(ctx, d, file)
 }
 
-// robotsLines checks the lines by themselves.
 func (x *run) robotsLines(text []byte) {
 	grouped := false
 	for l := range lines(text[:min(len(text), robots.MaxBytes)]) {
@@ -143,10 +141,10 @@ func (x *run) robotsLines(text []byte) {
 	}
 }
 
-// maxSitemapLines bounds how many sitemaps that a robots.txt names are asked for.
+// maxSitemapLines bounds the sitemaps of a robots.txt that are fetched.
 const maxSitemapLines = 5
 
-// sitemapLines checks where the Sitemap lines lead.
+// sitemapLines checks the URLs of the Sitemap lines.
 func (x *run) sitemapLines(ctx context.Context, d *document, file *robots.File) error {
 	values := file.Lines("sitemap")
 	if len(values) == 0 {

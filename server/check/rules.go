@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// A rule is something that can be wrong. In its sentences {n} stands for how
-// many are concerned, {of} for how many there are, {eg} for the first example,
-// {a} and {b} for numbers of bytes, and {fixed} for what the check has found out.
+// A rule is something that can be wrong. In its texts {n} stands for the number
+// concerned, {of} for the number in all, {eg} for the first example, {a} and {b} for
+// numbers of bytes, and {fixed} for a value that the check has found.
 type rule struct {
 	id       string
 	severity Severity
@@ -18,10 +18,10 @@ type rule struct {
 	fix      string
 }
 
-// rules has them all, in the order in which they are told: whether the
-// document can be had, what it says, and then what its pages say.
+// rules has all rules, in the order of the report: whether the document can be
+// fetched, its content, and then its pages.
 var rules = []rule{
-	// The document: can it be had, and is it what it should be?
+	// The document: can it be fetched, and is it of the expected kind?
 	{"unreachable", Error, "it cannot be had: {eg}", "crawlers learn nothing from it", "check that the web server runs and that the URL is right"},
 	{"status", Error, "the web server answers {eg}", "crawlers learn nothing from it", "publish the file there, or take its URL out of robots.txt and out of what links to it"},
 	{"forbidden", Error, "robots.txt forbids to ask for {eg}", "crawlers do not read it, and find pages by links alone", "allow it in robots.txt"},
@@ -72,7 +72,7 @@ var rules = []rule{
 	{"part-missing", Error, "sitemaps of the index that cannot be had: {n} of {of} that were asked for, such as {eg}", "crawlers do not learn of their pages", "publish them, or take them out of the index"},
 	{"parts-unread", Note, "sitemaps of the index that were not read: {n} of {of}", "nothing is known of them here: no more than 20 of an index are tried", "check them by themselves"},
 
-	// What the entries say.
+	// The entries.
 	{"lastmod-build-time", Error, "dates that are those of the build: {n} of {of} are {eg}",
 		"every crawler that believes them reads {n} pages again after each build, though they did not change; the others have learned to believe none of the site's dates",
 		"date a page by its content: rdfgen remembers when each page last changed, and writes that into robots.rdf and the sitemap; what it has seen only once has the time of its file"},
@@ -136,7 +136,7 @@ var rules = []rule{
 	{"out-of-time", Note, "the check ran out of time", "what comes after is not looked at", "check again with a smaller --sample, or a higher --rate if the site is yours"},
 }
 
-// Rules returns the names of all rules, in the order in which findings are told.
+// Rules returns the names of all rules, in the order of the report.
 func Rules() (ids []string) {
 	for _, r := range rules {
 		ids = append(ids, r.id)
@@ -144,7 +144,7 @@ func Rules() (ids []string) {
 	return ids
 }
 
-// finding says what a rule has to say about a hit.
+// finding returns the Finding of a rule for its hit.
 func (r *rule) finding(h *hit) Finding {
 	say := strings.NewReplacer("{n}", number(int64(h.count)), "{of}", number(int64(h.of)), "{eg}", h.eg,
 		"{a}", size(h.bytes[0]), "{b}", size(h.bytes[1]), "{fixed}", h.fixed)
@@ -172,11 +172,11 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// short makes what others wrote fit into a sentence.
+// short makes untrusted text printable and at most 160 characters long.
 func short(s string) string {
 	s = strings.ToValidUTF8(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
-			return ' ' // what could move a terminal's cursor
+			return ' ' // it could move a terminal's cursor
 		}
 		return r
 	}, s), "\uFFFD")

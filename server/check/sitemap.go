@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	maxParts   = 20      // sitemaps of an index that are read, or asked for in vain
-	maxListed  = 100_000 // sitemaps of an index that are looked at
+	maxParts   = 20      // sitemaps of an index that are tried, failures included
+	maxListed  = 100_000 // URLs of sitemaps that are remembered of an index
 	maxSitemap = 256 << 20
 )
 
@@ -83,7 +83,6 @@ func (x *run) sitemap(ctx context.Context, d *document, r io.Reader) error {
 	return x.parts(ctx, d, parts)
 }
 
-// named shows a namespace.
 func named(space string) string {
 	if space == "" {
 		return "none"
@@ -105,7 +104,7 @@ func (x *run) written(e sitemap.Entry) {
 	}
 }
 
-// sitemapRules learns what robots.txt says of sitemaps.
+// sitemapRules reads the Sitemap lines of robots.txt.
 func (x *run) sitemapRules(ctx context.Context, d *document) {
 	if x.asking == nil || d.url == "" || d.part || x.lists != nil {
 		return
@@ -125,14 +124,13 @@ func (x *run) sitemapRules(ctx context.Context, d *document) {
 	}
 }
 
-// parts reads some of the sitemaps of an index, spread over it. One that was
-// asked for in vain counts too: whoever lists thousands that are not there is
-// not asked for each.
+// parts reads some of the sitemaps of an index, spread over it. Failed fetches count
+// too: an index that lists thousands of missing sitemaps costs no more requests.
 func (x *run) parts(ctx context.Context, d *document, list []string) error {
 	tried := 0
 	for i, url := range list {
 		if tried*len(list) > i*min(maxParts, len(list)) || ctx.Err() != nil {
-			continue // not its turn
+			continue // spread the tries evenly
 		}
 		if x.part(ctx, d, url) {
 			tried++
@@ -148,8 +146,8 @@ func (x *run) parts(ctx context.Context, d *document, list []string) error {
 	return ctx.Err()
 }
 
-// part reads one sitemap of an index, and reports whether it tried to: it was
-// asked for, or is a file that is there.
+// part reads one sitemap of an index, and reports whether it tried to: it sent a
+// request, or the file exists.
 func (x *run) part(ctx context.Context, d *document, url string) bool {
 	if d.url == "" && x.asking == nil {
 		name := filepath.Join(d.beside, path.Base(url))

@@ -44,7 +44,7 @@ func plural(n int, one, many string) string {
 	return number(int64(n)) + " " + many
 }
 
-// upper begins a sentence, unless its first word is a name.
+// upper capitalizes the first letter, unless the first word is a name.
 func upper(s string) string {
 	if first, _, _ := strings.Cut(s, " "); s == "" || strings.ContainsAny(first, ".:-") {
 		return s
@@ -52,8 +52,8 @@ func upper(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// paragraph writes a text broken into lines, the first one after the head and
-// the others below it.
+// paragraph writes a text broken into lines, the first one after head and the others
+// indented below it.
 func paragraph(w io.Writer, head, text string) {
 	const width = 100
 	line := head

@@ -1,11 +1,10 @@
-// Package describe has the descriptions from which others write a client
-// without reading our code: an OpenAPI 3.1 document of a site's doors, and an
-// AsyncAPI 3.1 document of its stream. Both are written by hand, in
-// openapi.json and asyncapi.json; their schemas are the same ones, in
-// schemas.json, and tests hold every message that is really sent against them.
+// Package describe has the documents from which others can write a client without reading our code: an
+// OpenAPI 3.1 document of a site's doors, and an AsyncAPI 3.1 document of its stream. Both are written by
+// hand, in openapi.json and asyncapi.json; they share their schemas, in schemas.json, and tests validate
+// every message that is really sent against them.
 //
-// The schemas keep to what JSON Schema 2020-12, which OpenAPI means, and
-// draft 7, which AsyncAPI means, have in common. They let pass what is not
+// The schemas use only what JSON Schema 2020-12 (OpenAPI) and draft 7 (AsyncAPI) have in common. They accept
+// undescribed members, as readers must.
 // described, as readers must.
 package describe
 
@@ -29,14 +28,13 @@ var (
 	schemas []byte
 )
 
-// A Site is what a description is about.
+// A Site is the subject of a description.
 type Site struct {
 	Base  string   // its base URL, ending in "/"
-	Doors []string // the paths below it that there are, such as "parley/changes"
+	Doors []string // the paths of its doors below Base, such as "parley/changes"
 }
 
-// OpenAPI returns the description of the doors that there are. The error says
-// what is wrong with Base.
+// OpenAPI returns the description of the site's doors. It returns an error if Base is invalid.
 func (s Site) OpenAPI() ([]byte, error) {
 	b, err := s.fill(openAPI, func(doc object) {
 		doc.change("paths", func(paths object) object {
@@ -51,7 +49,7 @@ func (s Site) OpenAPI() ([]byte, error) {
 	return b, nil
 }
 
-// AsyncAPI returns the description of the stream. The error is that of OpenAPI.
+// AsyncAPI returns the description of the stream. It returns an error if Base is invalid.
 func (s Site) AsyncAPI() ([]byte, error) {
 	b, err := s.fill(asyncAPI, func(object) {})
 	if err != nil {
@@ -60,8 +58,8 @@ func (s Site) AsyncAPI() ([]byte, error) {
 	return b, nil
 }
 
-// fill returns a description with the site's own URLs, cut to what the site
-// has, and with the schemas that what is left refers to.
+// fill returns a description with the site's own URLs, reduced by cut, and with the schemas that the rest
+// refers to.
 func (s Site) fill(source []byte, cut func(object)) ([]byte, error) {
 	u, err := url.Parse(s.Base)
 	if err != nil {
@@ -70,7 +68,7 @@ func (s Site) fill(source []byte, cut func(object)) ([]byte, error) {
 	if u.Host == "" || !strings.HasSuffix(s.Base, "/") || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("base %.200q: want http://HOST/ or https://HOST/, ending in a slash", s.Base)
 	}
-	quoted := func(s string) string { // as within a string of JSON
+	quoted := func(s string) string { // escapes a part of a JSON string
 		b, _ := json.Marshal(s) // a string always encodes
 		return string(b[1 : len(b)-1])
 	}
@@ -85,7 +83,7 @@ func (s Site) fill(source []byte, cut func(object)) ([]byte, error) {
 	})
 	var out bytes.Buffer
 	if err := json.Indent(&out, doc.json(), "", "  "); err != nil {
-		panic("describe: " + err.Error()) // what we have written is JSON
+		panic("describe: " + err.Error()) // our own documents are valid JSON
 	}
 	out.WriteByte('\n')
 	return out.Bytes(), nil
@@ -108,8 +106,8 @@ func usedIn(doc object) object {
 	return slices.DeleteFunc(all, func(m member) bool { return !used[m.name] })
 }
 
-// An object is one of JSON whose members keep their order, so that what a
-// person wrote in an order that can be read is served in it.
+// An object is a JSON object whose members keep their order, so that it is served in the readable order in
+// which it was written.
 type object []member
 
 type member struct {
@@ -117,7 +115,7 @@ type member struct {
 	text json.RawMessage
 }
 
-// objectOf reads an object of ours.
+// objectOf parses an object of our own documents.
 func objectOf(text []byte) (o object) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.Token() // the brace
@@ -129,7 +127,7 @@ func objectOf(text []byte) (o object) {
 			err = d.Decode(&m.text)
 		}
 		if err != nil {
-			panic("describe: " + err.Error()) // tests have read all there is
+			panic("describe: " + err.Error()) // tests have parsed all documents
 		}
 		o = append(o, m)
 	}

@@ -30,8 +30,8 @@ func value(t *testing.T, text []byte) any {
 	return v
 }
 
-// schemasOf compiles the schemas by name. Strict ones refuse what they do not
-// describe: readers pass over it, but we want to know what we say.
+// schemasOf compiles the schemas by name. Strict ones reject members that they do not describe: readers
+// ignore such members, but the site itself must send none.
 func schemasOf(t *testing.T, strict bool) map[string]*jsonschema.Schema {
 	t.Helper()
 	doc := value(t, describe.Schemas()).(map[string]any)
@@ -54,7 +54,7 @@ func schemasOf(t *testing.T, strict bool) map[string]*jsonschema.Schema {
 	return compiled
 }
 
-// close has every object refuse members that its schema does not name.
+// close makes every object schema reject members that it does not name.
 func close(schema any) {
 	switch s := schema.(type) {
 	case []any:
@@ -85,8 +85,8 @@ func documents(t *testing.T, base string, doors ...string) map[string][]byte {
 	return map[string][]byte{"openapi": openAPI, "asyncapi": asyncAPI}
 }
 
-// Each document is whole: what it refers to is in it, nothing is left to be
-// filled in, and it speaks of the site alone.
+// Each document is complete: its references resolve within it, no placeholder is left, and it names no other
+// site.
 func TestDocuments(t *testing.T) {
 	for _, base := range []string{"https://www.example.org/", "http://127.0.0.1:8080/a%20b/"} {
 		for name, text := range documents(t, base, all...) {
@@ -134,7 +134,7 @@ func lookup(doc any, ref string) any {
 	return doc
 }
 
-// What a site does not have is not described.
+// Doors that a site does not have are not described.
 func TestOnlyDoorsThatThereAre(t *testing.T) {
 	doc := value(t, documents(t, "https://www.example.org/", "robots.rdf", "parley/changes")["openapi"]).(map[string]any)
 	got := slices.Sorted(maps.Keys(doc["paths"].(map[string]any)))
@@ -147,7 +147,7 @@ func TestOnlyDoorsThatThereAre(t *testing.T) {
 	}
 }
 
-// The parameters are those that the protocol has.
+// The described parameters are the protocol's parameters.
 func TestParameters(t *testing.T) {
 	docs := documents(t, "https://www.example.org/", all...)
 	openAPI, asyncAPI := value(t, docs["openapi"]), value(t, docs["asyncapi"])
@@ -178,7 +178,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// The examples are messages, for the schemas and for our own reader.
+// The examples are valid messages, by the schemas and by our own reader.
 func TestExamples(t *testing.T) {
 	doc := value(t, documents(t, "https://www.example.org/")["asyncapi"])
 	schemas := schemasOf(t, true)
@@ -207,8 +207,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// The documents obey the schemas that OpenAPI and AsyncAPI publish of
-// themselves. PARLEY_SPECS names a directory with those, which .ci/run fills.
+// The documents conform to the schemas that OpenAPI and AsyncAPI publish for their formats. PARLEY_SPECS
+// names a directory with those, which .ci/run fills.
 func TestOfficialSchemas(t *testing.T) {
 	dir := os.Getenv("PARLEY_SPECS")
 	if dir == "" {
@@ -221,7 +221,7 @@ func TestOfficialSchemas(t *testing.T) {
 		}
 		c := jsonschema.NewCompiler()
 		schema := value(t, b).(map[string]any)
-		delete(schema, "$id") // it is asked by the name it has here
+		delete(schema, "$id") // it is referred to by its name here
 		if err := c.AddResource("urn:"+name, schema); err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A site that is only asked says so, and has no stream to describe.
+// A site without push says so, and describes no stream.
 func TestPullOnly(t *testing.T) {
 	s := newSite(t)
 	s.notifier.PullOnly = true
@@ -19,14 +19,14 @@ func TestPullOnly(t *testing.T) {
 		t.Errorf("%v: %s", err, text)
 	}
 	for path, want := range map[string]int{"parley/stream": 404, "parley/asyncapi.json": 404, "parley/openapi.json": 200,
-		"parley/changes?wait=60&after=" + s.journal.Head().String(): 200} { // at once
+		"parley/changes?wait=60&after=" + s.journal.Head().String(): 200} { // answered at once
 		if resp, text := s.ask("GET", s.base+path, ""); resp.StatusCode != want {
 			t.Errorf("%s: %d, want %d: %s", path, resp.StatusCode, want, text)
 		}
 	}
 }
 
-// The descriptions are served as they are made, and as they were made before.
+// The descriptions are served exactly as generated, and 304 works for them.
 func TestServedDescriptions(t *testing.T) {
 	s := newSite(t)
 	docs := documents(t, s.base, all...)
@@ -41,8 +41,8 @@ func TestServedDescriptions(t *testing.T) {
 	}
 }
 
-// The parameters that are described are those that the doors know: each names
-// them all when it is asked with another.
+// The described parameters are those that the doors accept: each door lists them all in its error for an
+// unknown one.
 func TestParametersOfDoors(t *testing.T) {
 	s := newSite(t)
 	s.edit(rand.New(rand.NewPCG(5, 6)))
@@ -73,7 +73,7 @@ func TestParametersOfDoors(t *testing.T) {
 	}
 }
 
-// A site says how it wishes to be asked, or nothing of that.
+// A site states its preferred request rate, or omits it.
 func TestWelcomeIsSaid(t *testing.T) {
 	s := newSite(t)
 	s.edit(rand.New(rand.NewPCG(3, 4)))

@@ -32,14 +32,13 @@ import (
 
 const token = "0123456789abcdef"
 
-// The programs of crawlers run in processes of this executable.
+// Crawlers' programs run in processes of this executable.
 func TestMain(m *testing.M) {
 	agent.Main()
 	os.Exit(m.Run())
 }
 
-// A site is a docroot with every door that there is, and a listener who writes
-// down all that is said.
+// A site is a docroot with every door, and a listener that records every message.
 type site struct {
 	*testing.T
 	dir      string // docroot
@@ -54,10 +53,10 @@ type site struct {
 	said []frame
 }
 
-// A frame is one message, and what it was said in answer to.
+// A frame is one message, and the request that it answers.
 type frame struct{ where, text string }
 
-// A gate is a Log that can be kept from being read, so that its readers fall behind.
+// A gate is a Log whose reads can be blocked, so that its readers fall behind.
 type gate struct {
 	protocol.Log
 	sync.RWMutex
@@ -137,7 +136,7 @@ func (s *site) heard(where, text string) {
 	s.said = append(s.said, frame{where, text})
 }
 
-// kinds are the kinds of messages that were heard.
+// kinds returns the kinds of the recorded messages.
 func (s *site) kinds() map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +149,7 @@ func (s *site) kinds() map[string]bool {
 	return kinds
 }
 
-// listen writes down what a stream says, until it ends.
+// listen records a stream's messages until it ends.
 func (s *site) listen(query string) {
 	s.Helper()
 	d := websocket.Dialer{Subprotocols: []string{"parley.v1.json"}}
@@ -170,7 +169,7 @@ func (s *site) listen(query string) {
 	s.Cleanup(func() { conn.Close(); <-done })
 }
 
-// ask returns what a door answers.
+// ask returns the response of a door.
 func (s *site) ask(method, url, body string, header ...string) (*http.Response, string) {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, url, strings.NewReader(body))
@@ -186,7 +185,7 @@ func (s *site) ask(method, url, body string, header ...string) (*http.Response, 
 	return resp, string(b)
 }
 
-// edit changes a few files at random, and has the publisher look.
+// edit changes a few files at random and runs a Turn of the publisher.
 func (s *site) edit(rnd *rand.Rand) {
 	s.Helper()
 	for range 1 + rnd.IntN(3) {
@@ -205,11 +204,11 @@ func (s *site) edit(rnd *rand.Rand) {
 	s.must(err)
 }
 
-// page is one of a few hundred words, most of them the same ones.
+// page returns a page of a few hundred words, most of them the same in every page.
 func page(rnd *rand.Rand) string {
 	words := strings.Repeat("<p>The same words on every page of this site, and then a number: ", 20)
 	if rnd.IntN(8) == 0 {
-		return string([]byte{0xff, 0xfe, byte(rnd.IntN(256))}) // which is no UTF-8
+		return string([]byte{0xff, 0xfe, byte(rnd.IntN(256))}) // not valid UTF-8
 	}
 	return fmt.Sprintf("<html lang=en><title>Page %d</title>%s %d", rnd.IntN(1000), words, rnd.Uint64())
 }
@@ -223,8 +222,7 @@ func (s *site) until(what string, cond func() bool) {
 	}
 }
 
-// story plays a random history, asks and listens in every form that there is,
-// and lets every kind of message come.
+// story plays a random history, polls and subscribes in every form, and causes every kind of message.
 func (s *site) story() {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	refused := func(method, path, body string, want int, header ...string) {
@@ -236,7 +234,7 @@ func (s *site) story() {
 		}
 		s.heard("problem", text)
 	}
-	refused("GET", "parley/changes", "", 503) // it has not been looked at
+	refused("GET", "parley/changes", "", 503) // it has not been scanned
 
 	for range 4 {
 		s.edit(rnd)
@@ -319,7 +317,7 @@ func (s *site) story() {
 	}
 	s.heard("answer", strings.TrimSpace(text))
 
-	// Whoever falls behind is told so.
+	// A subscriber that falls behind is told so.
 	s.gate.Lock()
 	at := s.journal.Head()
 	for i := 0; s.journal.Floor().Seq <= at.Seq; i++ {
@@ -349,11 +347,10 @@ func (s *site) story() {
 	refused("GET", "parley/changes?wait=5&after="+s.journal.Head().String(), "", 503)
 }
 
-// Everything that a site says is as it is described, and no member of it is
-// there that is not.
+// Every message of a site matches its description, and has no undescribed member.
 func TestWhatIsSaid(t *testing.T) {
 	s := newSite(t)
-	t.Run("story", func(t *testing.T) { // so that its listeners have ended
+	t.Run("story", func(t *testing.T) { // a subtest, so that its listeners have ended
 		s.T = t
 		s.story()
 	})
@@ -387,7 +384,7 @@ func TestWhatIsSaid(t *testing.T) {
 		}
 	}
 
-	// A schema that cannot fail says nothing.
+	// A schema that never fails proves nothing.
 	for kind, v := range byKind {
 		broken := 0
 		breakEach(t, v, func(what string, v any) {
@@ -412,8 +409,8 @@ func TestWhatIsSaid(t *testing.T) {
 	}
 }
 
-// breakEach calls try with each member of v, and of what is in it, made into
-// what no member is; v is as it was afterwards.
+// breakEach calls try with v after replacing each member, at any depth, by an invalid value; it restores v
+// afterwards.
 func breakEach(t *testing.T, v any, try func(what string, v any)) {
 	var walk func(path string, at any)
 	walk = func(path string, at any) {
@@ -445,10 +442,10 @@ func breakEach(t *testing.T, v any, try func(what string, v any)) {
 	}
 }
 
-// tellsAll is the shortest program there is: it tells of every page, and says "hi" of it.
+// tellsAll is the shortest possible program: it accepts every change and answers "hi".
 var tellsAll = slices.Concat([]byte("\x00asm\x01\x00\x00\x00"),
 	[]byte("\x01\x0c\x02\x60\x01\x7f\x01\x7f\x60\x02\x7f\x7f\x01\x7e"), // types: (i32) i32, (i32, i32) i64
 	[]byte("\x03\x03\x02\x00\x01\x05\x03\x01\x00\x02"),                 // one function of each, and 128 KiB
 	[]byte("\x07\x29\x03\x06memory\x02\x00\x0cparley_alloc\x00\x00\x0dparley_change\x00\x01"),
-	[]byte("\x0a\x0c\x02\x05\x00\x41\x80\x08\x0b\x04\x00\x42\x03\x0b"), // room is at 1024; the answer at 0, 3 bytes
+	[]byte("\x0a\x0c\x02\x05\x00\x41\x80\x08\x0b\x04\x00\x42\x03\x0b"), // the buffer is at 1024; the answer at 0, 3 bytes
 	[]byte("\x0b\x09\x01\x00\x41\x00\x0b\x03\x01hi"))

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// restPart is how much later a page that has other bytes than the file is
-// asked for again: a cache may only be behind. After three times they are at rest.
+// A page that has other bytes than the file is fetched again after restFirst, then
+// after twice that, and so on: a cache may only be stale. After restTries the bytes
+// count as stable.
 const (
 	restFirst = 500 * time.Millisecond
 	restTries = 3
 )
 
-// do asks for a page, and takes in what the answer shows.
+// do fetches a page, and records the result.
 func (k *Keeper) do(ctx context.Context, j job) answer {
 	a := k.ask(ctx, j.page, j.length)
 	if ctx.Err() != nil {
@@ -28,19 +29,19 @@ func (k *Keeper) do(ctx context.Context, j job) answer {
 	return a
 }
 
-// settle takes in what an answer shows of a page: if it may be told of, what
-// becomes of that is told too.
+// settle records the result of a request for a page. If tell is set and the page is
+// now withdrawn or restored, it also requests a scan.
 func (k *Keeper) settle(j job, a answer, tell bool) {
 	now := k.now()
-	k.settling.Lock() // what was is what is replaced
+	k.settling.Lock() // from reading the record to replacing it
 	was := k.record(j.page)
 	is := was
 	is.Asked = now
 	told := tell && k.isTold(j.page)
 	switch a.says {
-	case nothing: // what was shown goes on to count for its time
+	case nothing: // earlier evidence stays valid for its time
 	case away:
-		// What hides behind 404 now is given to nobody either.
+		// A page that is now 404 is not sent to anybody either.
 		if was.State == stateUnknown || was.State == statePublic {
 			is = record{Asked: now}
 		}
@@ -82,17 +83,17 @@ func (k *Keeper) settle(j job, a answer, tell bool) {
 			k.countLately(now)
 		}
 		k.mu.Unlock()
-		if err := k.save(); err != nil { // else a process that is killed would tell of it again
+		if err := k.save(); err != nil { // so that after a kill the page is not announced again
 			k.log().Error("what the web server refuses could not be written down", "err", err)
 		}
 	}
 	k.tell(j.page)
 }
 
-// mostSaid is of how many pages it is said, until the next round, that they stay here.
+// mostSaid bounds the pages per round that are logged as withheld.
 const mostSaid = 5
 
-// sayKept says that the bytes of a page stay here, of the first few.
+// sayKept logs that the bytes of a page are not sent: the first few at level info.
 func (k *Keeper) sayKept(page, answer string) {
 	k.mu.Lock()
 	k.said++
@@ -108,7 +109,7 @@ func (k *Keeper) sayKept(page, answer string) {
 	}
 }
 
-// countLately counts a page that was public, and is no more. mu is held.
+// countLately counts a page that is no longer public. mu is held.
 func (k *Keeper) countLately(now time.Time) {
 	if now.Sub(k.count) > k.good()/againPart || now.Before(k.count) {
 		k.lately, k.count = 0, now
@@ -116,7 +117,7 @@ func (k *Keeper) countLately(now time.Time) {
 	k.lately++
 }
 
-// wasShown takes in an answer of 200.
+// wasShown records a 200 response.
 func (k *Keeper) wasShown(j job, a answer, is *record, now time.Time) {
 	is.NoArchive = a.noArchive
 	if a.inside && !k.Trusted {
@@ -128,21 +129,21 @@ func (k *Keeper) wasShown(j job, a answer, is *record, now time.Time) {
 	}
 	if a.digest != j.want && !j.want.IsZero() {
 		if e, ok, err := k.Journal.Get(j.page); err == nil && ok && e.Item.Digest != j.want && e.Item.Digest == a.digest {
-			j.want = a.digest // it has changed meanwhile
+			j.want = a.digest // the page has changed meanwhile
 		}
 	}
 	switch {
 	case a.digest == j.want && !a.digest.IsZero():
 		is.State = statePublic
 	case j.want.IsZero():
-		is.State = statePublic // whatever it has, anybody is given it; nobody says what it is
+		is.State = statePublic // the file's digest is unknown: any 200 proves that the page is public
 	case j.tries < restTries:
 		j.tries++
 		k.todo.postpone(j, time.Now().Add(k.hurry(restFirst<<(j.tries-1))))
 		if is.State != stateAltered {
 			is.State = stateUnknown
 			if is.wasPublic() {
-				is.State = statePublic // of the bytes that were shown; the new ones are not among them
+				is.State = statePublic // for the bytes shown before, not for the new ones
 			}
 		}
 	default:
@@ -153,7 +154,7 @@ func (k *Keeper) wasShown(j job, a answer, is *record, now time.Time) {
 	}
 }
 
-// isTold reports whether a page is told of now.
+// isTold reports whether a page is announced now.
 func (k *Keeper) isTold(page string) bool {
 	if !k.Journal.Whole() {
 		return false

@@ -16,34 +16,34 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// askWait is how long one page may take to be answered.
+// askWait is the timeout of one request.
 const askWait = 20 * time.Second
 
-// mostBytes is how much of a page of unknown length is read: beyond it, its
-// bytes are not those of any page whose bytes are told.
+// mostBytes bounds the bytes read of a page of unknown length: no door sends the
+// bytes of a longer page.
 const mostBytes = 100 << 20
 
-// What an answer says.
+// says is the meaning of a response.
 type says byte
 
 const (
-	nothing   says = iota // no answer, 429, 5xx: it says nothing about the page
-	away                  // 404 and other refusals that are about no person
+	nothing   says = iota // no response, 429, 5xx: it proves nothing about the page
+	away                  // 404 and other refusals that do not depend on who asks
 	shown                 // 200
 	refused               // 401, 403, 451
 	elsewhere             // a redirect
 )
 
-// An answer is what came of one anonymous GET.
+// An answer is the result of one anonymous GET.
 type answer struct {
 	says      says
-	digest    protocol.Digest // of what was shown
-	inside    bool            // it came from an address that knows us by ours, or may
+	digest    protocol.Digest // of the response body
+	inside    bool            // it came from an address that may treat us as an insider
 	noArchive bool
-	detail    string // for a person
+	detail    string // for people
 }
 
-// client asks as anybody would: with no credentials, no cookies and no proxy
+// client returns an anonymous client: without credentials, cookies, and the proxy
 // that the environment names, which might know us.
 func (k *Keeper) client() fetch.Client {
 	t := &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce, IdleConnTimeout: 30 * time.Second,
@@ -55,7 +55,7 @@ func (k *Keeper) client() fetch.Client {
 	return fetch.Client{Transport: t, Agent: "Parley notifier, asking as anybody", Timeout: askWait}
 }
 
-// ask asks for a page of so many bytes; less than zero is unknown.
+// ask fetches a page of length bytes; a negative length is unknown.
 func (k *Keeper) ask(ctx context.Context, page string, length int64) (a answer) {
 	c := k.http
 	if c.MaxBytes = length; length < 0 {
@@ -88,14 +88,14 @@ func (k *Keeper) ask(ctx context.Context, page string, length int64) (a answer) 
 		return a
 	}
 	a.says, a.noArchive = shown, html.RobotsTag(resp.Header["X-Robots-Tag"], "").NoArchive
-	if !resp.Cut() { // a longer one has other bytes than the page that is asked about
+	if !resp.Cut() { // a longer body has other bytes than the file
 		a.digest = protocol.Digest(sum.Sum(nil))
 	}
 	return a
 }
 
-// isInside reports whether what answers at an address may take us for somebody
-// whom others are not: nobody knows whether a stranger would be answered so.
+// isInside reports whether the server at an address may treat us as an insider: a
+// stranger might get another response.
 func (k *Keeper) isInside(at netip.Addr) bool {
 	if k.Inside != nil && at.IsValid() {
 		return k.Inside(at)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// doubting finds out, whenever something is refused that was public, whether
-// much is: then a person is asked. Else it is withdrawn.
+// doubting runs whenever a page that was public is refused. If many are, a person
+// must decide; else the refused pages are withdrawn.
 func (k *Keeper) doubting(ctx context.Context) error {
 	for {
 		t := time.NewTimer(k.hurry(k.good() / massEvery))
@@ -32,7 +32,7 @@ func (k *Keeper) doubting(ctx context.Context) error {
 			continue
 		}
 		if mass && !isMass {
-			k.askSuspects(ctx) // no more of them are withdrawn than those that are refused now
+			k.askSuspects(ctx) // so that only those that are still refused are withdrawn
 		}
 		k.mu.Lock()
 		if mass && !isMass {
@@ -56,7 +56,6 @@ func (k *Keeper) doubting(ctx context.Context) error {
 	}
 }
 
-// askSuspects asks for all that is suspect.
 func (k *Keeper) askSuspects(ctx context.Context) {
 	k.mu.Lock()
 	list := slices.Sorted(maps.Keys(k.suspect))
@@ -68,12 +67,12 @@ func (k *Keeper) askSuspects(ctx context.Context) {
 	}
 }
 
-// fewSamples is how many pages must all be given for the refusal of others to
-// be that of few.
+// fewSamples is the number of sampled pages that must all be served for the refusals
+// to count as few.
 const fewSamples = 100
 
-// isStillMass asks for some of the pages that were public, and reports whether
-// many are refused, as far as the web server answers at all.
+// isStillMass fetches a sample of the pages that were public, and reports whether
+// many are refused. known is false if the web server does not respond.
 func (k *Keeper) isStillMass(ctx context.Context, was bool) (mass, known bool) {
 	k.mu.Lock()
 	list := slices.Clone(k.sample)

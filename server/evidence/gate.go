@@ -9,9 +9,8 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// Gate returns pages of which no bytes leave that were not shown to anybody:
-// what is told of a page goes without them. It is for whoever hands out bytes,
-// by whatever door.
+// Gate returns pages, restricted to bytes that an anonymous GET has shown: other
+// changes are sent without bytes. Every door that sends bytes must use it.
 func (k *Keeper) Gate(pages server.Pages) server.Pages { return gate{pages, k} }
 
 type gate struct {
@@ -25,11 +24,11 @@ var (
 	_ server.Past     = gate{}
 )
 
-// askedWait is how long the bytes of a page that was edited wait to be shown.
+// askedWait is how long a reader waits for the fetch of an edited page.
 const askedWait = time.Second
 
-// opens returns an error that wraps server.ErrNoVersion if the bytes of a page
-// are not to leave. Where the page was edited only now, and is being asked for, it waits for that.
+// opens returns an error that wraps server.ErrNoVersion if the bytes of a page must
+// not be sent. If the page was just edited and its fetch is pending, it waits for that.
 func (g gate) opens(ctx context.Context, page string, d protocol.Digest) error {
 	if g.k.shown(page, d) {
 		return nil
@@ -52,7 +51,7 @@ func (g gate) opens(ctx context.Context, page string, d protocol.Digest) error {
 	return fmt.Errorf("the web server has not given these bytes to anybody: %w", server.ErrNoVersion)
 }
 
-// Page is of [server.Pages].
+// Page implements [server.Pages].
 func (g gate) Page(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
 	if err := g.opens(ctx, item.URL, item.Digest); err != nil {
 		return nil, fmt.Errorf("page %s: %w", item.URL, err)
@@ -60,7 +59,7 @@ func (g gate) Page(ctx context.Context, item *protocol.Item, max int64) ([]byte,
 	return g.pages.Page(ctx, item, max)
 }
 
-// Delta is of [server.Pages].
+// Delta implements [server.Pages].
 func (g gate) Delta(ctx context.Context, item *protocol.Item, base protocol.Digest) ([]byte, error) {
 	if err := g.opens(ctx, item.URL, item.Digest); err != nil {
 		return nil, fmt.Errorf("difference of %s: %w", item.URL, err)
@@ -68,13 +67,14 @@ func (g gate) Delta(ctx context.Context, item *protocol.Item, base protocol.Dige
 	return g.pages.Delta(ctx, item, base)
 }
 
-// Present is of [server.Presence].
+// Present implements [server.Presence].
 func (g gate) Present(item *protocol.Item) bool {
 	p, ok := g.pages.(server.Presence)
 	return ok && g.k.shown(item.URL, item.Digest) && p.Present(item)
 }
 
-// Version is of [server.Past]. What was never shown is not shown to a program either.
+// Version implements [server.Past]. Programs, too, see only bytes that an anonymous
+// GET has shown.
 func (g gate) Version(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
 	if err := g.opens(ctx, item.URL, item.Digest); err != nil {
 		return nil, fmt.Errorf("version of %s: %w", item.URL, err)

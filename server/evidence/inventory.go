@@ -10,13 +10,13 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// leftRefused is why a page is left out.
+// leftRefused is the LeftOut reason of refused pages.
 const leftRefused = "refused by the web server"
 
-// Watching returns inv without what the web server refuses. Of each directory
-// that is new, one page is asked for before any is offered, and all of them if
-// that one is refused. Whatever is read anew is asked for at once, and told
-// meanwhile.
+// Watching returns inv without the pages that the web server refuses. Of each new
+// directory, one page is fetched before any is offered, and all of them if that one
+// is refused. A page that was read anew is fetched at once, but offered without
+// waiting for that.
 func (k *Keeper) Watching(inv inventory.Inventory) inventory.Inventory {
 	w := watching{inv, k}
 	if h, ok := inv.(inventory.Healer); ok {
@@ -33,15 +33,15 @@ type watching struct {
 	k *Keeper
 }
 
-// statePublic is of [inventory.Inventory].
+// Public implements [inventory.Inventory].
 func (w watching) Public(page string) bool { return w.Inventory.Public(page) && !w.k.withdrawn(page) }
 
-// Read is of [inventory.Inventory].
+// Read implements [inventory.Inventory].
 func (w watching) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	o, err := w.Inventory.Read(ctx, o)
 	if k := w.k; err == nil && o.LeftOut == "" && !o.Unsettled && k.Rate > 0 && k.Journal.Whole() {
 		if r := k.record(o.URL); k.Meta && r.State == statePublic {
-			// It was edited, and is given to anybody.
+			// The page was edited, and it is public.
 		} else if o.Digest.IsZero() || !r.has(o.Digest, k.now().Add(-k.good())) {
 			k.todo.urge(job{page: o.URL, want: o.Digest, length: o.Length})
 		}
@@ -49,7 +49,7 @@ func (w watching) Read(ctx context.Context, o inventory.Offer) (inventory.Offer,
 	return o, err
 }
 
-// Watch is of [inventory.Inventory].
+// Watch implements [inventory.Inventory].
 func (w watching) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 	ctx, stop := context.WithCancel(ctx)
 	var owned sync.WaitGroup
@@ -64,7 +64,7 @@ func (w watching) Watch(ctx context.Context, dirty func([]inventory.Scope)) erro
 					scopes = append(scopes, <-w.k.news)
 				}
 				if len(w.k.news) > 0 {
-					scopes = nil // more than is known: everything
+					scopes = nil // some may have been lost: scan everything
 				}
 				dirty(scopes)
 			case <-ctx.Done():
@@ -75,10 +75,10 @@ func (w watching) Watch(ctx context.Context, dirty func([]inventory.Scope)) erro
 	return w.Inventory.Watch(ctx, dirty)
 }
 
-// mostTogether is how many offers of a new directory are held to be judged together.
+// mostTogether bounds the offers of a new directory that are held and judged together.
 const mostTogether = 256
 
-// Look is of [inventory.Inventory].
+// Look implements [inventory.Inventory].
 func (w watching) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
 	return func(yield func(inventory.Offer, error) bool) {
 		p := probe{k: w.k, ctx: ctx, there: make(map[string]struct{})}
@@ -106,28 +106,28 @@ func (w watching) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[
 	}
 }
 
-// A probe asks for pages of the new directories of one look.
+// A probe fetches pages of the new directories of one scan.
 type probe struct {
 	k      *Keeper
 	ctx    context.Context
-	silent int                 // questions with no answer, one after the other
-	known  string              // the directory that was found known last
-	there  map[string]struct{} // refused pages that are there
+	silent int                 // requests without a response, in a row
+	known  string              // the last directory found to be known
+	there  map[string]struct{} // refused pages that exist
 
 	mu sync.Mutex // guards there
 
-	next   string // the directory that is being entered
-	dir    string // that of offers
-	shut   bool   // its first page was refused
-	open   bool   // a page of it was not
+	next   string // the directory being entered
+	dir    string // the directory of offers
+	shut   bool   // the first page of dir was refused
+	open   bool   // a page of dir was not refused
 	offers []inventory.Offer
 }
 
-// mostSilent is how many questions without an answer there are in one look,
-// before it goes on without: the web server may not run yet.
+// mostSilent is the number of requests without a response in one scan after which
+// it continues without probing: the web server may not run yet.
 const mostSilent = 2
 
-// enters reports whether a directory is new: no page of it was told of.
+// enters reports whether a directory is new: no page of it was announced.
 func (p *probe) enters(dir string) bool {
 	p.next = dir
 	if dir == p.dir {
@@ -145,7 +145,7 @@ func (p *probe) enters(dir string) bool {
 	return !known
 }
 
-// hold takes an offer of the directory that is being entered.
+// hold adds an offer of the directory being entered.
 func (p *probe) hold(o inventory.Offer) {
 	if p.next != p.dir {
 		p.dir, p.shut, p.open = p.next, false, false
@@ -153,7 +153,7 @@ func (p *probe) hold(o inventory.Offer) {
 	p.offers = append(p.offers, o)
 }
 
-// giveBack judges what is held, and yields it.
+// giveBack judges the held offers, and yields them.
 func (p *probe) giveBack(yield func(inventory.Offer, error) bool) bool {
 	p.judge()
 	held := p.offers
@@ -166,7 +166,7 @@ func (p *probe) giveBack(yield func(inventory.Offer, error) bool) bool {
 	return true
 }
 
-// judge asks for the first page that is held and, if that is refused, for all.
+// judge fetches the first held page and, if that is refused, all of them.
 func (p *probe) judge() {
 	var pages []*inventory.Offer
 	for i := range p.offers {
@@ -180,7 +180,7 @@ func (p *probe) judge() {
 		}
 	}
 	if len(pages) > 0 && !p.shut && !p.open {
-		// A directory's own URL is refused where it has no index, though its pages are given.
+		// A directory's own URL is refused if it has no index, even if its pages are served.
 		first := max(0, slices.IndexFunc(pages, func(o *inventory.Offer) bool { return !strings.HasSuffix(o.URL, "/") }))
 		switch p.ask(pages[first]) {
 		case nothing:
@@ -214,7 +214,7 @@ func (p *probe) judge() {
 	}
 }
 
-// ask asks for a page that is not told of yet, and leaves it out if it is refused.
+// ask fetches a page that is not announced yet, and leaves it out if it is refused.
 func (p *probe) ask(o *inventory.Offer) says {
 	a := p.k.ask(p.ctx, o.URL, o.Length)
 	if p.ctx.Err() != nil {
@@ -227,7 +227,7 @@ func (p *probe) ask(o *inventory.Offer) says {
 	return a.says
 }
 
-// leaveOut leaves out a page that is refused, by several at a time.
+// leaveOut leaves out a refused page. Several goroutines may call it at a time.
 func (p *probe) leaveOut(o *inventory.Offer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,21 +1,21 @@
-// Package evidence finds out what a web server gives to anybody, so that
-// nothing leaves by another door that it refuses: a password in front of a
-// directory, a file that only root can read, a rule of .htaccess, are not seen
-// on the disk.
+// Package evidence fetches a site's pages anonymously, so that no door sends a page
+// that the web server refuses to strangers: a password in front of a directory, a
+// file that only root can read, or a rule of .htaccess cannot be seen on the disk.
 //
-// A page is public when a GET of it through the site's own base URL, without
-// credentials, was answered with 200 and exactly the bytes that are held: for a
-// day, for those bytes. 401, 403 and 451 withdraw the page: it is told as gone.
-// A redirect, or other bytes that stay so, keep its bytes here. All else (404,
-// 429, 5xx, no answer) says nothing: the page is told, and whoever wants its
-// bytes asks the web server for them.
+// A page is public if an anonymous GET through the site's own base URL was answered
+// with 200 and exactly the bytes of the file: for a day, for those bytes. 401, 403 and
+// 451 withdraw the page: it is announced as deleted. After a redirect, or other bytes
+// that stay different, its bytes are not sent. Any other result (404, 429, 5xx, no
+// response) proves nothing: the page is announced, and crawlers fetch its bytes from
+// the web server.
 //
-// What a [Keeper] wraps asks it: [Keeper.Watching] an inventory, so that what is
-// refused is withdrawn, and of each new directory a page is asked for before any is told;
-// [Keeper.Gate] the bytes of pages, whatever they are told by.
+// A [Keeper] wraps two things: [Keeper.Watching] wraps an inventory, which withdraws
+// refused pages, and fetches a page of each new directory before any is announced;
+// [Keeper.Gate] wraps the source of page bytes, for every door.
 //
-// Where many are refused that were public, it is rather a mistake than meant:
-// no bytes leave, nothing is told as gone, and a person is asked (see Standing).
+// If many pages that were public are refused at once, that is more likely a mistake
+// than intended: no bytes are sent, nothing is announced as deleted, and a person must
+// decide (see Standing).
 package evidence
 
 import (
@@ -41,40 +41,40 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A Keeper asks for the pages of a site, and keeps what the answers show, as
-// notes in the site's journal. Open takes over what an earlier process has
-// left; Run asks, until its context ends. Fields are not to be changed once
-// Open has been called; the other methods may then be called by many
-// goroutines at once.
+// A Keeper fetches the pages of a site, and stores the results as notes in the
+// site's journal. Open loads the notes of an earlier process; Run fetches until its
+// context ends. Do not change fields after Open has been called; the other methods
+// may then be called by many goroutines at once.
 type Keeper struct {
 	Journal *server.Journal
 
-	// Rate is how many pages a second are asked for, when all are asked for one
-	// after the other. What was edited, or is new, is asked for at once.
-	// Zero or less: nothing is asked for, and all is unknown.
+	// Rate is the number of pages fetched per second during a round over all pages.
+	// Edited and new pages are fetched at once. Zero or less: nothing is fetched,
+	// and all pages are unknown.
 	Rate float64
 
-	// Via is a proxy that stands elsewhere, to be asked as a stranger is. Nil:
-	// none is used, whatever the environment says.
+	// Via is a proxy outside the site's network, so that requests look like those of a
+	// stranger. Nil: no proxy is used, whatever the environment says.
 	Via *url.URL
 
-	// Trusted says that whatever stands in the docroot may be given out,
-	// unless an answer has shown otherwise: bytes need no evidence.
+	// Trusted says that the bytes of every file in the docroot may be sent, unless a
+	// response has shown otherwise: bytes need no evidence.
 	Trusted bool
 
-	// For is how long it counts that bytes were shown. Zero means 24 h.
+	// For is how long evidence is valid. Zero means 24 h.
 	For time.Duration
 
-	// Hurry bounds every wait of the Keeper's own: until other bytes are at
-	// rest, and until what is refused is asked for again. Zero: nothing does.
+	// Hurry bounds all waits of the Keeper: for differing bytes to become stable, and
+	// before refused pages are fetched again. Zero: no bound.
 	Hurry time.Duration
 
-	// Inside reports whether what answers at an address may know us by ours: its
-	// 200 shows nothing of what others are given. Nil: what is not of the public Internet.
+	// Inside reports whether a server at an address may treat us as an insider, by our
+	// own address: its 200 proves nothing about strangers. Nil: any address that is not
+	// of the public Internet.
 	Inside func(netip.Addr) bool
 
-	// Meta says that no bytes are told, whatever is shown: then what was edited
-	// is not asked for, if it was public before, and rounds take their time.
+	// Meta says that no bytes are sent in any case: then edited pages are not fetched
+	// if they were public before, and rounds are slower.
 	Meta bool
 
 	Logger *slog.Logger
@@ -83,38 +83,38 @@ type Keeper struct {
 	http       fetch.Client
 	settled    chan struct{} // closed after the first round
 	settleOnce sync.Once
-	news       chan inventory.Scope // what is to be looked at again; see Watching
+	news       chan inventory.Scope // scopes to scan again; see Watching
 	todo       work
 
-	flying   sync.WaitGroup // questions of a round
-	settling sync.Mutex     // held by whoever replaces a record
+	flying   sync.WaitGroup // requests of a round in flight
+	settling sync.Mutex     // held while a record is replaced
 
 	mu      sync.Mutex
-	unsaved map[string]record   // of records that are not in the journal yet
-	refused map[string]struct{} // those that are withdrawn
+	unsaved map[string]record   // records that are not in the journal yet
+	refused map[string]struct{} // the withdrawn pages
 	suspect map[string]struct{}
-	public  int // pages that were shown, and are not refused
+	public  int // pages in state public
 	sample  []string
 	sampled int
-	dirs    map[string]struct{} // prefixes of directories of which a page was told
-	mass    bool                // a person is asked
-	meant   bool                // a person has said so: what this round finds refused is withdrawn
-	since   time.Time           // what was asked for before is to be asked for anew
-	lately  int                 // withdrawn since counting
+	dirs    map[string]struct{} // prefixes of directories of which a page was announced
+	mass    bool                // a person must decide
+	meant   bool                // a person has accepted: pages that this round finds refused are withdrawn
+	since   time.Time           // pages fetched before this are due again
+	lately  int                 // withdrawn since count
 	count   time.Time
-	inside  string // a page whose 200 shows nothing, since it came from here
+	inside  string // a page whose 200 proves nothing, since it came from an inside address
 	last    Round
-	said    int // pages of which it was said that their bytes stay here
-	silent  int // questions without an answer, one after the other
+	said    int // pages logged as withheld
+	silent  int // requests without a response, in a row
 }
 
-// noted begins the keys of notes.
+// noted is the prefix of the notes' keys.
 const noted = "evidence/"
 
 const (
-	atOnce   = 4    // requests under way
-	samples  = 2000 // public pages that are remembered to be asked whether many are refused
-	massMore = 20   // refused pages: if there are more, and more than a 20th of those that were public, a person is asked
+	atOnce   = 4    // concurrent requests
+	samples  = 2000 // public pages remembered for checking whether many are refused
+	massMore = 20   // with more refused pages than this, and more than a 20th of those that were public, a person must decide
 	massPart = 20
 )
 
@@ -132,7 +132,7 @@ func (k *Keeper) good() time.Duration {
 // hurry bounds a wait.
 func (k *Keeper) hurry(d time.Duration) time.Duration { return pause.AtMost(d, k.Hurry) }
 
-// Open takes over what an earlier process has left in the journal.
+// Open loads the notes of an earlier process from the journal.
 func (k *Keeper) Open() error {
 	k.http, k.news = k.client(), make(chan inventory.Scope, 1000)
 	k.settled = make(chan struct{})
@@ -146,13 +146,13 @@ func (k *Keeper) Open() error {
 		page := key[len(noted):]
 		r, err := parseRecord(value)
 		if err != nil {
-			return nil // of another version: it is asked for anew
+			return nil // of another version: the page is fetched again
 		}
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if _, is := present[maphash.String(seed, page)]; !is && r.State != stateRefused {
 			if len(k.unsaved) < mostForgotten {
-				k.unsaved[page] = record{} // there is no such page any more
+				k.unsaved[page] = record{} // the page no longer exists
 			}
 			return nil
 		}
@@ -168,10 +168,10 @@ func (k *Keeper) Open() error {
 
 var seed = maphash.MakeSeed()
 
-// mostForgotten is how many records of pages that are gone are dropped at once.
+// mostForgotten bounds the records of deleted pages that are dropped at once.
 const mostForgotten = 100_000
 
-// present returns the hashes of the URLs that are told of, and remembers their directories.
+// present returns the hashes of the URLs in the journal, and remembers their directories.
 func (k *Keeper) present() (map[uint64]struct{}, error) {
 	all := make(map[uint64]struct{})
 	v, err := k.Journal.View()
@@ -179,7 +179,7 @@ func (k *Keeper) present() (map[uint64]struct{}, error) {
 		return nil, err
 	}
 	defer v.Close()
-	last, whole := "", k.Journal.Whole() // else nothing was told yet
+	last, whole := "", k.Journal.Whole() // if it is not whole, nothing was announced yet
 	for e, err := range v.Entries() {
 		if err != nil {
 			return nil, err
@@ -192,7 +192,7 @@ func (k *Keeper) present() (map[uint64]struct{}, error) {
 	return all, nil
 }
 
-// forget drops what is kept of refused pages that are not there any more.
+// forget drops the records of refused pages that no longer exist.
 func (k *Keeper) forget(there map[string]struct{}) {
 	k.mu.Lock()
 	var gone []string
@@ -209,7 +209,7 @@ func (k *Keeper) forget(there map[string]struct{}) {
 	}
 }
 
-// sort counts a record in place of another. mu is held.
+// sort updates the counts and sets for a record that replaces another. mu is held.
 func (k *Keeper) sort(page string, was, is record) {
 	for _, c := range []struct {
 		of    map[string]struct{}
@@ -231,7 +231,7 @@ func (k *Keeper) sort(page string, was, is record) {
 	if was.State == statePublic {
 		return
 	}
-	// Of all that come each is as likely to be remembered.
+	// Reservoir sampling: each page is equally likely to be in the sample.
 	if k.sampled++; len(k.sample) < samples {
 		k.sample = append(k.sample, page)
 	} else if i := rand.IntN(k.sampled); i < samples {
@@ -239,7 +239,7 @@ func (k *Keeper) sort(page string, was, is record) {
 	}
 }
 
-// record returns what is kept of a page.
+// record returns the record of a page.
 func (k *Keeper) record(page string) record {
 	k.mu.Lock()
 	r, ok := k.unsaved[page]
@@ -257,10 +257,10 @@ func (k *Keeper) record(page string) record {
 	return r
 }
 
-// mostUnsaved is how many records are written to the journal at once.
+// mostUnsaved bounds the records written to the journal in one transaction.
 const mostUnsaved = 1000
 
-// save writes what is not in the journal yet. No view of it may be open here.
+// save writes the unsaved records to the journal. The caller must have no view of it open.
 func (k *Keeper) save() error {
 	k.mu.Lock()
 	some := maps.Clone(k.unsaved)
@@ -290,8 +290,8 @@ func (k *Keeper) save() error {
 	return nil
 }
 
-// put keeps a record in place of what was kept, and reports whether the page
-// is to be looked at again, being withdrawn now, or no more.
+// put replaces the record of a page, and reports whether the page must be scanned
+// again because it is now withdrawn, or no longer.
 func (k *Keeper) put(page string, was, is record) (look bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -300,7 +300,7 @@ func (k *Keeper) put(page string, was, is record) (look bool) {
 	return (was.State == stateRefused) != (is.State == stateRefused)
 }
 
-// withdrawn reports whether the web server refuses a page, so that it is not to be told of.
+// withdrawn reports whether the web server refuses a page, so that it must not be announced.
 func (k *Keeper) withdrawn(page string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -308,8 +308,8 @@ func (k *Keeper) withdrawn(page string) bool {
 	return is
 }
 
-// shown reports whether bytes of a page may be given to anybody: those of
-// digest d, be they its present ones or not.
+// shown reports whether the bytes of a page with digest d, its current ones or
+// not, may be sent to anybody.
 func (k *Keeper) shown(page string, d protocol.Digest) bool {
 	k.mu.Lock()
 	mass := k.mass
@@ -325,8 +325,8 @@ func (k *Keeper) shown(page string, d protocol.Digest) bool {
 	return k.Trusted || r.State == statePublic && r.has(d, k.now().Add(-k.good()))
 }
 
-// Given reports whether bytes of a page that were shown once may still be given
-// to anybody, whatever they are by now: those that stand in an archive.
+// Given reports whether bytes of a page that were public once, as those in an archive,
+// may still be sent to anybody, whatever its current bytes are.
 func (k *Keeper) Given(page string) bool {
 	k.mu.Lock()
 	mass := k.mass
@@ -342,8 +342,8 @@ func (k *Keeper) Given(page string) bool {
 	return k.Trusted || r.State == statePublic && r.ShownAt.After(k.now().Add(-k.good()))
 }
 
-// Settle blocks until a first round is over and no person is asked, so that
-// bytes leave as far as they do, or until ctx ends.
+// Settle blocks until the first round is over and no decision of a person is
+// pending, so that bytes may be sent, or until ctx ends.
 func (k *Keeper) Settle(ctx context.Context) error {
 	if k.Rate <= 0 {
 		return ctx.Err()
@@ -364,35 +364,35 @@ func (k *Keeper) Settle(ctx context.Context) error {
 // NoArchive reports whether the web server asks that no copy of a page be kept.
 func (k *Keeper) NoArchive(page string) bool { return k.record(page).NoArchive }
 
-// isMass reports whether so many of what was public are refused that it is
-// rather a mistake, more being expected to be. mu is held, or nobody else is there.
+// isMass reports whether so many public pages are refused, counting more that are
+// expected, that it is probably a mistake. The caller holds mu, or is the only user.
 func (k *Keeper) isMass(more int) bool {
 	n := len(k.suspect) + k.lately + more
 	return n > massMore && n*massPart > k.public+len(k.suspect)+k.lately
 }
 
-// Standing is how a Keeper stands, for a person.
+// Standing is the status of a Keeper, for people.
 type Standing struct {
-	Public  int `json:"public"`            // pages that were shown
-	Refused int `json:"refused"`           // that are withdrawn
-	Suspect int `json:"suspect,omitempty"` // that are refused, and were public: see Mass
+	Public  int `json:"public"`            // pages shown to be public
+	Refused int `json:"refused"`           // withdrawn pages
+	Suspect int `json:"suspect,omitempty"` // refused pages that were public: see Mass
 	Pages   int `json:"pages"`             // of the site
 
-	// Mass says that so many were refused at once that a person is asked. No
-	// bytes leave, and nothing is told as gone, until they are given again, or
-	// somebody has said that it is meant: see Accept.
+	// Mass says that so many pages were refused at once that a person must decide. No
+	// bytes are sent, and nothing is announced as deleted, until the pages are served
+	// again, or a person has accepted it: see Accept.
 	Mass bool `json:"mass,omitempty"`
 
-	// Inside is a page whose answers come from a loopback or private address:
-	// they show nothing of what others are given. Empty if there is none.
+	// Inside is a page whose responses come from a loopback or private address:
+	// they prove nothing about strangers. Empty if there is none.
 	Inside  string `json:"inside,omitempty"`
 	Trusted bool   `json:"trusted,omitempty"`
 	Asks    bool   `json:"asks"`
 
-	Round Round `json:"round"` // the present or the last one
+	Round Round `json:"round"` // the current or the last one
 }
 
-// String says it in words.
+// String returns the status in words.
 func (s Standing) String() string {
 	text := "the web server is not asked what it gives to anybody"
 	if s.Asks {
@@ -417,14 +417,14 @@ func (s Standing) String() string {
 	return text
 }
 
-// A Round is one walk over all pages, to ask for those whose evidence is old.
+// A Round is one walk over all pages that fetches those whose evidence is old.
 type Round struct {
 	Began time.Time `json:"began"`
 	Asked int       `json:"asked"`
 	Done  bool      `json:"done"`
 }
 
-// Standing tells how it stands now.
+// Standing returns the current status.
 func (k *Keeper) Standing() Standing {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -432,11 +432,11 @@ func (k *Keeper) Standing() Standing {
 		Inside: k.inside, Trusted: k.Trusted, Asks: k.Rate > 0, Round: k.last}
 }
 
-// errIdle is returned by Recheck where nothing is asked for.
+// errIdle is returned by Recheck if Rate is zero or less.
 var errIdle = errors.New("nothing is asked for: --ask-rate is 0")
 
-// Recheck has all pages asked for anew, and what was refused first. What was
-// shown goes on to count meanwhile.
+// Recheck starts a round that fetches all pages again, refused ones first. Evidence
+// stays valid meanwhile.
 func (k *Keeper) Recheck() error {
 	if k.Rate <= 0 {
 		return errIdle
@@ -448,8 +448,8 @@ func (k *Keeper) Recheck() error {
 	return nil
 }
 
-// Accept says that it is meant that many pages are refused: they are withdrawn,
-// and so is whatever else a round now finds refused.
+// Accept says that the refusal of many pages is intended: they are withdrawn, and so
+// are all others that the next round finds refused.
 func (k *Keeper) Accept() error {
 	k.mu.Lock()
 	k.mass, k.meant = false, true
@@ -460,7 +460,7 @@ func (k *Keeper) Accept() error {
 	return k.release()
 }
 
-// release takes the pages that are suspect for what they are: refused.
+// release turns all suspect pages into refused ones.
 func (k *Keeper) release() error {
 	k.mu.Lock()
 	list := slices.Sorted(maps.Keys(k.suspect))
@@ -486,10 +486,10 @@ func (k *Keeper) release() error {
 	return nil
 }
 
-// tell has a page's directory looked at. Where too much is to be, everything is.
+// tell requests a scan of a page's directory, or of everything if too many are queued.
 func (k *Keeper) tell(page string) {
 	select {
 	case k.news <- inventory.ScopeOf(page):
-	default: // whoever reads it finds it full, and looks at everything
+	default: // the reader finds the queue full, and scans everything
 	}
 }

@@ -20,8 +20,7 @@ import (
 	"github.com/parleyweb/parley/server/versions"
 )
 
-// A world is a docroot behind a web server of whom it can be said what he
-// answers, with a publisher and a keeper beside it.
+// A world is a docroot behind a web server whose responses the test sets, with a publisher and a keeper.
 type world struct {
 	*testing.T
 	root    string
@@ -85,7 +84,7 @@ func (w *world) write(name, text string) {
 	w.must(os.WriteFile(path, []byte(text), 0o644))
 }
 
-// answer says what the web server answers below a path; zero: what is there.
+// answer sets the web server's status below a path; zero: it serves the files.
 func (w *world) answer(prefix string, status int) {
 	w.answerBy(prefix, func(rw http.ResponseWriter, r *http.Request) { http.Error(rw, "no", status) })
 	if status == 0 {
@@ -107,7 +106,7 @@ func (w *world) askedFor(path string) int {
 	return w.asked[path]
 }
 
-// start starts a keeper and a publisher; end ends them.
+// start starts a keeper and a publisher; end stops them.
 func (w *world) start(change func(*evidence.Keeper)) {
 	w.Helper()
 	w.keeper = &evidence.Keeper{Journal: w.journal, Rate: 5000, Hurry: 20 * time.Millisecond, Inside: func(netip.Addr) bool { return false }}
@@ -150,7 +149,7 @@ func (w *world) told(name string) bool {
 	return ok
 }
 
-// bytes are what leaves of a page that is told; empty if nothing does.
+// bytes returns the bytes that may leave for a published page; empty if none may.
 func (w *world) bytes(name string) string {
 	w.Helper()
 	e, ok, err := w.journal.Get(w.base + name)
@@ -196,15 +195,15 @@ func TestAnswers(t *testing.T) {
 			w.until("it is asked", func() bool { return w.askedFor("/"+name) > 0 && w.keeper.Standing().Round.Done })
 			w.until("told or not", func() bool { return w.told(name) == c.told && (w.bytes(name) != "") == c.bytes })
 			w.until("the others", func() bool { return w.bytes("a/two.html") != "" && w.bytes("") != "" })
-			// And back again: what was refused is told when it is given.
+			// And back again: a refused page is published once it is served again.
 			w.answer("/"+name, 0)
 			w.until("it is given", func() bool { return w.told(name) && w.bytes(name) == "<p>The page "+name })
 		})
 	}
 }
 
-// A new directory whose first page is refused is asked for page by page before
-// any of it is told; a directory's own URL that is refused says nothing of it.
+// In a new directory whose first page is refused, each page is checked before it is published; a refusal of
+// the directory's own URL does not count for its pages.
 func TestNewDirectories(t *testing.T) {
 	w := newWorld(t, append(names("staff/", 40), "index.html", "open/index.html", "open/x.html")...)
 	w.answer("/staff/", 401)
@@ -236,8 +235,8 @@ func TestNewDirectories(t *testing.T) {
 	}
 }
 
-// An edit is told at once. Its bytes wait until they were shown, and a page
-// whose bytes are others at each request has none.
+// An edit is published at once. Its bytes wait until an anonymous fetch returns them, and a page whose bytes
+// differ at each request gets none.
 func TestEdits(t *testing.T) {
 	w := newWorld(t, "index.html", "nonce.html", "behind.html")
 	n := 0
@@ -252,7 +251,7 @@ func TestEdits(t *testing.T) {
 	if got := w.bytes("nonce.html"); got != "" || !w.told("nonce.html") {
 		t.Errorf("a page that is another each time: %q", got)
 	}
-	// A cache that is behind: told, and no bytes until it has caught up.
+	// If a cache is behind, the change is published, without bytes until the cache has caught up.
 	old := "<p>The page behind.html"
 	w.answerBy("/behind.html", func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, old) })
 	w.write("behind.html", "<p>New")
@@ -269,13 +268,12 @@ func TestEdits(t *testing.T) {
 	w.until("the bytes of an edit", func() bool { return w.bytes("") == "<p>At once" })
 }
 
-// Protection that is switched on for a few pages withdraws them; what was
-// shown counts until it is asked for anew.
+// Pages that become protected are withdrawn if they are few; earlier evidence counts until the next check.
 func TestFewRefused(t *testing.T) {
 	w := newWorld(t, append(names("a/", 60), "index.html")...)
 	w.start(nil)
 	w.public(61)
-	w.answer("/a/p00", 401) // ten of them
+	w.answer("/a/p00", 401) // matches ten of them
 	if w.bytes("a/p001.html") == "" {
 		t.Error("what was shown does not count any more")
 	}
@@ -288,7 +286,7 @@ func TestFewRefused(t *testing.T) {
 	if s := w.keeper.Standing(); s.Mass || s.Refused != 2 || !w.told("a/p003.html") {
 		t.Errorf("%+v", s)
 	}
-	// It is still so for the next process, before anything is asked.
+	// The next process still knows it, before it sends any request.
 	w.end()
 	w.start(func(k *evidence.Keeper) { k.Rate = 0 })
 	if w.told("a/p001.html") || w.bytes("a/p003.html") == "" {
@@ -296,7 +294,7 @@ func TestFewRefused(t *testing.T) {
 	}
 }
 
-// What is kept of pages goes with them.
+// Records about pages are removed with the pages.
 func TestForgotten(t *testing.T) {
 	w := newWorld(t, "index.html", "a.html", "b.html", "c.html")
 	w.answer("/b.html", 403)
@@ -319,7 +317,7 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// Many that are refused at once are a matter for a person.
+// If many pages are refused at once, a person must decide.
 func TestManyRefused(t *testing.T) {
 	for _, meant := range []bool{false, true} {
 		t.Run(fmt.Sprintf("meant %v", meant), func(t *testing.T) {
@@ -356,7 +354,7 @@ func TestManyRefused(t *testing.T) {
 	}
 }
 
-// What answers from an address of our own shows nothing, but what it refuses.
+// Responses from one of the machine's own addresses prove nothing, except for refusals.
 func TestInside(t *testing.T) {
 	for _, trusted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("trusted %v", trusted), func(t *testing.T) {
@@ -375,7 +373,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// A web server that does not run holds nothing up.
+// A web server that is down delays nothing.
 func TestNobodyAnswers(t *testing.T) {
 	w := newWorld(t, "index.html", "a/a.html", "b/b.html", "c/c.html")
 	w.answerBy("/", func(rw http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) })

@@ -8,32 +8,32 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A state is what an anonymous GET has shown of a page.
+// A state is the conclusion from the anonymous GETs of a page.
 type state byte
 
-// The states of a page. What may be told of it is all but Refused; its bytes
-// may leave only when it is Public, and they are those that were shown.
+// The states of a page. A page is announced in any state but Refused; its bytes are
+// sent only if it is Public, and they are those that a GET has shown.
 const (
-	stateUnknown state = iota // nobody has asked, or there was no answer that says anything
-	statePublic               // 200, and the bytes that Shown is the digest of
-	stateRefused              // 401, 403 or 451: it is told as gone
-	stateAltered              // a redirect, or other bytes than the file's, and not for a moment: its own bytes do not leave
-	stateSuspect              // it was public, and is refused, as many are at once: a person is asked, and nothing is told
+	stateUnknown state = iota // not fetched yet, or no response that proves anything
+	statePublic               // 200, with the bytes whose digest is Shown
+	stateRefused              // 401, 403 or 451: announced as deleted
+	stateAltered              // a redirect, or bytes that stay different from the file's: the file's bytes are not sent
+	stateSuspect              // was public, now refused, perhaps with many others: undecided, and nothing is announced
 )
 
-// A record is what is kept of a page.
+// A record is the stored evidence for a page.
 type record struct {
 	State state
-	Asked time.Time // when it was asked for last, whatever came of it
+	Asked time.Time // the last request, whatever its result
 
-	// What was shown, and what before: with 200 to anybody.
+	// The digests of the last 200 response, and of the last one with other bytes.
 	Shown, Before     protocol.Digest
 	ShownAt, BeforeAt time.Time
 
-	NoArchive bool // the answer's X-Robots-Tag asks that no copy be kept
+	NoArchive bool // the response's X-Robots-Tag asks that no copy be kept
 }
 
-// show takes in that bytes of this digest were shown.
+// show records that bytes of this digest were shown.
 func (r *record) show(d protocol.Digest, now time.Time) {
 	if d != r.Shown && !r.ShownAt.IsZero() {
 		r.Before, r.BeforeAt = r.Shown, r.ShownAt
@@ -41,7 +41,7 @@ func (r *record) show(d protocol.Digest, now time.Time) {
 	r.Shown, r.ShownAt = d, now
 }
 
-// has reports whether these bytes were shown since a time.
+// has reports whether bytes of digest d were shown after since.
 func (r *record) has(d protocol.Digest, since time.Time) bool {
 	return d == r.Shown && r.ShownAt.After(since) || d == r.Before && r.BeforeAt.After(since)
 }
@@ -77,7 +77,7 @@ func (r *record) encode() []byte {
 
 var errRecord = errors.New("not a record of what was shown of a page")
 
-// parseRecord reads what encode writes.
+// parseRecord parses the output of encode.
 func parseRecord(b []byte) (r record, err error) {
 	if len(b) < 3 || b[0] != recordVersion || state(b[1]) > stateSuspect || b[2] > flagNoArchive {
 		return r, errRecord

@@ -9,8 +9,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// pace is how long it is from one question of a round to the next. Where no
-// bytes are told, nobody waits for what a round shows, unless he has asked for it.
+// pace returns the interval between two requests of a round. It is longer with Meta,
+// since no reader then waits for the evidence, unless a recheck was requested.
 func (k *Keeper) pace() time.Duration {
 	rate := k.Rate
 	k.mu.Lock()
@@ -23,12 +23,12 @@ func (k *Keeper) pace() time.Duration {
 }
 
 const (
-	metaRate  = 5 // a second, at least, unless Rate is less
+	metaRate  = 5 // requests a second, at least, unless Rate is less
 	metaRound = 30 * time.Minute
 )
 
-// rounds walks over all pages again and again, and asks for those whose
-// evidence is old, or whose bytes somebody wanted.
+// rounds walks over all pages again and again, and fetches those whose evidence is
+// old, or whose bytes a reader has requested.
 func (k *Keeper) rounds(ctx context.Context, slow chan<- job) error {
 	pace := time.NewTicker(k.pace())
 	defer pace.Stop()
@@ -50,7 +50,7 @@ func (k *Keeper) rounds(ctx context.Context, slow chan<- job) error {
 	for {
 		pace.Reset(k.pace())
 		k.mu.Lock()
-		meant := k.meant // by those who said so before it began
+		meant := k.meant // accepted before this round began
 		k.mu.Unlock()
 		if err := k.round(ctx, send); err != nil {
 			return err
@@ -80,7 +80,7 @@ func (k *Keeper) rounds(ctx context.Context, slow chan<- job) error {
 	}
 }
 
-// askWanted asks for the pages whose bytes somebody wanted, unless that was done lately.
+// askWanted fetches the pages whose bytes readers have requested, unless they were fetched lately.
 func (k *Keeper) askWanted(ask func(job) bool) error {
 	for _, page := range k.todo.takeWanted() {
 		e, ok, err := k.Journal.Get(page)
@@ -95,18 +95,18 @@ func (k *Keeper) askWanted(ask func(job) bool) error {
 }
 
 const (
-	roundPages = 256 // that are looked up at once
+	roundPages = 256 // pages looked up at once
 
-	// mostUnanswered is after how many questions without an answer a round ends.
+	// mostUnanswered requests in a row without a response end a round.
 	mostUnanswered = 20
 
-	// progressEvery is how often it is said how far a first round has got.
+	// progressEvery is the interval at which the progress of a first round is logged.
 	progressEvery = 10 * time.Second
 )
 
 // round walks over all pages once.
 func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
-	if err := k.Journal.Wait(ctx, protocol.Cursor{}); err != nil { // until it has told something
+	if err := k.Journal.Wait(ctx, protocol.Cursor{}); err != nil { // until the journal has a head
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -172,7 +172,7 @@ func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
 	return nil
 }
 
-// some returns pages that come after a URL.
+// some returns the next pages after a URL, at most roundPages.
 func (k *Keeper) some(after string) (list []job, last string, more bool, err error) {
 	v, err := k.Journal.View()
 	if err != nil {
@@ -192,7 +192,7 @@ func (k *Keeper) some(after string) (list []job, last string, more bool, err err
 	return list, after, true, nil
 }
 
-// isDue reports whether a page is to be asked for anew. It has bytes of digest d now.
+// isDue reports whether a page, whose current bytes have digest d, is to be fetched again.
 func (k *Keeper) isDue(r *record, d protocol.Digest) bool {
 	k.mu.Lock()
 	since := k.since

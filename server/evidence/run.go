@@ -9,18 +9,18 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// Parts of the time for which it counts that bytes were shown: a day by default.
+// Intervals between requests for a page, as fractions of Keeper.For, a day by default.
 const (
-	renewPart   = 2    // what was shown is asked for again, so that it need not stop to count
-	againPart   = 24   // what is refused, or other bytes
-	unknownPart = 144  // what gave no answer
-	massEvery   = 1440 // while many are refused, whether they still are
+	renewPart   = 2    // a public page is fetched again before its evidence expires
+	againPart   = 24   // a refused page, or one with other bytes
+	unknownPart = 144  // a page without a response
+	massEvery   = 1440 // while many are refused: the check whether they still are
 )
 
-// saveEvery is how often what was shown is written down.
+// saveEvery is the interval at which records are saved.
 const saveEvery = time.Second
 
-// Run asks for pages until ctx ends, and returns what ended it.
+// Run fetches pages until ctx ends, and returns the error that ended it.
 func (k *Keeper) Run(ctx context.Context) error {
 	if k.Rate <= 0 {
 		<-ctx.Done()
@@ -63,9 +63,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Once asks for all pages whose evidence is old, as Run does in a round, and
-// returns when all have answered. It reports whether others are refused than
-// before, so that the site is to be looked at again.
+// Once fetches all pages whose evidence is old, as Run does in a round, and returns
+// when all requests have ended. It reports whether the set of refused pages has
+// changed, so that the site must be scanned again.
 func (k *Keeper) Once(ctx context.Context) (changed bool, err error) {
 	if k.Rate <= 0 {
 		return false, nil
@@ -98,7 +98,7 @@ func (k *Keeper) Once(ctx context.Context) (changed bool, err error) {
 	return len(k.news) > 0, errors.Join(err, k.save())
 }
 
-// work asks for one page after the other, the urgent ones first.
+// work fetches one page after the other, the urgent ones first.
 func (k *Keeper) work(ctx context.Context, slow <-chan job) {
 	for ctx.Err() == nil {
 		if j, ok := k.todo.next(); ok {
@@ -115,7 +115,7 @@ func (k *Keeper) work(ctx context.Context, slow <-chan job) {
 	}
 }
 
-// postponed makes urgent what was postponed, when it is time.
+// postponed makes postponed pages urgent when they are due.
 func (k *Keeper) postponed(ctx context.Context) error {
 	for {
 		wait := time.Hour

@@ -8,33 +8,33 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A job is a page to be asked for.
+// A job is a page to fetch.
 type job struct {
 	page   string
-	want   protocol.Digest // of the bytes that are held; zero if nobody knows
+	want   protocol.Digest // of the file; zero if unknown
 	length int64
 	tries  int // how often other bytes came
 }
 
 const (
-	mostUrgent = 100_000 // edits that wait to be asked for; more are found by the next round
-	mostWanted = 1000    // pages that somebody asked the bytes of
-	mostWaits  = 64      // edits: with more of them nobody waits for one
+	mostUrgent = 100_000 // edited pages waiting for a fetch; the next round finds the others
+	mostWanted = 1000    // pages whose bytes were requested
+	mostWaits  = 64      // with more urgent pages than this no reader waits for one
 )
 
-// work is what is to be asked for: what was edited at once, all else in turn.
+// work is the queue of pages to fetch: edited pages at once, all others in rounds.
 type work struct {
 	mu      sync.Mutex
 	urgent  []job
-	later   []laterJob // by their time
+	later   []laterJob
 	wanted  map[string]struct{}
-	waiting map[string]chan struct{} // closed when the page was asked for
+	waiting map[string]chan struct{} // closed when the page was fetched
 
-	wake   chan struct{} // something is urgent
-	round  chan struct{} // a round is to begin
-	wants  chan struct{} // something is wanted
-	doubts chan struct{} // pages are refused that were public
-	timer  chan struct{} // later has become another
+	wake   chan struct{} // urgent is not empty
+	round  chan struct{} // start a round
+	wants  chan struct{} // wanted is not empty
+	doubts chan struct{} // public pages were refused
+	timer  chan struct{} // later has changed
 }
 
 type laterJob struct {
@@ -51,7 +51,7 @@ func (w *work) init() {
 func (w *work) anew()  { pause.Wake(w.round) }
 func (w *work) doubt() { pause.Wake(w.doubts) }
 
-// urge has a page asked for before all others.
+// urge queues a page before all pages of a round.
 func (w *work) urge(j job) {
 	w.mu.Lock()
 	if len(w.urgent) < mostUrgent {
@@ -64,7 +64,6 @@ func (w *work) urge(j job) {
 	pause.Wake(w.wake)
 }
 
-// next returns what is most urgent.
 func (w *work) next() (job, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,7 +78,7 @@ func (w *work) next() (job, bool) {
 	return j, true
 }
 
-// answered lets those go on who wait for a page.
+// answered wakes the readers that wait for a page.
 func (w *work) answered(page string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,8 +88,8 @@ func (w *work) answered(page string) {
 	}
 }
 
-// wait returns what is closed when a page was asked for; nil if it is not
-// about to be.
+// wait returns a channel that is closed when a page has been fetched; nil if that
+// is not about to happen.
 func (w *work) wait(page string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,7 +99,7 @@ func (w *work) wait(page string) <-chan struct{} {
 	return w.waiting[page]
 }
 
-// postpone has a page asked for again at a time.
+// postpone queues a page for another fetch at a time.
 func (w *work) postpone(j job, at time.Time) {
 	w.mu.Lock()
 	if len(w.later) < mostUrgent {
@@ -110,7 +109,7 @@ func (w *work) postpone(j job, at time.Time) {
 	pause.Wake(w.timer)
 }
 
-// due makes urgent what was postponed until now, and returns when the next is.
+// due makes the postponed pages that are due urgent, and returns when the next one is due.
 func (w *work) due(now time.Time) (next time.Time) {
 	w.mu.Lock()
 	rest := w.later[:0]
@@ -130,7 +129,7 @@ func (w *work) due(now time.Time) (next time.Time) {
 	return next
 }
 
-// want notes that somebody asked for the bytes of a page.
+// want records that a reader requested the bytes of a page.
 func (w *work) want(page string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,7 +139,7 @@ func (w *work) want(page string) {
 	}
 }
 
-// takeWanted returns them, once.
+// takeWanted returns the wanted pages, and clears the set.
 func (w *work) takeWanted() (list []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,26 +9,25 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Features is what a page says of itself.
+// Features is what a page says about itself.
 type Features struct {
 	Title            string          // as plain text; empty if it has none
-	NoIndex          bool            // it asks not to be listed anywhere
-	UnavailableAfter time.Time       // when it will ask for that; zero if it does not
+	NoIndex          bool            // it asks not to be listed
+	UnavailableAfter time.Time       // when it will ask for that; zero if never
 	Language         string          // see protocol.Item
-	Canonical        string          // the same
-	Text             protocol.Digest // the same
+	Canonical        string          // see protocol.Item
+	Text             protocol.Digest // see protocol.Item
 	Sketch           []byte          // of the main text, as internal/maintext makes it
 }
 
 const (
-	titleSize    = 1 << 10 // the longest title that is kept, in bytes
-	languageSize = 35      // the longest language tag that everybody must take (RFC 5646, section 4.4.1)
-	sketchSize   = 1 << 10 // the longest sketch that is kept, in bytes
+	titleSize    = 1 << 10 // the longest title stored, in bytes
+	languageSize = 35      // the longest language tag that every implementation must accept (RFC 5646, section 4.4.1)
+	sketchSize   = 1 << 10 // the longest sketch stored, in bytes
 )
 
-// Clean leaves of what the page at url says only what may be told: a title of
-// one line, a language tag that is one, another URL than its own, a sketch of
-// a common size.
+// Clean reduces the features of the page at url to publishable values: a title of one line, a valid language
+// tag, a canonical URL other than its own, a sketch of the usual size.
 func (f *Features) Clean(url string) {
 	f.Title, f.Language, f.Canonical = cleanTitle(f.Title), cleanLanguage(f.Language), cleanCanonical(url, f.Canonical)
 	if len(f.Sketch) > sketchSize {
@@ -36,7 +35,7 @@ func (f *Features) Clean(url string) {
 	}
 }
 
-// cleanTitle makes one line of a title, and cuts it to titleSize.
+// cleanTitle collapses white space in a title, and cuts it to titleSize.
 func cleanTitle(title string) string {
 	title = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -55,7 +54,7 @@ func cleanTitle(title string) string {
 	return strings.TrimSpace(title[:n])
 }
 
-// cleanLanguage returns a language tag, and the empty string for what is none.
+// cleanLanguage returns a language tag, and the empty string if it is invalid.
 func cleanLanguage(tag string) string {
 	tag = strings.TrimSpace(tag)
 	if len(tag) > languageSize {
@@ -71,8 +70,7 @@ func cleanLanguage(tag string) string {
 	return tag
 }
 
-// cleanCanonical returns the URL that the page at url asks to be listed under,
-// if that is another one and is one at all.
+// cleanCanonical returns the canonical URL that the page at url states, if it is valid and another one.
 func cleanCanonical(url, canonical string) string {
 	if canonical == "" {
 		return ""

@@ -1,5 +1,5 @@
-// Package inventory is what whoever tells of a site's pages and whoever asks for them both name: an
-// [Inventory], the [Offer] of each page, the [Scope] to look at again.
+// Package inventory has the types shared by packages that list a site's pages and packages that publish them:
+// an [Inventory], the [Offer] of each page, the [Scope] to scan again.
 package inventory
 
 import (
@@ -12,94 +12,83 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// An Inventory tells what a site offers now: a walk over a docroot, a list of
-// URLs, a content management system. server.Site is the first of them.
+// An Inventory lists what a site offers now: a scan of a docroot, a list of URLs, a content management
+// system. server.Site is the first of them.
 //
-// A Publisher calls its methods from one goroutine at a time, Watch apart.
+// A Publisher calls its methods, except Watch, from one goroutine at a time.
 type Inventory interface {
-	// Look yields an Offer for everything that stands in the given scopes,
-	// ordered as protocol.Compare orders URLs, each URL once; no scopes means
-	// everything. It reads no content. What rules leave out is yielded too,
-	// with the reason. An error of type *UnseenError says that a part could
-	// not be looked at, and the walk goes on; any other error ends it, and
-	// then nothing may be concluded from what was not yielded. Until it yields
-	// for the first time it may write notes to the journal; nobody who calls
-	// Look has a View open.
+	// Look scans: it yields an Offer for everything in the given scopes, ordered as protocol.Compare orders
+	// URLs, each URL once; no scopes means everything. It reads no content. Pages that rules leave out are
+	// yielded too, with the reason. An error of type *UnseenError says that a part could not be scanned, and
+	// the scan goes on; any other error ends it, and then nothing may be concluded from absence. Before its
+	// first yield Look may write notes to the journal; callers must have no View open.
 	Look(ctx context.Context, scopes []Scope) iter.Seq2[Offer, error]
 
-	// Read reads the content of what Look offered and returns the offer with
-	// Digest, Length, Modified and Stamp of one consistent reading.
-	// An error wrapping fs.ErrNotExist means that it has vanished since.
+	// Read reads the content of an Offer that Look yielded and returns it with Digest, Length, Modified and
+	// Stamp of one consistent reading. An error wrapping fs.ErrNotExist means that the content has vanished
+	// since.
 	Read(ctx context.Context, o Offer) (Offer, error)
 
-	// Watch blocks until ctx ends, calling dirty with scopes that may have
-	// changed once they have settled; no scopes means everything. It says
-	// where to look, never what is there. dirty does not block.
+	// Watch blocks until ctx ends, calling dirty with scopes that may have changed, after their debounce; no
+	// scopes means everything. It says where to scan, never what is there. dirty does not block.
 	Watch(ctx context.Context, dirty func([]Scope)) error
 
-	// Public reports whether the present rules let url be told to anybody.
+	// Public reports whether the present rules let url be published.
 	Public(url string) bool
 }
 
-// An Offer is one thing that an Inventory has.
+// An Offer is one page or file of an Inventory.
 type Offer struct {
 	URL   string
-	Place string // where it stands, for people: a path below the docroot
+	Place string // location for people: a path below the docroot
 
-	// LeftOut is why a rule keeps it from being published, such as "robots.txt"
-	// or "hidden". Empty means that it is offered. The URL of what was left
-	// out may be empty where it can have none.
+	// LeftOut is why a rule keeps it from being published, such as "robots.txt" or "hidden". Empty means that
+	// it is offered. A left-out file may have no URL.
 	LeftOut string
 
-	// Unsettled says that it is being changed at this moment: what is known of
-	// it stays, until it is looked at again.
+	// Unsettled reports that it is being changed at this moment: its stored entry stays until the next scan.
 	Unsettled bool
 
-	// Stamp equal to the stamp of the last reading means that the content is
-	// the same. An empty stamp is equal to nothing. Young is the stamp of what
-	// is too young to have one: a later writing could leave the same. Equal to
-	// a Stamp that was kept before, it says as much.
+	// A Stamp equal to that of the last reading means that the content is the same. An empty stamp equals
+	// nothing. Young is the stamp of content too young to have one: a later write could leave the same stamp.
+	// If Young equals a Stamp stored before, the content is the same too.
 	Stamp, Young []byte
 
-	Modified time.Time       // when the content claims to have changed; zero if unknown
+	Modified time.Time       // when the content changed, by its own account; zero if unknown
 	Span     time.Duration   // how coarse Modified is: see protocol.Item
 	Length   int64           // bytes; -1 if unknown
 	Type     string          // media type
 	Title    string          // empty if unknown
-	Digest   protocol.Digest // zero until Read, where the content must be read for it; after it, if unknown
+	Digest   protocol.Digest // zero before Read if it takes reading, and after Read if unknown
 
-	// What a page says of itself, where Read found it: see Features.
+	// What the page says about itself, if Read found it: see Features.
 	Language, Canonical string
 	Text                protocol.Digest
 	Sketch              []byte
 }
 
-// ErrChanged is wrapped by the error of a [Healer] for content that is not
-// what was read any more.
+// ErrChanged is wrapped by the error of a [Healer] for content that has changed since it was read.
 var ErrChanged = errors.New("content has changed")
 
-// ErrLinked is wrapped by the error of a [Healer] for a page that is reached by
-// a symbolic link: its time is that of another page, which is healed.
+// ErrLinked is wrapped by the error of a [Healer] for a page that is reached by a symbolic link: its mtime is
+// that of another page, which is healed.
 var ErrLinked = errors.New("it is reached by a symbolic link: the time is that of another page")
 
-// A Healer is an Inventory that can set back when its content claims to have
-// changed.
+// A Healer is an Inventory that can set back the modification time of its content.
 type Healer interface {
-	// Heal makes the content of o, as Read returned it, claim that it changed
-	// at to, a whole second that is over, and returns o with the Stamp and
-	// Modified that it has then. It returns an error wrapping ErrChanged if
-	// the content is not that of o any more. Any other error says why that
-	// cannot be; then what it returns is what is there all the same.
+	// Heal sets the modification time of o, as Read returned it, to a whole second in the past, and returns o
+	// with its new Stamp and Modified. It returns an error wrapping ErrChanged if the content has changed
+	// since Read. Any other error says why the time cannot be set; then the returned Offer still describes
+	// what is there.
 	Heal(ctx context.Context, o Offer, to time.Time) (Offer, error)
 }
 
-// An UnseenError says that what lies below Prefix could not be looked at, so
-// that nothing is known of it.
+// An UnseenError reports that everything below Prefix could not be scanned, so that nothing is known of it.
 type UnseenError struct {
 	Prefix string
 	Err    error
 
-	// Expected says that it is so at every look, and nobody need be warned.
+	// Expected says that this happens at every scan, and needs no warning.
 	Expected bool
 }
 

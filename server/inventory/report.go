@@ -10,9 +10,9 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Report says what a look found, in pages.
+// A Report counts what a scan found, in pages.
 type Report struct {
-	At       time.Time     `json:"at"`       // when the look began
+	At       time.Time     `json:"at"`       // when the scan began
 	Duration time.Duration `json:"duration"` // nanoseconds
 
 	New       int `json:"new"`
@@ -23,25 +23,24 @@ type Report struct {
 	Held      int `json:"held"`      // newly vanished, not announced yet
 	Returned  int `json:"returned"`  // held before, and there again unchanged
 	Touched   int `json:"touched"`   // read again, and the same bytes
-	Healed    int `json:"healed"`    // given the time that their bytes should have
-	Unhealed  int `json:"unhealed"`  // that could not be given it; Unhealing says why, of one of them
-	Unchanged int `json:"unchanged"` // not read, or read only because of their youth
+	Healed    int `json:"healed"`    // given the mtime that their bytes should have
+	Unhealed  int `json:"unhealed"`  // could not be given it; Unhealing is the error of one of them
+	Unchanged int `json:"unchanged"` // not read, or read only because their stamp was young
 	LeftOut   int `json:"left_out"`  // forbidden by a rule
-	Unread    int `json:"unread"`    // could not be read; what was known stays
-	Unsettled int `json:"unsettled"` // being changed; looked at again soon
+	Unread    int `json:"unread"`    // could not be read; the stored entry stays
+	Unsettled int `json:"unsettled"` // being changed; scanned again soon
 
 	Unhealing string `json:"unhealing,omitempty"`
 
-	// HeldNow counts all pages held after the look. MassHeld says that they
-	// are so many that a person must accept their deletion: see
-	// AcceptDeletions of server.Publisher.
+	// HeldNow counts all pages held after the scan. MassHeld reports that they are so many that a person must
+	// accept their deletion: see AcceptDeletions of server.Publisher.
 	HeldNow  int  `json:"held_now"`
 	MassHeld bool `json:"mass_held"`
 
-	Head protocol.Cursor `json:"head"` // where the journal stands after the look
+	Head protocol.Cursor `json:"head"` // of the journal after the scan
 }
 
-// Told reports how many changes the look appended for followers to read.
+// Told returns how many changes the scan appended for followers.
 func (r Report) Told() int { return r.New + r.Changed + r.Moved + r.Gone + r.Withdrawn }
 
 // Add adds the counts of another pass over the same scopes.

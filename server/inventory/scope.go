@@ -15,7 +15,7 @@ type Scope struct {
 	Deep   bool
 }
 
-// ScopeOf is the directory that a URL stands in.
+// ScopeOf returns the directory of a URL, without those below it.
 func ScopeOf(url string) Scope {
 	path := url
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
@@ -24,12 +24,11 @@ func ScopeOf(url string) Scope {
 	return Scope{Prefix: path[:strings.LastIndexByte(path, '/')+1]}
 }
 
-// MaxScopes is how many scopes are looked at one by one. Beyond it one look
-// at everything is cheaper.
+// MaxScopes is how many scopes are scanned one by one. Beyond it one full scan is cheaper.
 const MaxScopes = 1000
 
-// Covering returns scopes in the order of their prefixes, each once and none
-// that lies within another. No scopes at all means everything.
+// Covering returns scopes ordered by prefix, each once and none that lies within another. No scopes means
+// everything.
 func Covering(scopes []Scope) []Scope {
 	s := slices.Clone(scopes)
 	slices.SortFunc(s, func(a, b Scope) int {

@@ -16,33 +16,33 @@ import (
 )
 
 const (
-	// askTime bounds one request, from the dial to the last byte that is read.
+	// askTime bounds one request, from the dial to the last byte read.
 	askTime = 30 * time.Second
 
-	// askGrace is how long a request under way may last once the process is
-	// told to end: an answer that comes yet need not be asked for again.
+	// askGrace is how long a request in flight may continue after the process is
+	// told to end: if its response still arrives, it need not be repeated.
 	askGrace = 5 * time.Second
 
-	// maxAnswer is how much of an answer is read, in bytes. It says why
-	// something was refused, and no more.
+	// maxAnswer bounds the bytes read of a response. It is needed only for the
+	// reason of a refusal.
 	maxAnswer = 2 << 10
 
 	userAgent = "parley"
 )
 
-// An answer is what came of one request.
+// An answer is the result of one request.
 type answer struct {
-	status int // 0: there was no answer, see err
+	status int // 0: there was no response, see err
 	header http.Header
 	body   string // as far as it was read
 	err    error
 }
 
-// ok reports whether the other side says that it took what was sent.
+// ok reports whether the receiver accepted the request.
 func (a answer) ok() bool { return a.status >= 200 && a.status < 300 }
 
-// unclear reports whether the other side may have taken what was sent although
-// it does not say so: the answer got lost, or a gateway lost it.
+// unclear reports whether the receiver may have accepted the request although
+// the response does not say so: the response was lost, by the network or a gateway.
 func (a answer) unclear() bool {
 	if a.status != 0 {
 		return a.status >= 500 && a.status != http.StatusServiceUnavailable && a.status != http.StatusNotImplemented
@@ -54,7 +54,7 @@ func (a answer) unclear() bool {
 	return !unsent
 }
 
-// String says for people what the answer was.
+// String describes the answer for people.
 func (a answer) String() string {
 	switch {
 	case a.status == 0:
@@ -67,8 +67,8 @@ func (a answer) String() string {
 	return fmt.Sprintf("%d: %s", a.status, clip(a.body, 200))
 }
 
-// clip makes a line for people of what somebody else wrote, of at most n bytes
-// and an ellipsis.
+// clip makes a single line for people of untrusted text: at most n bytes, and an
+// ellipsis if it was cut.
 func clip(s string, n int) string {
 	cut := len(s) > n
 	if cut {
@@ -81,11 +81,11 @@ func clip(s string, n int) string {
 	return s
 }
 
-// errEnded is the error of an answer to what was not asked any more.
+// errEnded is the error of a request that was not sent because ctx had ended.
 var errEnded = errors.New("not asked: the process is to end")
 
-// ask sends a request and reads the answer, for at most the given time.
-// When ctx ends, a request under way has askGrace to end too.
+// ask sends a request and reads the response, for at most the given time.
+// When ctx ends, a request in flight has askGrace to end too.
 func ask(ctx context.Context, via http.RoundTripper, req *http.Request, most time.Duration) answer {
 	if ctx.Err() != nil {
 		return answer{err: errEnded}
@@ -112,7 +112,7 @@ func ask(ctx context.Context, via http.RoundTripper, req *http.Request, most tim
 	return answer{status: a.Status, header: a.Header, body: string(b)}
 }
 
-// transport returns that of a client that was given, or nil.
+// transport returns the client's Transport, or nil if there is no client.
 func transport(c *http.Client) http.RoundTripper {
 	if c == nil {
 		return nil
@@ -123,12 +123,12 @@ func transport(c *http.Client) http.RoundTripper {
 const (
 	firstWait   = time.Minute    // after the first failure, doubled with each...
 	longestWait = 6 * time.Hour  // up to this
-	longestHint = 24 * time.Hour // the longest that a Retry-After is honoured
+	longestHint = 24 * time.Hour // the longest Retry-After that is honoured
 )
 
-// backoff is how long to wait after n failures in a row. It is longer by up to
-// a quarter, which depends on who waits, so that those who failed together do
-// not return together.
+// backoff returns how long to wait after n failures in a row. It adds up to a
+// quarter, which depends on who waits, so that senders that failed together do
+// not retry together.
 func backoff(who string, n int) time.Duration {
 	d := longestWait
 	if n < 10 {
@@ -139,8 +139,8 @@ func backoff(who string, n int) time.Duration {
 	return d + time.Duration(float64(d)/4*float64(h.Sum32())/(1<<32))
 }
 
-// pause is how long to wait after an answer that refuses everything: what it
-// asks for, or else backoff.
+// pause returns how long to wait after a response that refuses everything: its
+// Retry-After, or else backoff.
 func (a answer) pause(who string, failures int, now time.Time) time.Duration {
 	if a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable {
 		if d, ok := fetch.RetryAfter(a.header, now, longestHint); ok {
@@ -150,9 +150,9 @@ func (a answer) pause(who string, failures int, now time.Time) time.Duration {
 	return backoff(who, failures)
 }
 
-// over reports whether a time has come that was set at most `most` ahead. One
-// that lies more than twice as far ahead was set by a clock that has been put
-// back since, and counts as come.
+// over reports whether the time t, which was set at most `most` ahead, has come.
+// A t more than twice as far ahead was set before the clock was put back, and
+// counts as come.
 func over(t, now time.Time, most time.Duration) bool {
 	d := t.Sub(now)
 	return d <= 0 || d > 2*most

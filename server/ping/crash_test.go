@@ -34,8 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// sendForEver creates pages and sends them. It prints every page that the
-// journal has durably.
+// sendForEver creates pages and sends them. It prints every page once the journal has it durably.
 func sendForEver(site, dir string) error {
 	ctx := context.Background()
 	j, err := journal.Open(filepath.Join(dir, "journal"), nil)
@@ -68,8 +67,7 @@ func sendForEver(site, dir string) error {
 	}
 }
 
-// Killed at any instant, a sender has skipped nothing, and repeats at most the
-// batch that was under way.
+// A sender killed at any instant has skipped nothing, and repeats at most the batch that was in flight.
 func TestKilledWhileSending(t *testing.T) {
 	kills := 25
 	if testing.Short() {
@@ -83,7 +81,7 @@ func TestKilledWhileSending(t *testing.T) {
 	var mu sync.Mutex
 	var batches [][]string
 	var victim *exec.Cmd
-	deadly := 0 // the batch at which to kill, if not at another moment
+	deadly := 0 // the batch at which to kill, if any
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServer(http.Dir(docroot)))
 	mux.HandleFunc("POST /engine", func(w http.ResponseWriter, r *http.Request) {
@@ -147,8 +145,8 @@ func TestKilledWhileSending(t *testing.T) {
 		if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() == 1 {
 			t.Fatalf("victim ended by itself: %v %q", err, told[max(0, len(told)-1):])
 		}
-		// What it sent last may not have been read yet. Connections are taken
-		// in order: behind this one none of its own can come.
+		// Its last request may not have been read yet. Connections are accepted in order: after this one,
+		// none of its requests can come.
 		resp, err := once.Get(site)
 		if err != nil {
 			t.Fatal(err)
@@ -164,7 +162,7 @@ func TestKilledWhileSending(t *testing.T) {
 		mu.Unlock()
 	}
 
-	// The last one comes to the end of its work.
+	// The last sender completes its work.
 	j, err := journal.Open(filepath.Join(dir, "journal"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +179,7 @@ func TestKilledWhileSending(t *testing.T) {
 		if r.Pending == 0 {
 			break
 		}
-		future = future.Add(24 * time.Hour) // what a killed one left to be tried later
+		future = future.Add(24 * time.Hour) // a retry that a killed sender left for later
 	}
 	sent := make(map[string]int) // the last batch with it, plus one
 	repeated := make(map[int]bool)

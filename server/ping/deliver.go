@@ -27,46 +27,46 @@ import (
 const (
 	mostVerifying  = 8  // at a time
 	mostDelivering = 16 // at a time
-	mostBodies     = 2  // of topics in memory, to be delivered
+	mostBodies     = 2  // contents of topics in memory for delivery
 
-	// topicAgain is when a topic is read again that could not be read.
+	// topicAgain is the wait before a topic that could not be read is read again.
 	topicAgain = time.Minute
 )
 
-// A content is what a topic is at one moment.
+// A content is the content of a topic at one moment.
 type content struct {
-	at          protocol.Cursor // it is that of this place in the journal, or a later one
+	at          protocol.Cursor // the content is of this position in the journal, or later
 	contentType string
 	body        []byte
 	digest      protocol.Digest
 }
 
-// A round is what Run knows from one moment to the next.
+// A round is the state of Run's loop.
 type round struct {
 	h      *Hub
-	at     protocol.Cursor // what subscribers are to have
-	moveAt time.Time       // when at is brought up to date; zero if it is
+	at     protocol.Cursor // the position that subscribers shall have
+	moveAt time.Time       // when to update at; zero if it is current
 	topics map[string]content
-	bodies map[protocol.Digest]int // how many deliveries of each are under way
+	bodies map[protocol.Digest]int // number of deliveries of each in flight
 	failed map[string]time.Time    // topics, and when to read them again
 
-	busy                  map[string]bool // subscriptions for which something is under way
+	busy                  map[string]bool // subscriptions with a verification or delivery in flight
 	verifying, delivering int
 	done                  chan finished
 	owned                 sync.WaitGroup
 }
 
-// finished says that what was under way for a subscription is over.
+// finished says that a verification or delivery has ended.
 type finished struct {
 	id        string
 	verifying bool
-	body      protocol.Digest // that was delivered
+	body      protocol.Digest // of the delivery
 }
 
 // Run verifies and delivers until ctx ends; then it returns nil, once requests
-// under way have been answered or 5 s have passed. It returns an error if the
-// configuration is wrong or the journal is closed; whatever else fails is
-// logged, shown in Status and tried again.
+// in flight have been answered or 5 s have passed. It returns an error if the
+// configuration is wrong or the journal is closed; any other failure is
+// logged, shown in Status and retried.
 func (h *Hub) Run(ctx context.Context) error {
 	if err := h.init(); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	return nil
 }
 
-// listen says when the journal has news after what was seen.
+// listen signals news when the journal has changes after seen.
 func (r *round) listen(ctx context.Context, seen protocol.Cursor, news chan<- struct{}) error {
 	for {
 		err := r.h.Journal.Wait(ctx, seen)
@@ -137,12 +137,12 @@ func (r *round) listen(ctx context.Context, seen protocol.Cursor, news chan<- st
 		case err != nil:
 			pause.For(ctx, again)
 		}
-		seen = r.h.Journal.Head() // before it is told, so that nothing lies between
+		seen = r.h.Journal.Head() // before the signal, so that no change is missed
 		pause.Wake(news)
 	}
 }
 
-// sayGoodbye lets subscribers of topics that are gone know that they are.
+// sayGoodbye queues a "denied" for subscribers of topics that are not offered any more.
 func (h *Hub) sayGoodbye() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,8 +158,8 @@ func (h *Hub) sayGoodbye() {
 	}
 }
 
-// turn starts what is to be done now, and returns when there is more to do if
-// nothing happens before; the zero time if never.
+// turn starts the work that is due, and returns the time of the next work unless
+// an event comes first; the zero time if there is none.
 func (r *round) turn(ctx context.Context) (next time.Time) {
 	h := r.h
 	now := h.now()
@@ -239,7 +239,7 @@ func (r *round) turn(ctx context.Context) (next time.Time) {
 			}
 		}
 	}
-	return next // where room is lacking still, a delivery is under way that will wake Run
+	return next // if room is still lacking, a delivery in flight will wake Run
 }
 
 func (r *round) start(what finished, f func()) {
@@ -261,8 +261,8 @@ func (r *round) room() bool {
 	return n < mostBodies
 }
 
-// content returns a topic as it is at r.at or later; or else when to ask again,
-// the zero time if there is no room for it now.
+// content returns a topic as of r.at or later; or else when to retry, the zero
+// time if there is no room for it now.
 func (r *round) content(ctx context.Context, topic string) (c content, retry time.Time, ok bool) {
 	if c, ok := r.topics[topic]; ok && c.at == r.at {
 		return c, retry, true
@@ -308,8 +308,8 @@ func tooLong(n int64) error {
 	return fmt.Errorf("it has %d bytes, more than %d: offer a topic that is shorter, such as a feed", n, maxContent)
 }
 
-// ReadTopic reads a regular file as a [Hub]'s Topic has to: one that is longer
-// than maxContent is not read.
+// ReadTopic reads a regular file as a [Hub]'s Topic must: it refuses a file of
+// more than maxContent bytes without reading it.
 func ReadTopic(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -326,15 +326,15 @@ func ReadTopic(path string) ([]byte, error) {
 		return nil, tooLong(st.Size())
 	}
 	b := make([]byte, st.Size())
-	if _, err := io.ReadFull(f, b); err != nil { // it is replaced as a whole, and does not shrink
+	if _, err := io.ReadFull(f, b); err != nil { // the file is replaced as a whole, and does not shrink
 		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 	}
 	return b, nil
 }
 
-// stands returns what a topic is at a place or later, without its body. It
-// reads a topic once for each place, and one topic at a time, whoever asks:
-// that is for strangers to decide.
+// stands returns the content of a topic as of the position at or later, without
+// its body. It reads a topic once per position, and one topic at a time, since
+// strangers decide how often it is called.
 func (h *Hub) stands(ctx context.Context, topic string, at protocol.Cursor) (content, error) {
 	select {
 	case h.reading <- struct{}{}:
@@ -353,10 +353,9 @@ func (h *Hub) stands(ctx context.Context, topic string, at protocol.Cursor) (con
 	return c, err
 }
 
-// caughtUp notes that a subscriber has the content that stands at a place,
-// since what was read there is what it was given last. Whatever was written
-// later moves that place on, see Published, and is compared then. It is only
-// remembered: whoever reads the notes will find the same digest.
+// caughtUp moves a subscriber's cursor to at without a delivery, since the content
+// there is what it received last. Any later write advances Published and is compared
+// then. The cursor is not stored: a restart compares again and finds the same digest.
 func (h *Hub) caughtUp(id string, at protocol.Cursor) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -366,13 +365,13 @@ func (h *Hub) caughtUp(id string, at protocol.Cursor) {
 	}
 }
 
-// verify asks a callback whether it wants what was asked for in its name
-// (section 5.3), and does it if so.
+// verify asks a callback whether it confirms the request made in its name
+// (section 5.3), and applies the request if so.
 func (h *Hub) verify(ctx context.Context, id string, s subscription, at protocol.Cursor) {
 	w := *s.Want
 	challenge := rand.Text()
-	// What the subscriber has is what stands there before it can know that it
-	// is subscribed: whatever comes later is delivered.
+	// The subscriber starts with the content before the confirmation: anything
+	// later is delivered.
 	var c content
 	if w.Mode == "subscribe" {
 		if now, err := h.stands(ctx, s.Topic, at); err == nil {
@@ -398,7 +397,7 @@ func (h *Hub) verify(ctx context.Context, id string, s subscription, at protocol
 	}
 }
 
-// question is the URL that asks a callback.
+// question returns the URL of the verification request to a callback.
 func question(s subscription, w want, challenge string) string {
 	q := url.Values{"hub.mode": {w.Mode}, "hub.topic": {s.Topic}}
 	if w.Mode == "denied" {
@@ -418,13 +417,13 @@ func question(s subscription, w want, challenge string) string {
 	return s.Callback + "&" + q.Encode()
 }
 
-// answered does what a callback was asked about, or not.
+// answered applies the wanted change if the callback confirmed it, and else discards it.
 func (h *Hub) answered(id string, w want, ok bool, c content) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	cur, there := h.subs[id]
 	if !there || cur.Want == nil || cur.Want.ID != w.ID {
-		return nil // something else was asked for meanwhile
+		return nil // replaced by a newer request
 	}
 	now := h.now()
 	switch cur.Want = nil; {
@@ -443,7 +442,7 @@ func (h *Hub) answered(id string, w want, ok bool, c content) (err error) {
 	return err
 }
 
-// deliver sends content to a subscriber (section 7), and records what came of it.
+// deliver sends content to a subscriber (section 7), and records the result.
 func (h *Hub) deliver(ctx context.Context, id string, s subscription, c content) {
 	req, err := http.NewRequest(http.MethodPost, s.Callback, bytes.NewReader(c.body))
 	if err != nil {
@@ -486,13 +485,12 @@ func (h *Hub) deliver(ctx context.Context, id string, s subscription, c content)
 	}
 	if err := h.keep(id, cur); err != nil {
 		h.log().Error("hub: a delivery could not be recorded: a restart would repeat it", "err", err)
-		h.subs[id] = cur // it has been made
+		h.subs[id] = cur // the delivery has been made
 	}
 }
 
-// Links is the value of a Link header by which a topic says which hub it has,
-// and what it is called itself (section 4): whoever serves the topic should
-// send it too.
+// Links returns the value of a Link header that names a topic's hub and its own
+// URL (section 4): the web server of the topic should send it too.
 func Links(hub, topic string) string {
 	return fmt.Sprintf(`<%s>; rel="hub", <%s>; rel="self"`, hub, topic)
 }

@@ -14,11 +14,10 @@ import (
 	"github.com/parleyweb/parley/server/ping"
 )
 
-// Whatever subscribers answer and however often the hub ends, in the end each
-// has the newest content. Without a kill nobody gets the same twice that was
-// taken, with one at most once more; and nobody gets an older one after a newer.
-// In every other history the topics are written some time after the journal,
-// and some time later yet the site says so.
+// For any answers of the subscribers and any kills of the hub, each subscriber ends with the newest content.
+// Without a kill no accepted content is delivered twice, with a kill at most once more; and no older content
+// follows a newer one. In every other history the topics are written some time after the journal, and
+// reported as published some time later still.
 func TestRandomDeliveries(t *testing.T) {
 	n := 500
 	if testing.Short() {
@@ -71,7 +70,7 @@ func randomDeliveries(t *testing.T, dir string, seed int, sum *deliveries) {
 	w.sub.mood = func() string {
 		return []string{"200", "204", "202", "500", "hang", "redirect", "429 seconds", "kill"}[moods.IntN(8)]
 	}
-	ends := make(map[string][]int) // by callback: its last delivery before each kill
+	ends := make(map[string][]int) // the last delivery before each kill, by callback
 	restart := func() {
 		cancel()
 		owned.Wait()
@@ -94,7 +93,7 @@ func randomDeliveries(t *testing.T, dir string, seed int, sum *deliveries) {
 	synctest.Wait()
 	names := []string{"https://reader.example/a", "https://reader.example/b", "https://reader.example/c?x=1"}
 	active := make(map[string]bool)
-	written := []time.Time{time.Now()} // when each version was
+	written := []time.Time{time.Now()} // time of each version
 	write := func(content string) {
 		w.feeds.publish(feedTopic, content)
 		w.write()
@@ -174,7 +173,7 @@ func randomDeliveries(t *testing.T, dir string, seed int, sum *deliveries) {
 			if s.Callback != c {
 				continue
 			}
-			has := 0 // what stood there when it was subscribed, or what it got
+			has := 0 // the version at its subscription, or its last delivery
 			for _, at := range written {
 				if !at.After(s.Since) {
 					has++

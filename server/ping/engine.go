@@ -23,15 +23,15 @@ type engine struct {
 
 	turn sync.Mutex // one Run or Turn at a time
 
-	// unsettled, if not nil, puts into the journal what could not be put
-	// there: nothing else is done before it has succeeded. Guarded by turn.
+	// unsettled, if not nil, repeats a commit that failed: nothing else is done
+	// before it has succeeded. Guarded by turn.
 	unsettled func() error
 
-	// early says that this sender was there before the journal had a head, so
-	// that every change of it is news. Guarded by turn.
+	// early says that this sender started before the journal had a head, so
+	// that every change in it is new. Guarded by turn.
 	early bool
 
-	mu     sync.Mutex // guards what follows, for Status; it changes in a turn only
+	mu     sync.Mutex // guards the fields below, for Status; they change only with turn held
 	loaded bool
 	state  engineState
 	urls   map[string]owed // by URL, as in the notes
@@ -40,32 +40,32 @@ type engine struct {
 // engineState is the note "state" of an engine.
 type engineState struct {
 	Started time.Time       `json:"started"`
-	Cursor  protocol.Cursor `json:"cursor"`         // everything up to it has been taken in...
-	Walk    *walk           `json:"walk,omitempty"` // ...but for what this has yet to pass
+	Cursor  protocol.Cursor `json:"cursor"`         // all changes up to it have been processed...
+	Walk    *walk           `json:"walk,omitempty"` // ...except for pages that this walk has not reached
 
-	Limit    int       `json:"limit,omitempty"`    // URLs in the next batch, 0 for the most
-	Alone    int       `json:"alone,omitempty"`    // URLs refused alone since the last that was accepted
+	Limit    int       `json:"limit,omitempty"`    // URLs in the next batch, 0 for the maximum
+	Alone    int       `json:"alone,omitempty"`    // single URLs refused since the last accepted batch
 	Failures int       `json:"failures,omitempty"` // in a row
 	RetryAt  time.Time `json:"retry_at,omitzero"`  // nothing is sent before
-	Trouble  string    `json:"trouble,omitempty"`  // why
+	Trouble  string    `json:"trouble,omitempty"`  // the reason for RetryAt
 	Key      KeyState  `json:"key,omitempty"`
-	Burned   string    `json:"burned,omitempty"` // the key that is
+	Burned   string    `json:"burned,omitempty"` // the burned key
 	Accepted int64     `json:"accepted,omitempty"`
 	Results  []Outcome `json:"results,omitempty"`
 }
 
-// A walk takes in all that is present, instead of changes that cannot be read.
+// A walk queues all present pages, in place of changes that cannot be read.
 type walk struct {
-	After string `json:"after,omitempty"` // the page that it passed last
+	After string `json:"after,omitempty"` // the last page visited
 }
 
-// owed is what is known of one URL: that it is to be sent, or was sent lately.
+// owed is the state of one URL that is pending or was sent lately.
 type owed struct {
 	due     time.Time // when it may be sent; zero if it need not be
 	sent    time.Time // when it was; zero if not within the debounce
-	since   time.Time // when it began to be due
-	fresh   bool      // it was created after the engine was last told of it
-	refused int       // how often the engine refused it alone
+	since   time.Time // when it became pending
+	fresh   bool      // it was created after the engine was last sent it
+	refused int       // how often the engine refused it in a batch of one
 }
 
 func (o owed) note() []byte {
@@ -78,8 +78,8 @@ func (o owed) note() []byte {
 	return fmt.Appendf(nil, "%d %d %d %t %d", n(o.due), n(o.sent), n(o.since), o.fresh, o.refused)
 }
 
-// parseOwed reads what note wrote. What it cannot read is due: it is better
-// sent once too often than never.
+// parseOwed parses the output of note. An unreadable note is due: better to send
+// a URL once too often than never.
 func parseOwed(b []byte, now time.Time) owed {
 	f := strings.Fields(string(b))
 	if len(f) != 5 {
@@ -131,8 +131,8 @@ func (e *engine) load() error {
 	return nil
 }
 
-// commit changes the state, and what is known of URLs (the zero owed forgets
-// one), in one durable transaction, and in memory once that has succeeded.
+// commit changes the state and the URLs (the zero owed deletes a URL) in one
+// durable transaction, and in memory once that has succeeded.
 func (e *engine) commit(urls map[string]owed, change func(*engineState)) error {
 	st := e.state
 	change(&st)
@@ -167,7 +167,7 @@ func (e *engine) commit(urls map[string]owed, change func(*engineState)) error {
 	return e.settle()
 }
 
-// settle makes durable what is not yet, and loads what was.
+// settle repeats a commit that failed, and loads the stored state.
 func (e *engine) settle() error {
 	if e.unsettled != nil {
 		if err := e.unsettled(); err != nil {
@@ -180,8 +180,8 @@ func (e *engine) settle() error {
 
 func (e *engine) full() bool { return len(e.urls) >= e.s.room }
 
-// takeIn takes in what the journal has after the cursor, as far as there is
-// room, and forgets what is not needed any more. It returns the number of
+// takeIn queues the URLs of the changes after the cursor, as far as there is room,
+// and forgets URLs that are not needed any more. It returns the number of
 // changes, or of pages walked over.
 func (e *engine) takeIn(ctx context.Context) (n int, err error) {
 	if err := e.forget(); err != nil {
@@ -204,8 +204,8 @@ func (e *engine) takeIn(ctx context.Context) (n int, err error) {
 			n += len(changes)
 			err = e.take(changes)
 		case err == nil && e.state.Walk != nil:
-			// Only now: a page must not be taken for one that the engine may
-			// know if a change says that it was created since.
+			// Only after the changes: a page must not be marked as possibly known to
+			// the engine if a change says that it was created since.
 			var m int
 			m, err = e.walk(ctx)
 			n += m
@@ -219,8 +219,8 @@ func (e *engine) takeIn(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// start begins to follow the journal at its head, if it has one yet: or where
-// it began, if that was while we waited for it.
+// start begins to follow the journal at its head, if it has one; or at its
+// beginning, if the journal began while the engine waited.
 func (e *engine) start() (bool, error) {
 	from, now := e.s.Journal.Head(), e.s.now()
 	if from.IsZero() {
@@ -238,11 +238,11 @@ func (e *engine) start() (bool, error) {
 	})
 }
 
-// lost goes on where the changes after the cursor cannot be read any more:
-// from the oldest that can be, and then with a walk over everything. No page
-// can be left out of it: its Modified proves nothing, since copies, deployments
-// and restored files bring times from before what was told last, and an entry
-// does not say which change made it what it is.
+// lost handles a cursor after which changes cannot be read any more: it continues
+// from the oldest change, and then with a walk over all pages. The walk can skip
+// no page: Modified proves nothing, since copies, deployments and restored files
+// bring times from before the last sending, and an entry does not name the
+// change that made it.
 func (e *engine) lost(cause error) error {
 	floor := e.s.Journal.Floor()
 	e.s.log().Warn("indexnow: changes were missed: every page is taken for changed, once",
@@ -252,7 +252,7 @@ func (e *engine) lost(cause error) error {
 	})
 }
 
-// take takes in changes and moves the cursor behind them.
+// take queues the URLs of changes and moves the cursor past them.
 func (e *engine) take(changes []protocol.Change) error {
 	k, err := e.s.theKey()
 	if err != nil {
@@ -276,7 +276,7 @@ func (e *engine) take(changes []protocol.Change) error {
 	})
 }
 
-// An intake gathers what becomes owed in one transaction.
+// An intake gathers the URLs that one transaction makes pending.
 type intake struct {
 	e    *engine
 	key  key
@@ -288,7 +288,7 @@ func (e *engine) intake(k key) *intake {
 	return &intake{e: e, key: k, now: e.s.now(), urls: make(map[string]owed)}
 }
 
-// owe notes that a URL is to be sent; created says that it was not there before.
+// owe makes a URL pending; created says that it is new.
 func (in *intake) owe(url string, created bool) {
 	if !in.e.s.ours(url, in.key) {
 		return
@@ -307,11 +307,11 @@ func (in *intake) owe(url string, created bool) {
 }
 
 // walkAtOnce bounds the URLs of one transaction, and the pages that a walk
-// takes in while it keeps the journal open for reading.
+// queues during one read transaction of the journal.
 const walkAtOnce = 4 * protocol.MaxBatch
 
-// walk is one bounded part of a walk: it takes in what is present, and goes on
-// behind that the next time.
+// walk does one bounded part of a walk: it queues present pages, and the next
+// call continues after them.
 func (e *engine) walk(ctx context.Context) (int, error) {
 	k, err := e.s.theKey()
 	if err != nil {
@@ -337,7 +337,7 @@ func (e *engine) walkOver(ctx context.Context, in *intake, w *walk) (n int, done
 	}
 	defer v.Close()
 	if v.Head() != e.state.Cursor {
-		return 0, false, nil // something is new, and is read first
+		return 0, false, nil // new changes are read first
 	}
 	for r := v.Reader("", true, w.After); len(in.urls) < most; n++ {
 		entry, more, err := r.Next()
@@ -355,7 +355,7 @@ func (e *engine) walkOver(ctx context.Context, in *intake, w *walk) (n int, done
 	return n, false, nil
 }
 
-// forget drops what was sent so long ago that it may be sent again.
+// forget drops URLs that were sent so long ago that they may be sent again.
 func (e *engine) forget() error {
 	now, gone := e.s.now(), make(map[string]owed)
 	for url, o := range e.urls {
@@ -371,7 +371,7 @@ func (e *engine) forget() error {
 	return e.commit(gone, func(*engineState) {})
 }
 
-// nextAt is when there is something to do if the journal has nothing new; the
+// nextAt returns when there is work to do if the journal has nothing new; the
 // zero time if never.
 func (e *engine) nextAt(now time.Time) time.Time {
 	var at time.Time
@@ -401,10 +401,10 @@ func (e *engine) nextAt(now time.Time) time.Time {
 	return at
 }
 
-// longest is how far ahead the time can lie at which a URL may be sent.
+// longest bounds how far in the future the due time of a URL can lie.
 func (e *engine) longest() time.Duration { return e.s.debounce() << maxRefused }
 
-// due returns the URLs that may be sent now, those that wait longest first.
+// due returns the URLs that may be sent now, by their due times, the earliest first.
 func (e *engine) due(now time.Time) []string {
 	var urls []string
 	for url, o := range e.urls {

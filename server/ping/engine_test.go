@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// A searchEngine is the other side of IndexNow, and strict about it.
+// A searchEngine is the receiving side of IndexNow, and strict about it.
 type searchEngine struct {
 	t     testing.TB
 	w     *world
-	never map[string]bool // URLs that it always refuses
+	never map[string]bool // URLs that it always rejects
 
-	// script has the answers to come, one for each request; with none left it
-	// answers 200. mood, if not nil, is asked instead.
+	// script has the next answers, one for each request; when it is empty the answer is 200. If mood is not
+	// nil, it is called instead.
 	mu     sync.Mutex
 	script []string
 	mood   func() string
 	got    []batch
-	ends   []int           // which of them were the last before a sender was killed
+	ends   []int           // indexes of the last ones before a sender was killed
 	keys   map[string]bool // burned
 	kill   func()          // ends the sender's process, in the mood "kill"
 }
@@ -34,10 +34,10 @@ type searchEngine struct {
 type batch struct {
 	n     int // its place among all requests
 	at    time.Time
-	told  int // changes that the site had told by then
+	told  int // changes in the journal by then
 	urls  []string
 	mood  string
-	taken bool // the engine has it, whatever it answered
+	taken bool // the engine has it, regardless of its answer
 	sure  bool // and the answer said so
 	key   string
 }
@@ -49,8 +49,7 @@ func newEngine(w *world, host string) *searchEngine {
 	return e
 }
 
-// moods that an engine can be in: what it answers, and whether it takes the
-// batch although it does not say so.
+// moods of an engine: its answer, and whether it accepts the batch although the answer does not say so.
 var moods = []string{
 	"200", "202", "400", "403", "422", "429", "429 seconds", "429 date", "500", "500 taken", "503", "503 seconds",
 	"hang", "hang taken", "cut", "cut taken", "html", "huge", "slow body", "slow", "redirect", "refuse to connect",
@@ -97,7 +96,7 @@ func (e *searchEngine) RoundTrip(r *http.Request) (*http.Response, error) {
 	case "200", "202", "html", "huge", "slow", "on":
 		b.taken, b.sure = true, true
 	}
-	if mood == "kill" { // it has the batch, and nobody is there to hear of it
+	if mood == "kill" { // the batch is accepted, and the sender never learns it
 		b.taken = true
 		e.note(b)
 		e.kill()
@@ -125,7 +124,7 @@ func (e *searchEngine) RoundTrip(r *http.Request) (*http.Response, error) {
 			return response(r, 200, ""), nil
 		case <-ctx.Done():
 			e.mu.Lock()
-			e.got[len(e.got)-1].sure = false // the sender could not wait
+			e.got[len(e.got)-1].sure = false // the sender had timed out
 			e.mu.Unlock()
 			return nil, ctx.Err()
 		}
@@ -157,8 +156,8 @@ func (e *searchEngine) note(b batch) {
 	e.got = append(e.got, b)
 }
 
-// read holds a request against the specification. What no sender may ever do
-// fails the test; what an engine refuses is a status.
+// read checks a request against the specification. A violation that no sender may commit fails the test; a
+// request that an engine would reject gets a status.
 func (e *searchEngine) read(r *http.Request, b *batch) (int, string) {
 	t := e.t
 	if r.Method != http.MethodPost {
@@ -214,7 +213,7 @@ func (e *searchEngine) read(r *http.Request, b *batch) (int, string) {
 	return 0, ""
 }
 
-// taken returns the batches that the engine has, as a line each.
+// taken returns the accepted batches, one line each.
 func (e *searchEngine) taken() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -250,14 +249,14 @@ func (e *searchEngine) will(script ...string) {
 	e.script = script
 }
 
-// be puts the engine into a mood; nil is the script.
+// be sets the engine's mood; nil means the script.
 func (e *searchEngine) be(mood func() string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.mood = mood
 }
 
-// wantTaken checks which batches the engine has, and forgets them.
+// wantTaken checks the accepted batches, and forgets them.
 func (e *searchEngine) wantTaken(want ...string) {
 	e.t.Helper()
 	if got := e.taken(); !slices.Equal(got, want) {

@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/server/ping"
 )
 
-// A site tells an engine of a new page, as it does under cron.
+// A site notifies an engine of a new page, as it does under cron.
 func ExampleIndexNow_Turn() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
@@ -41,7 +41,7 @@ func ExampleIndexNow_Turn() {
 
 	sender := &ping.IndexNow{Journal: state, Base: web.URL + "/", Engines: []string{web.URL + "/indexnow"}, KeyDir: dir}
 	ctx := context.Background()
-	sender.Turn(ctx) // begins to follow
+	sender.Turn(ctx) // starts to follow
 	state.Append(ctx, []journal.Step{{Op: protocol.Create, Entry: journal.Entry{Item: protocol.Item{URL: web.URL + "/new.html", Length: -1}}}})
 	result, err := sender.Turn(ctx)
 	fmt.Println(result.Sent, "sent,", result.Pending, "pending,", err)

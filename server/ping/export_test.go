@@ -4,14 +4,14 @@ import (
 	"time"
 )
 
-// SetRoom bounds what an engine remembers, for tests.
+// SetRoom bounds the URLs remembered per engine, for tests.
 func (s *IndexNow) SetRoom(urls int) { s.room = urls }
 
-// What follows lets tests see what strangers' words become.
+// For tests of how strangers' input is parsed.
 
 func Clip(s string, n int) string { return clip(s, n) }
 
-// RereadOwed reads a note of a URL and writes it again.
+// RereadOwed parses the note of a URL and encodes it again.
 func RereadOwed(b []byte, now time.Time) (again []byte, due bool) {
 	o := parseOwed(b, now)
 	return o.note(), !o.due.IsZero()

@@ -16,29 +16,28 @@ import (
 	"github.com/parleyweb/parley/server/ping"
 )
 
-// A history is a site that changes at random, senders that are ended and
-// killed at random, and engines that answer anything. What an oracle knows of
-// it is written down beside it.
+// A history is a site that changes at random, with senders that are stopped and killed at random, and engines
+// that answer at random. It also records what the oracle must know.
 type history struct {
 	*world
 	rnd     *rand.Rand
 	engines []*searchEngine
 	sender  *ping.IndexNow
-	cron    bool // the sender takes turns and does not run
-	renews  bool // the journal loses its epoch now and then
+	cron    bool // the sender runs by Turn, not by Run
+	renews  bool // the journal gets a new epoch now and then
 	forgets bool // the sender is away for longer than the journal remembers
-	dated   bool // files bring their times with them, from long ago
+	dated   bool // files have old mtimes of their own
 
 	events []event
 	kills  []time.Time
-	olds   int // changes that came with an older time
+	olds   int // changes with an older mtime
 
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 	killed atomic.Bool
 }
 
-// An event is what the oracle knows of one URL of one change.
+// An event is the oracle's record of one URL in one change.
 type event struct {
 	told int // the number of the change, from 1
 	at   time.Time
@@ -46,21 +45,21 @@ type event struct {
 	op   protocol.Op
 
 	significant bool
-	listed      bool // no other page stands for it
+	listed      bool // it has no other canonical page
 	byRule      bool // a deletion: the page is forbidden, not gone
 }
 
 // The oracle's own ops.
 const (
 	forbid protocol.Op = "forbid" // a rule does
-	renew  protocol.Op = "renew"  // the journal loses what it has told
+	renew  protocol.Op = "renew"  // the journal loses its history
 	away   protocol.Op = "away"   // the sender comes back after a long time
 )
 
 // remembered is how many changes a forgetful journal remembers.
 const remembered = 40
 
-// tally counts what happened in all histories: a test of nothing would count nothing.
+// tally counts what happened in all histories, to show that the test is not empty.
 type tally struct {
 	events, takes, repeats, kills, restarts, excused, renewals, aways, backdated atomic.Int64
 	moods                                                                        sync.Map
@@ -122,7 +121,7 @@ func live(t *testing.T, dir string, seed uint64, sum *tally) {
 		}
 		h.pause(time.Duration(h.rnd.Int64N(int64([]time.Duration{time.Second, time.Minute, 20 * time.Minute, 5 * time.Hour}[h.rnd.IntN(4)]))))
 	}
-	// In the end everything is well, for a week.
+	// At the end everything works, for a week.
 	for _, e := range h.engines {
 		e.mu.Lock()
 		e.mood = nil
@@ -183,8 +182,7 @@ func (h *history) newEngine(host string, seed uint64, sum *tally) *searchEngine 
 	return e
 }
 
-// kill ends the process at this instant: nothing that it does any more reaches
-// the journal.
+// kill ends the process at this instant: none of its later writes reach the journal.
 func (h *history) kill() {
 	h.mu.Lock()
 	h.kills = append(h.kills, time.Now())
@@ -223,13 +221,13 @@ func (h *history) start() {
 	})
 }
 
-// end ends the sender in peace.
+// end stops the sender orderly.
 func (h *history) end() {
 	h.cancel()
 	h.ended.Wait()
 }
 
-// restart ends the sender if it was not killed, and begins another one.
+// restart stops the sender unless it was killed, and starts another one.
 func (h *history) restart() {
 	h.end()
 	h.journal.Close()
@@ -244,7 +242,7 @@ func (h *history) restart() {
 	h.start()
 }
 
-// pause lets time go by; a sender that was killed comes back meanwhile.
+// pause lets time pass; a killed sender is restarted meanwhile.
 func (h *history) pause(d time.Duration) {
 	for end := time.Now().Add(d); ; {
 		time.Sleep(min(time.Until(end), time.Hour))
@@ -259,7 +257,7 @@ func (h *history) pause(d time.Duration) {
 	}
 }
 
-// step lets one thing happen to the site or to the sender.
+// step makes one random thing happen to the site or to the sender.
 func (h *history) step(sum *tally) {
 	name := fmt.Sprintf("p%d", h.rnd.IntN(8))
 	_, there, err := h.journal.Get(base + name)
@@ -271,7 +269,7 @@ func (h *history) step(sum *tally) {
 		sum.restarts.Add(1)
 	case 1:
 		h.kill()
-	case 2, 3: // a rule forbids a page; the next look withdraws it
+	case 2, 3: // a rule forbids a page; the next scan withdraws it
 		h.setPublic(name, false)
 		h.mu.Lock()
 		h.events = append(h.events, event{told: h.told, at: time.Now(), url: base + name, op: forbid, listed: true})
@@ -280,12 +278,12 @@ func (h *history) step(sum *tally) {
 		if there {
 			h.tell(remove(name), true)
 		}
-	case 4: // or allows what stands there
+	case 4: // or allows an existing page
 		h.setPublic(name, true)
 		if !there {
 			h.tell(create(name), false)
 		}
-	case 5: // a build changes many
+	case 5: // a build changes many pages
 		var steps []journal.Step
 		for i := range 8 {
 			name := fmt.Sprintf("p%d", i)
@@ -307,7 +305,7 @@ func (h *history) step(sum *tally) {
 	}
 }
 
-// edit lets one page change.
+// edit changes one page.
 func (h *history) edit(name string, there bool) {
 	switch {
 	case !there && !h.public(base+name):
@@ -329,8 +327,8 @@ func (h *history) edit(name string, there bool) {
 	}
 }
 
-// renew begins a new epoch, either as it is, or with what is published, where
-// the first look finds what differs from it and numbers nothing.
+// renew starts a new epoch, either as it is, or from the published items, where the first scan then finds the
+// differences without numbering them.
 func (h *history) renew(sum *tally) {
 	if h.killed.Load() {
 		h.restart()
@@ -363,7 +361,7 @@ func (h *history) renew(sum *tally) {
 	sum.renewals.Add(1)
 }
 
-// goAway ends the sender for longer than the journal remembers.
+// goAway stops the sender for longer than the journal remembers.
 func (h *history) goAway(sum *tally) {
 	h.end()
 	for from := h.told; h.told < from+remembered+5; {
@@ -390,7 +388,7 @@ func (h *history) edits(n int) {
 	}
 }
 
-// note writes down one of the oracle's own events.
+// note records one of the oracle's own events.
 func (h *history) note(ev event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -399,7 +397,7 @@ func (h *history) note(ev event) {
 	h.events = append(h.events, ev)
 }
 
-// durably writes to the journal, and again if the process is killed meanwhile.
+// durably writes to the journal, and retries if the process is killed meanwhile.
 func (h *history) durably(write func() error) {
 	for {
 		if h.killed.Load() {
@@ -415,7 +413,7 @@ func (h *history) durably(write func() error) {
 	}
 }
 
-// tell takes a step in, and writes down what an oracle must know of it.
+// tell appends a step, and records what the oracle must know of it.
 func (h *history) tell(s journal.Step, byRule bool) {
 	if h.dated && s.Op != protocol.Delete && h.rnd.IntN(2) == 0 {
 		h.olds++
@@ -439,7 +437,7 @@ func (h *history) tell(s journal.Step, byRule bool) {
 	}
 }
 
-// judge holds what an engine got against what it had to get.
+// judge compares the batches that an engine got with those it should have got.
 func (h *history) judge(e *searchEngine, sum *tally) {
 	got := e.batches()
 	taken := slices.DeleteFunc(slices.Clone(got), func(b batch) bool { return !b.taken })
@@ -460,8 +458,8 @@ func (h *history) judge(e *searchEngine, sum *tally) {
 		}
 	}
 
-	// None is sent twice within its debounce, but for one batch for each kill:
-	// the last that the engine got before.
+	// No URL is sent twice within its debounce, except in one batch for each kill: the last that the engine
+	// got before it.
 	for i, b := range taken {
 		for _, u := range b.urls {
 			p := i - 1
@@ -486,13 +484,13 @@ func (h *history) judge(e *searchEngine, sum *tally) {
 	}
 }
 
-// reason checks that a URL was sent because of a change after another one.
+// reason checks that a URL was sent because of a later change than the given one.
 func (h *history) reason(url string, after int, b batch) {
 	if !slices.ContainsFunc(h.events, func(ev event) bool {
 		switch {
 		case ev.told > b.told:
 			return false
-		case ev.op == renew, ev.op == away: // all is told once, when the sender finds that out
+		case ev.op == renew, ev.op == away: // all URLs are sent once, when the sender notices
 			return ev.told >= after
 		}
 		return ev.told > after && ev.url == url && ev.listed && ev.significant
@@ -501,32 +499,32 @@ func (h *history) reason(url string, after int, b batch) {
 	}
 }
 
-// excused says of an event that nobody was told of whether that is right.
+// excused reports whether an unsent event was rightly not sent.
 func (h *history) excused(i int, got, taken []batch, ends []int) bool {
 	ev := h.events[i]
-	alone := 0 // how often the engine refused it alone, since it last took it
+	alone := 0 // how often the engine rejected it alone since it last accepted it
 	for _, b := range got {
 		switch {
 		case b.taken && slices.Contains(b.urls, ev.url):
 			alone = 0
 		case (b.mood == "400" || b.mood == "422") && len(b.urls) == 1 && b.urls[0] == ev.url:
 			if alone++; alone >= 3 && b.told >= ev.told {
-				return true // it was given up; a kill may have lost one of the answers
+				return true // it was dropped; a kill may have lost one of the answers
 			}
 		}
 	}
-	forbidden, gone := false, 0 // the number of the change by which it went
+	forbidden, gone := false, 0 // the number of the change that deleted it
 	for _, later := range h.events[i:] {
 		switch {
 		case gone > 0 && later.op == renew:
-			return true // the journal lost what is gone
+			return true // the journal lost its deletions
 		case gone > 0 && later.op == away && later.told-gone > remembered:
-			return true // it has forgotten
+			return true // the journal forgot it
 		case later.url == ev.url && later.op == protocol.Delete && gone == 0:
 			gone = later.told
 		case later.url != ev.url:
 		case !later.listed:
-			return true // another page stands for it now
+			return true // another page is its canonical one now
 		case later.op == forbid:
 			forbidden = true
 		}
@@ -534,8 +532,8 @@ func (h *history) excused(i int, got, taken []batch, ends []int) bool {
 	if !forbidden && !ev.byRule {
 		return false
 	}
-	// It is told all the same, unless it was created since it was told last:
-	// nobody need forget what nobody knows.
+	// It is sent anyway, unless the URL was created since it was last sent: an engine that never learned of
+	// it need not forget it.
 	for k := i; k >= 0; k-- {
 		if c := h.events[k]; c.url == ev.url && (c.op == protocol.Create || c.op == protocol.Move) {
 			return !slices.ContainsFunc(taken, func(b batch) bool {

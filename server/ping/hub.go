@@ -31,14 +31,14 @@ import (
 // A Hub is a small WebSub hub (W3C WebSub, sections 5 to 8) for the topics of
 // one site, whose journal it follows itself: nobody has to ping it.
 //
-// It is an http.Handler that takes requests to subscribe and to unsubscribe.
+// It is an http.Handler that accepts requests to subscribe and to unsubscribe.
 // Run verifies them with the subscriber, and delivers the full content of a
 // topic to each of its subscribers when it has changed. Both must be in use.
-// What a request was answered 202 for survives a kill, and a delivery that was
-// answered is not repeated, but for one to each subscriber after a kill.
+// A request that was answered 202 survives a kill, and an answered delivery is
+// not repeated, except for one to each subscriber after a kill.
 //
-// A subscriber that is behind is given the content as it is when its turn
-// comes: versions between are left out, and the last one never is.
+// A subscriber that is behind receives the current content at its next delivery:
+// intermediate versions are skipped, the last one never is.
 //
 // Strangers make this machine send requests to addresses of their choice.
 // Therefore callbacks are called at public addresses only, and through no
@@ -49,23 +49,23 @@ type Hub struct {
 	// with their secrets.
 	Journal *server.Journal
 
-	// URL is the hub's own, as it is told to subscribers, such as BASE/parley/hub.
+	// URL is the hub's own, as subscribers see it, such as BASE/parley/hub.
 	URL string
 
 	// Topics are the URLs that can be subscribed to.
 	Topics []string
 
-	// Topic returns the present content of a topic, of at most maxContent
-	// bytes: it must refuse what is longer before it reads it, as ReadTopic
+	// Topic returns the current content of a topic, of at most maxContent
+	// bytes: it must refuse longer content before reading it, as ReadTopic
 	// does for a file. It is called for two topics at most at the same time.
 	// The Hub holds three contents at most, however many subscribe.
 	Topic func(ctx context.Context, url string) (contentType string, body []byte, err error)
 
-	// Published is how far all topics have been written: what Topic returns
-	// shows every change up to it, and may show later ones. Content is looked
-	// at again whenever it moves, and at no other time: so it must not move
-	// before the last topic is written. Nil means the journal's head, which is
-	// right only where topics are made when they are asked for.
+	// Published returns the position up to which all topics have been written:
+	// the content of Topic shows every change up to it, and may show later ones.
+	// Topics are read again whenever it moves, and at no other time: so it must not
+	// move before the last topic is written. Nil means the journal's head, which is
+	// right only if topics are generated on request.
 	Published func() protocol.Cursor
 
 	// Debounce is how long changes gather before they are delivered. Zero means 10 s.
@@ -75,8 +75,8 @@ type Hub struct {
 	// on one host. Zero means 1,000 and 20.
 	MaxSubscriptions, PerHost int
 
-	// Client says whom a request counts for, such as by its address; empty is nobody
-	// known, who is bounded with all others only. Nil knows nobody.
+	// Client identifies the sender of a request for per-client limits, such as by its
+	// address. If it returns "", or is nil, only the limits for all clients apply.
 	Client func(*http.Request) string
 
 	// AllowPrivate says that callbacks may lie at loopback, private and
@@ -93,19 +93,19 @@ type Hub struct {
 	once    sync.Once
 	initErr error
 	via     http.RoundTripper
-	kick    chan struct{} // something was asked for
+	kick    chan struct{} // a request has been stored
 
 	running sync.Mutex // one Run at a time
 
-	mu      sync.Mutex // guards what follows, and that it is what the notes say
+	mu      sync.Mutex // guards the fields below, and that they match the notes
 	loaded  bool
 	subs    map[string]subscription // by the last part of their note
-	calls   map[string]int          // verifications asked for in this minute, by host
+	calls   map[string]int          // verifications requested in this minute, by host
 	callsAt time.Time
 	trouble map[string]string // by topic: why its content cannot be delivered
 
-	// reading has room for one value, put there by whoever reads a topic for a
-	// verification; it guards standing, what such reads found, without bodies.
+	// reading is a semaphore of one, held while a topic is read for a verification;
+	// it guards standing, the results of such reads without bodies.
 	reading  chan struct{}
 	standing map[string]content
 }
@@ -123,13 +123,13 @@ const (
 	maxSecret  = 199      // bytes, by the specification
 	maxRequest = 16 << 10 // bytes
 
-	// Verifications are requests that anybody can have sent to anybody: so many
-	// wait at a time and are asked for in a minute, in all and to one host.
+	// Verifications are requests that anybody can cause to any host. These bound how
+	// many wait at a time, and how many are requested in a minute: in all and per host.
 	mostWaiting, hostWaiting = 100, 4
 	mostCalls, hostCalls     = 600, 30
 
-	// So many may one client, by its address, have waiting, and ask for in a minute; and a quarter
-	// of all subscriptions. Whoever names many hosts takes no place from others.
+	// The same bounds per client (see Hub.Client), which also has at most a quarter of all
+	// subscriptions: a client that names many hosts does not displace others.
 	clientWaiting, clientCalls = 12, 60
 
 	callTime = 10 * time.Second // bounds one request to a callback
@@ -143,8 +143,8 @@ type subscription struct {
 	Since    time.Time `json:"since,omitzero"`
 	Until    time.Time `json:"until,omitzero"` // end of the lease; zero if it was never verified
 
-	// Cursor is where the content stood that was delivered last, and Digest
-	// what it was, so that content that has not changed is not delivered.
+	// Cursor is the position of the content delivered last, and Digest its
+	// digest, so that unchanged content is not delivered again.
 	Cursor protocol.Cursor `json:"cursor"`
 	Digest protocol.Digest `json:"digest,omitzero"`
 
@@ -154,8 +154,8 @@ type subscription struct {
 	RetryAt     time.Time `json:"retry_at,omitzero"`
 	Trouble     string    `json:"trouble,omitempty"`
 
-	Client string `json:"client,omitempty"` // who asked for it last, see Hub.Client; empty: nobody knows
-	Want   *want  `json:"want,omitempty"`   // what is to be verified
+	Client string `json:"client,omitempty"` // who requested it last, see Hub.Client; empty if unknown
+	Want   *want  `json:"want,omitempty"`   // the request to verify
 }
 
 // A want is a request that its callback has not confirmed yet.
@@ -166,7 +166,7 @@ type want struct {
 	Secret string        `json:"secret,omitempty"`
 }
 
-// active reports whether the lease of a verified subscription lasts.
+// active reports whether the subscription is verified and its lease has not expired.
 func (s subscription) active(now time.Time) bool {
 	return !s.Until.IsZero() && !over(s.Until, now, leaseMost)
 }
@@ -179,14 +179,14 @@ func (s subscription) host() string {
 	return strings.ToLower(u.Hostname())
 }
 
-// A HubStatus is how a Hub stands.
+// A HubStatus is the status of a Hub.
 type HubStatus struct {
 	URL           string               `json:"url"`
 	Topics        []TopicStatus        `json:"topics"`
 	Subscriptions []SubscriptionStatus `json:"subscriptions"` // by topic and callback
 }
 
-// A TopicStatus is how one topic of a Hub stands.
+// A TopicStatus is the status of one topic of a Hub.
 type TopicStatus struct {
 	URL         string `json:"url"`
 	Subscribers int    `json:"subscribers"`
@@ -195,20 +195,20 @@ type TopicStatus struct {
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// A SubscriptionStatus is how one subscription stands. Its callback may be a
-// secret of its subscriber: it is nothing to publish.
+// A SubscriptionStatus is the status of one subscription. Its callback may be a
+// secret of the subscriber: do not publish it.
 type SubscriptionStatus struct {
 	Topic       string          `json:"topic"`
 	Callback    string          `json:"callback"`
 	Since       time.Time       `json:"since,omitzero"`
 	Until       time.Time       `json:"until,omitzero"` // zero: not verified yet
-	Cursor      protocol.Cursor `json:"cursor"`         // where the content stood that was delivered last
+	Cursor      protocol.Cursor `json:"cursor"`         // position of the content delivered last
 	DeliveredAt time.Time       `json:"delivered_at,omitzero"`
 	Deliveries  int64           `json:"deliveries"`
-	Waiting     string          `json:"waiting,omitempty"` // what its callback has yet to confirm
+	Waiting     string          `json:"waiting,omitempty"` // the mode that its callback has yet to confirm
 
-	// Trouble says for people why a delivery is not taken, Failures how often
-	// in a row, and RetryAt when it is tried again.
+	// Trouble says for people why deliveries fail, Failures how often in a row,
+	// and RetryAt when the next attempt is.
 	Trouble  string    `json:"trouble,omitempty"`
 	Failures int       `json:"failures,omitempty"`
 	RetryAt  time.Time `json:"retry_at,omitzero"`
@@ -264,7 +264,7 @@ func (h *Hub) load() error {
 	return err
 }
 
-// Status tells how the hub stands, beside Run or without it.
+// Status returns the hub's status. Run may be running or not.
 func (h *Hub) Status() (HubStatus, error) {
 	if err := h.init(); err != nil {
 		return HubStatus{}, err
@@ -299,7 +299,7 @@ func (h *Hub) Status() (HubStatus, error) {
 	return st, nil
 }
 
-// A refusal is a request that is not taken.
+// A refusal is the error response to a request.
 type refusal struct {
 	status int
 	reason string
@@ -309,8 +309,8 @@ func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status, fmt.Sprintf(format, args...)}
 }
 
-// ServeHTTP takes a request of a subscriber: 202 says that it has been stored
-// and is being verified.
+// ServeHTTP accepts a subscriber's request: 202 means that it has been stored
+// and will be verified.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if no := h.serve(w, r); no != nil {
@@ -355,7 +355,7 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request) *refusal {
 	return h.store(s)
 }
 
-// request reads a form as a subscription that is wanted.
+// request parses a form into the requested subscription.
 func (h *Hub) request(form url.Values) (s subscription, no *refusal) {
 	for _, name := range []string{"hub.mode", "hub.topic", "hub.callback", "hub.lease_seconds", "hub.secret"} {
 		if len(form[name]) > 1 {
@@ -399,13 +399,13 @@ func (h *Hub) request(form url.Values) (s subscription, no *refusal) {
 	return s, nil
 }
 
-// id is what a subscription is called in its note.
+// id returns the name of a subscription's note, below hubNotes.
 func (s subscription) id() string {
 	d := protocol.Sum([]byte(s.Topic + "\n" + s.Callback)) // neither has a line feed
 	return hex.EncodeToString(d[:16])
 }
 
-// store durably keeps what was asked for, and wakes Run.
+// store durably stores a request, and wakes Run.
 func (h *Hub) store(asked subscription) *refusal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -419,7 +419,7 @@ func (h *Hub) store(asked subscription) *refusal {
 	id := asked.id()
 	s, ok := h.subs[id]
 	if ok {
-		s.Want, s.Client = asked.Want, asked.Client // what is being delivered goes on until this is verified
+		s.Want, s.Client = asked.Want, asked.Client // deliveries continue as before until this is verified
 	} else {
 		s = asked
 	}
@@ -431,7 +431,7 @@ func (h *Hub) store(asked subscription) *refusal {
 	return nil
 }
 
-// admit holds the bounds. Callers hold mu.
+// admit enforces the bounds. Callers hold mu.
 func (h *Hub) admit(asked subscription) *refusal {
 	now, host, id := h.now(), asked.host(), asked.id()
 	if over(h.callsAt.Add(time.Minute), now, time.Minute) {
@@ -483,7 +483,7 @@ func (h *Hub) admit(asked subscription) *refusal {
 	return nil
 }
 
-// keep notes a subscription durably, and in memory once that has succeeded.
+// keep stores a subscription durably, and in memory once that has succeeded.
 // Callers hold mu.
 func (h *Hub) keep(id string, s subscription) error {
 	b, err := json.Marshal(s)
@@ -497,7 +497,7 @@ func (h *Hub) keep(id string, s subscription) error {
 	return nil
 }
 
-// drop forgets a subscription durably. Callers hold mu.
+// drop deletes a subscription durably. Callers hold mu.
 func (h *Hub) drop(id string) error {
 	if err := h.Journal.SetNotes(map[string][]byte{hubNotes + id: nil}); err != nil {
 		return err

@@ -43,7 +43,7 @@ func (w *hubWorld) begin() {
 	synctest.Wait()
 }
 
-// restart is another process.
+// restart simulates another process.
 func (w *hubWorld) restart() {
 	w.stop()
 	w.must(w.journal.Close())
@@ -57,7 +57,7 @@ func (w *hubWorld) publish(content string) {
 	w.change(create(fmt.Sprint(time.Now().UnixNano(), len(w.feeds.versions[feedTopic]))))
 }
 
-// ask sends a request to the hub, and returns the status.
+// ask sends a request to the hub and returns the status.
 func (w *hubWorld) ask(form ...string) int {
 	v := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {feedTopic}, "hub.callback": {callback}}
 	for i := 0; i+1 < len(form); i += 2 {
@@ -106,7 +106,7 @@ func TestSubscribers(t *testing.T) {
 		pass(time.Minute)
 		check(t, "versions", fmt.Sprint(w.sub.have(callback)), "[2 4]")
 		w.stop()
-		w.publish("fifth") // while nobody is there
+		w.publish("fifth") // while the hub is down
 		w.begin()
 		pass(time.Minute)
 		check(t, "versions", fmt.Sprint(w.sub.have(callback)), "[2 4 5]")
@@ -131,7 +131,7 @@ func (w *hubWorld) hubNotes() (n int) {
 	return n
 }
 
-// Nobody is subscribed, or unsubscribed, who did not ask for it.
+// No subscription is made or ended without the subscriber's confirmation.
 func TestIntentIsVerified(t *testing.T) {
 	for name, answer := range map[string]func(url.Values) (int, string){
 		"not found":     func(q url.Values) (int, string) { return 404, q.Get("hub.challenge") },
@@ -153,7 +153,7 @@ func TestIntentIsVerified(t *testing.T) {
 				pass(time.Hour)
 				check(t, "deliveries", len(w.sub.have(callback)), 0)
 				check(t, "notes", w.hubNotes(), 0)
-				// A stranger cannot end the subscription of another either, nor change its secret.
+				// A stranger can neither end another's subscription nor change its secret.
 				w.sub.verify = nil
 				w.ask()
 				pass(time.Minute)
@@ -195,7 +195,7 @@ func TestLeases(t *testing.T) {
 			check(t, "versions", fmt.Sprint(w.sub.have(callback)), "[2]")
 		})
 	}
-	// Renewed it goes on, without a gap, and with the new secret.
+	// A renewed subscription continues without a gap, and with the new secret.
 	hubStory(t, func(w *hubWorld) {
 		w.ask("hub.lease_seconds", "3600")
 		for i := range 5 {

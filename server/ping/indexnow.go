@@ -19,9 +19,9 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// endpointOf returns the address of a well-known engine, and an empty string
-// for a name that is none. Engines that take IndexNow share what they get: one
-// is enough where they keep that promise, and "indexnow" is their common door.
+// endpointOf returns the endpoint of a well-known engine, and an empty string
+// for an unknown name. IndexNow engines share the URLs that they receive: if they
+// keep that promise, one is enough, and "indexnow" is their common endpoint.
 func endpointOf(name string) string {
 	switch name {
 	case "bing":
@@ -40,37 +40,37 @@ func endpointOf(name string) string {
 	return ""
 }
 
-// engineNames are the short names that IndexNow.Engines may have.
+// engineNames returns the short names that IndexNow.Engines may have.
 func engineNames() []string { return []string{"bing", "indexnow", "naver", "seznam", "yandex", "yep"} }
 
 // An IndexNow sends the URLs that changed to search engines
 // (https://www.indexnow.org/documentation). The zero values of its optional
 // fields are useful. Its methods may be called by many goroutines at once.
 //
-// A URL is sent at once if it was not sent within Debounce, else when that is
-// over; however often it changes meanwhile, it is sent once. Where an engine's
-// answer got lost nothing is sent to it for at least Debounce: so no URL is
-// ever sent twice within Debounce, but for one batch where a process was killed.
+// A URL is sent at once if it was not sent within Debounce, else when Debounce has
+// passed; however often it changes meanwhile, it is sent once. If an engine's
+// response was lost, nothing is sent to it for at least Debounce: so no URL is
+// ever sent twice within Debounce, except for one batch after a kill.
 //
-// What Public forbids at the moment of sending is not sent. A deleted URL is
-// sent all the same, also where a rule such as robots.txt withdrew it: while it
-// was public engines may have learned of it by the sitemap, by robots.rdf or by
-// being told; they are to drop it, and find the rule or the 404 when they look.
-// But a page that was created and withdrawn again by a rule before this engine
-// was told of it is not told either.
+// A page that Public forbids at the moment of sending is not sent. A deleted URL
+// is sent in any case, even if a rule such as robots.txt withdrew it: while it was
+// public, engines may have learned of it from the sitemap, robots.rdf or an
+// earlier notice; they are to drop it, and find the rule or the 404 when they
+// fetch it. But a page that a rule withdrew before this engine was sent its
+// creation is not sent at all.
 //
-// Where the journal does not reach back to what an engine was told last (it had
-// to begin a new epoch, or it has forgotten more than this engine took in),
-// what it still has is sent as always, and then every page once: none can be
-// shown not to have changed. What cannot be known then, and so is not sent, is
-// what went in the meantime without leaving a change that can be read. Where
-// the journal itself was lost, and its notes with it, every engine is a new one
-// and begins with what changes next: see SendAll.
+// If the journal no longer reaches back to the engine's cursor (a new epoch
+// began, or the journal has forgotten changes that this engine had not read), the
+// changes that it still has are sent as usual, and then every page once, since no
+// page can be shown to be unchanged. Deletions in the meantime that left no
+// readable change are unknown and so not sent. If the journal itself was lost, and
+// its notes with it, every engine is new and begins with the next change: see
+// SendAll.
 //
-// Not sent either: pages that name another page as canonical, what does not
-// lie below Base, and the key's own file.
+// Also not sent: pages that name another page as canonical, URLs outside Base,
+// and the key's own file.
 type IndexNow struct {
-	// Journal is the site's. Its notes below "indexnow/" hold what is owed.
+	// Journal is the site's. Its notes below "indexnow/" hold the pending URLs.
 	Journal *server.Journal
 
 	// Base is the site's base URL, ending in "/".
@@ -79,11 +79,11 @@ type IndexNow struct {
 	// Engines are short names, see engineNames, or URLs of endpoints.
 	Engines []string
 
-	// Public says which URLs may be told to anybody now; nil means all.
+	// Public reports whether a URL is public now; nil means that all are.
 	Public func(url string) bool
 
-	// Ready reports whether Public's answers count already; nil means that they
-	// do. Until then nothing is sent. The Publisher's Ready is made for it.
+	// Ready reports whether Public's answers are valid yet; nil means that they
+	// are. Until then nothing is sent. The Publisher's Ready is made for it.
 	Ready func() bool
 
 	// MinSignificance is how much of a page's main text an update must have
@@ -91,30 +91,28 @@ type IndexNow struct {
 	// every change is sent. An update of unknown significance is always sent.
 	MinSignificance float64
 
-	// Debounce is the shortest time between two sendings of one URL to one
+	// Debounce is the minimum interval between two sendings of one URL to one
 	// engine. Zero means 10 minutes.
 	Debounce time.Duration
 
-	// MaxBatch bounds the URLs in one sending, 1 to 10,000. Zero means 10,000.
+	// MaxBatch bounds the URLs in one batch, 1 to 10,000. Zero means 10,000.
 	MaxBatch int
 
-	// SendAll says that an engine that is new to this journal is told of all
-	// that is present. Else it is told of what changes from then on. Set it
-	// where the journal is made anew from time to time, as in a cache that may
-	// be emptied, and no change may be missed.
+	// SendAll sends all present pages to an engine that is new to this journal.
+	// Without it only later changes are sent. Set it if the journal is rebuilt from
+	// time to time, as in a cache that may be emptied, and no change may be missed.
 	SendAll bool
 
 	// Key is the key to use, 8 to 128 letters, digits and dashes. Empty means
-	// one that is made once and kept in the journal.
+	// a key that is generated once and stored in the journal.
 	Key string
 
 	// KeyDir is the directory that the web server serves at Base. The file that
 	// proves the key is written into it. Empty means that it is served
-	// otherwise: see ServeHTTP.
+	// in another way: see ServeHTTP.
 	KeyDir string
 
-	// AutoRotate says that a burned key is replaced without asking, at most
-	// once a day.
+	// AutoRotate replaces a burned key automatically, at most once a day.
 	AutoRotate bool
 
 	HTTP *http.Client // only its Transport is used; nil means http.DefaultTransport
@@ -131,28 +129,28 @@ type IndexNow struct {
 	keyMu     sync.Mutex // guards key and keyLoaded
 	key       key
 	keyLoaded bool
-	fileMu    sync.Mutex // held by whoever writes the key's file
+	fileMu    sync.Mutex // held while the key's file is written
 
-	kickMu sync.Mutex // guards what follows
+	kickMu sync.Mutex // guards kicked and kickIt
 	kicked context.Context
 	kickIt context.CancelFunc
 }
 
 const (
-	maxBatch = 10_000  // URLs in one sending, by the specification
-	maxBody  = 4 << 20 // bytes of URLs in one sending
+	maxBatch = 10_000  // URLs in one batch, by the specification
+	maxBody  = 4 << 20 // bytes of URLs in one batch
 
-	// defaultRoom bounds what an engine remembers, owed and recently sent
-	// together, in URLs: some 30 MB. When it is full the engine's cursor waits.
+	// defaultRoom bounds the URLs that an engine remembers, pending and recently
+	// sent together: some 30 MB. When it is full, the engine's cursor waits.
 	defaultRoom = 100_000
 
-	// gather is how long Run lets changes come together before it takes them in.
+	// gather is how long Run lets changes gather before it reads them.
 	gather = 2 * time.Second
 
 	// again is how long Run waits after the journal failed.
 	again = time.Minute
 
-	// readyAgain is when Run asks again whether it may send.
+	// readyAgain is the interval at which Run calls Ready again.
 	readyAgain = 2 * time.Second
 )
 
@@ -217,7 +215,6 @@ func (s *IndexNow) newEngine(name string) (*engine, error) {
 	return &engine{s: s, name: name, endpoint: endpoint, prefix: "indexnow/" + url.QueryEscape(name) + "/"}, nil
 }
 
-// kick makes engines that wait look again at once.
 func (s *IndexNow) kick() {
 	s.kickMu.Lock()
 	defer s.kickMu.Unlock()
@@ -231,10 +228,10 @@ func (s *IndexNow) kicks() context.Context {
 	return s.kicked
 }
 
-// Run sends what changes until ctx ends; then it returns nil, once requests
-// under way have been answered or 5 s have passed. It returns an error if the
-// configuration is wrong or the journal is closed; whatever else fails is
-// logged, shown in Status and tried again.
+// Run sends changes until ctx ends; then it returns nil, once requests in
+// flight have been answered or 5 s have passed. It returns an error if the
+// configuration is wrong or the journal is closed; any other failure is
+// logged, shown in Status and retried.
 func (s *IndexNow) Run(ctx context.Context) error {
 	if err := s.init(); err != nil {
 		return err
@@ -250,20 +247,20 @@ func (s *IndexNow) Run(ctx context.Context) error {
 
 // A Result is what one Turn did.
 type Result struct {
-	Changes int `json:"changes"` // taken in, for all engines together
-	Batches int `json:"batches"` // that an engine accepted
+	Changes int `json:"changes"` // read from the journal, for all engines together
+	Batches int `json:"batches"` // accepted batches
 	Sent    int `json:"sent"`    // URLs in them
 	Dropped int `json:"dropped"` // URLs that an engine refused for good
-	Pending int `json:"pending"` // URLs that are still owed to an engine
+	Pending int `json:"pending"` // URLs yet to be sent to an engine
 
-	// Failed has a line for people about each engine that took nothing when
-	// it was asked, or is not to be asked yet.
+	// Failed has a line for people about each engine that refused a batch, or
+	// whose retry time has not come.
 	Failed []string `json:"failed,omitempty"`
 }
 
-// Turn takes new changes in and sends what is due, once: the work of a process
-// that runs from time to time. What is not due yet is left for a later Turn.
-// An engine that fails is no error, see Result.Failed.
+// Turn reads new changes and sends the URLs that are due, once, for a process that
+// runs from time to time. URLs that are not due yet are left for a later Turn.
+// A failing engine is no error, see Result.Failed.
 func (s *IndexNow) Turn(ctx context.Context) (Result, error) {
 	if err := s.init(); err != nil {
 		return Result{}, err
@@ -348,8 +345,8 @@ func (e *engine) run(ctx context.Context) error {
 	}
 }
 
-// step takes in what there is and sends one batch. It reports whether there
-// may be more to do at once.
+// step reads new changes and sends one batch. It reports whether there may be
+// more to do at once.
 func (e *engine) step(ctx context.Context) (more bool, err error) {
 	if err := e.settle(); err != nil {
 		return false, err
@@ -361,8 +358,8 @@ func (e *engine) step(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// await blocks until there is something to do: the journal has news, a time
-// has come, or somebody kicks.
+// await blocks until there is work: the journal has changes, a due time has
+// come, or kick was called.
 func (e *engine) await(ctx context.Context, kicked context.Context) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -398,11 +395,11 @@ func (s *IndexNow) significant(c protocol.Change) bool {
 	return !known || share >= least
 }
 
-// listed reports whether a present item is one to send: no other page stands
-// for it.
+// listed reports whether a present item is to be sent: it names no other page
+// as canonical.
 func listed(it protocol.Item) bool { return it.Canonical == "" || it.Canonical == it.URL }
 
-// ours reports whether a URL may be sent at all.
+// ours reports whether a URL lies below Base and is not the key's file.
 func (s *IndexNow) ours(url string, k key) bool {
 	return strings.HasPrefix(url, s.Base) && !s.isKeyURL(url, k)
 }

@@ -17,14 +17,14 @@ import (
 
 const engineURL = "https://engine.example/indexnow"
 
-// sender returns a sender of the world, whose key is served.
+// sender returns a sender of the world, with its key served by the site.
 func (w *world) sender() *ping.IndexNow {
 	s := &ping.IndexNow{Journal: w.journal, Base: base, Engines: []string{engineURL}, Public: w.public, HTTP: w.client(), Log: w.log}
 	w.host("www.example.org", serving{s})
 	return s
 }
 
-// run runs s until the function that it returns is called.
+// run runs s until stop is called.
 func run(t testing.TB, s interface{ Run(context.Context) error }) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var owned sync.WaitGroup
@@ -36,7 +36,7 @@ func run(t testing.TB, s interface{ Run(context.Context) error }) (stop func()) 
 	return func() { cancel(); owned.Wait() }
 }
 
-// story runs a story beside a running sender, in virtual time.
+// story runs a story with a running sender, in virtual time.
 func story(t *testing.T, f func(w *world, e *searchEngine, s *ping.IndexNow), change ...func(*ping.IndexNow)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -53,7 +53,7 @@ func story(t *testing.T, f func(w *world, e *searchEngine, s *ping.IndexNow), ch
 	})
 }
 
-// pass lets time go by, and everything happen that is to happen meanwhile.
+// pass lets time pass, and everything due meanwhile happen.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -71,13 +71,13 @@ func engineStatus(t testing.TB, s *ping.IndexNow) ping.EngineStatus {
 func TestSignificantChangesAreSent(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		pass(time.Minute)
-		e.wantTaken() // what was there before is not news
+		e.wantTaken() // existing pages are not news
 		w.change(update("a.html", 0.5), update("b.html", 0.001), update("c.html", 0), create("d.html"))
 		pass(time.Minute)
 		e.wantTaken("a.html d.html")
 		w.change(update("b.html", -1), remove("c.html"), move("d.html", "sub/d.html"))
 		pass(time.Minute)
-		e.wantTaken("b.html c.html sub/d.html") // d.html was sent just now
+		e.wantTaken("b.html c.html sub/d.html") // d.html was sent a moment ago
 		pass(10 * time.Minute)
 		e.wantTaken("d.html")
 		st := engineStatus(t, s)
@@ -99,7 +99,7 @@ func TestEveryChangeIsSentIfAsked(t *testing.T) {
 
 func TestManyChangesAreOneSendingWithinTheDebounce(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
-		for range 60 { // one an editor makes every 30 s
+		for range 60 { // one edit every 30 s
 			w.change(update("a.html", 1))
 			pass(30 * time.Second)
 		}
@@ -116,7 +116,7 @@ func TestManyChangesAreOneSendingWithinTheDebounce(t *testing.T) {
 	})
 }
 
-// notes counts the notes whose key has a part.
+// notes counts the notes whose key contains part.
 func (w *world) notes(part string) (n int) {
 	w.must(w.journal.EachNote("indexnow/", func(k string, _ []byte) error {
 		if strings.Contains(k, part) {
@@ -133,19 +133,19 @@ func TestWhatIsNotPublicIsNotSent(t *testing.T) {
 		w.change(update("a.html", 1), update("b.html", 1))
 		pass(time.Minute)
 		e.wantTaken("b.html")
-		// The publisher's look withdraws it: engines know it from before, and
-		// must look to see that it is forbidden.
+		// The publisher's scan withdraws it: engines know the page and must fetch it to learn that it is
+		// forbidden.
 		w.change(remove("a.html"))
 		pass(20 * time.Minute)
 		e.wantTaken("a.html")
-		// A page that was there for a moment, before anybody was told, is told to nobody.
+		// A page that existed only for a moment, before any engine was notified, is never sent.
 		w.change(create("oops.html"))
 		w.setPublic("oops.html", false)
 		pass(time.Minute)
 		w.change(remove("oops.html"))
 		pass(time.Hour)
 		e.wantTaken()
-		// Unless somebody may have been told after all.
+		// Unless an engine may have got it after all.
 		w.change(create("perhaps.html"))
 		e.will("cut taken")
 		pass(time.Minute)
@@ -154,11 +154,11 @@ func TestWhatIsNotPublicIsNotSent(t *testing.T) {
 		w.change(remove("perhaps.html"))
 		pass(time.Hour)
 		e.wantTaken("perhaps.html")
-		// And a page that came and went by itself is told.
+		// A page that is created and deleted without a rule is sent.
 		w.change(create("short.html"), remove("short.html"))
 		pass(time.Minute)
 		e.wantTaken("short.html")
-		// A rule that is gone before anybody looked has withheld no more than time.
+		// A rule that is removed before any scan has only caused a delay.
 		w.setPublic("c.html", false)
 		w.change(update("c.html", 1))
 		pass(time.Minute)
@@ -166,7 +166,7 @@ func TestWhatIsNotPublicIsNotSent(t *testing.T) {
 		w.setPublic("c.html", true)
 		pass(20 * time.Minute)
 		e.wantTaken("c.html")
-		// Withheld for ever it is forgotten.
+		// A change that stays withheld is forgotten.
 		w.setPublic("b.html", false)
 		w.change(update("b.html", 1))
 		pass(48 * time.Hour)
@@ -175,8 +175,8 @@ func TestWhatIsNotPublicIsNotSent(t *testing.T) {
 	})
 }
 
-// While the site's rules are not known everything seems forbidden: nothing is
-// sent then, and nothing is given up.
+// While the site's rules are unknown everything seems forbidden: nothing is sent then, and nothing is
+// dropped.
 func TestNothingIsSentBeforeTheRulesAreKnown(t *testing.T) {
 	var known atomic.Bool
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
@@ -204,7 +204,7 @@ func TestWhatHasACanonicalElsewhereIsNotSent(t *testing.T) {
 		w.change(copyOf("print/a.html", base+"a.html"), copyOf("own.html", base+"own.html"))
 		pass(time.Minute)
 		e.wantTaken("own.html")
-		// It turns out while the page is owed.
+		// It becomes forbidden while its notification is pending.
 		e.will("429")
 		w.change(create("late.html"))
 		pass(30 * time.Second)
@@ -270,7 +270,7 @@ func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		e := newEngine(w, "engine.example")
-		turn := func() ping.Result { // each is a process of its own
+		turn := func() ping.Result { // each with a process of its own
 			t.Helper()
 			w.must(w.journal.Close())
 			w.open()
@@ -294,7 +294,7 @@ func TestTurns(t *testing.T) {
 		if len(r.Failed) != 1 || !strings.Contains(r.Failed[0], "503") || r.Pending != 1 {
 			t.Errorf("%+v", r)
 		}
-		r = turn() // at once: the engine is left alone
+		r = turn() // at once: the engine's backoff is respected
 		check(t, "asked", len(e.batches()), 1)
 		check(t, "failed", len(r.Failed), 1)
 		time.Sleep(2 * time.Minute)

@@ -22,21 +22,21 @@ import (
 const (
 	keyNote = "indexnow/key"
 
-	// keepOld is how long the file of a key stays after the key was replaced:
-	// engines check keys some time after they answered 202.
+	// keepOld is how long the file of a replaced key stays: engines check keys
+	// some time after they answered 202.
 	keepOld = 24 * time.Hour
 
-	// maxKeyFile is how much of a file that may be ours is read, in bytes.
+	// maxKeyFile bounds the bytes of a file that may be a key file of ours.
 	maxKeyFile = 1 << 10
 )
 
-// A key is what proves to engines that a sender speaks for its host: it stands
-// in a file of the host that is called by it.
+// A key proves to engines that a sender speaks for its host: the host serves a
+// file that is named after the key and contains it.
 type key struct {
 	Key  string    `json:"key"`
 	Made time.Time `json:"made"`
 
-	// Seen is when we found that the site serves the key. Zero means never.
+	// Seen is when the site was found to serve the key. Zero means never.
 	Seen time.Time `json:"seen,omitzero"`
 
 	Old      string    `json:"old,omitempty"` // the key before this one
@@ -64,7 +64,7 @@ func newKey() string {
 	return hex.EncodeToString(b[:])
 }
 
-// theKey returns the present key, and makes it if there is none.
+// theKey returns the current key. It makes one if there is none.
 func (s *IndexNow) theKey() (key, error) {
 	s.keyMu.Lock()
 	defer s.keyMu.Unlock()
@@ -81,8 +81,8 @@ func (s *IndexNow) theKey() (key, error) {
 	return s.key, s.replaceKey(k)
 }
 
-// loadKey reads the note once. A note that cannot be read is as good as none:
-// then another key is made.
+// loadKey reads the note once. An unreadable note counts as missing: another key
+// is then made.
 func (s *IndexNow) loadKey() error {
 	if s.keyLoaded {
 		return nil
@@ -100,7 +100,7 @@ func (s *IndexNow) loadKey() error {
 	return nil
 }
 
-// replaceKey makes k the key. The one before stays served for keepOld.
+// replaceKey makes k the key. The previous one is still served for keepOld.
 func (s *IndexNow) replaceKey(k string) error {
 	now := s.now()
 	next := key{Key: k, Made: now}
@@ -129,10 +129,10 @@ func (s *IndexNow) noteKey(k key) error {
 	return nil
 }
 
-// newKey makes another key, writes its file, and lets engines that refused the
-// old one be tried again at once. It is the cure for a burned key: one that an
-// engine will not take again although the site serves it. The old key's file
-// stays for a day. Where Key is given it returns an error: give another one.
+// newKey makes another key, writes its file, and wakes engines that refused the
+// old one. It is the remedy for a burned key: one that an engine no longer accepts
+// although the site serves it. The old key's file stays for a day. If Key is
+// configured it returns an error: configure another one.
 func (s *IndexNow) newKey() (string, error) {
 	if err := s.init(); err != nil {
 		return "", err
@@ -157,10 +157,10 @@ func (s *IndexNow) newKey() (string, error) {
 	return k, nil
 }
 
-// keyURL is where engines look for a key.
+// keyURL returns the URL of a key's file.
 func (s *IndexNow) keyURL(k string) string { return s.Base + k + ".txt" }
 
-// keyFile is where it stands in KeyDir.
+// keyFile returns the path of a key's file in KeyDir.
 func (s *IndexNow) keyFile(k string) string { return filepath.Join(s.KeyDir, k+".txt") }
 
 // KeyPath returns the URL path of the file that proves the key, such as
@@ -176,8 +176,8 @@ func (s *IndexNow) KeyPath() (string, error) {
 	return s.path + k.Key + ".txt", nil
 }
 
-// ServesPath reports whether ServeHTTP has an answer for a URL path: that of
-// the key, and for a day that of the key before it.
+// ServesPath reports whether ServeHTTP serves a URL path: that of the key's file,
+// and for a day that of the previous key's file.
 func (s *IndexNow) ServesPath(path string) bool {
 	_, ok := s.keyAt(path)
 	return ok
@@ -223,14 +223,13 @@ func (s *IndexNow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isKeyURL reports whether url is a key's file, which is nothing to tell of.
+// isKeyURL reports whether url is a key's file, which is never sent.
 func (s *IndexNow) isKeyURL(url string, k key) bool {
 	return url == s.keyURL(k.Key) || k.Old != "" && url == s.keyURL(k.Old)
 }
 
-// writeKeyFile makes sure that the file of the key stands in KeyDir, where
-// whoever deploys the site may have swept it away, and that that of the key
-// before it does not stay for ever.
+// writeKeyFile ensures that KeyDir has the key's file, which a deployment of the
+// site may have deleted, and removes the previous key's file when it has expired.
 func (s *IndexNow) writeKeyFile() error {
 	if s.KeyDir == "" {
 		return nil
@@ -265,7 +264,7 @@ func (s *IndexNow) removeKeyFile(k string) {
 	}
 }
 
-// holds reports whether the file at path is a plain one with the given text.
+// holds reports whether path is a regular file with the given text.
 func holds(path, text string) bool {
 	if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() || st.Size() > maxKeyFile {
 		return false
@@ -275,7 +274,7 @@ func holds(path, text string) bool {
 }
 
 // lookAtKey fetches the key's file as an engine would. It is served right, or
-// certainly not, or nobody knows: a firewall may let engines in and us not.
+// certainly wrong, or neither is known: a firewall may admit engines and not us.
 func (s *IndexNow) lookAtKey(ctx context.Context, k key) (right, wrong bool, why string) {
 	req, err := http.NewRequest(http.MethodGet, s.keyURL(k.Key), nil)
 	if err != nil {
@@ -296,7 +295,7 @@ func (s *IndexNow) lookAtKey(ctx context.Context, k key) (right, wrong bool, why
 	return false, false, fmt.Sprintf("%s answers %v from here", url, a)
 }
 
-// sawKey notes that the site serves the key.
+// sawKey records that the site serves the key.
 func (s *IndexNow) sawKey(k key) error {
 	s.keyMu.Lock()
 	defer s.keyMu.Unlock()

@@ -45,7 +45,7 @@ func TestABurnedKeyIsNamedAndReplaced(t *testing.T) {
 		pass(time.Second)
 		e.wantTaken("a.html b.html")
 		check(t, "key", engineStatus(t, s).Key, ping.KeyAccepted)
-		// The old key is served for a day: engines may still be checking it.
+		// The old key is served for a day, since engines may still be checking it.
 		check(t, "old key is served", s.ServesPath(path), true)
 		pass(25 * time.Hour)
 		check(t, "old key is served after a day", s.ServesPath(path), false)
@@ -74,8 +74,7 @@ func TestABurnedKeyIsReplacedWithoutAskingOnceADay(t *testing.T) {
 	})
 }
 
-// A key that engines cannot fetch is how keys get burned: nothing is sent
-// before the site serves it.
+// Engines burn a key that they cannot fetch: nothing is sent before the site serves it.
 func TestAKeyThatIsNotServed(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		serves := w.hosts["www.example.org"]
@@ -91,7 +90,7 @@ func TestAKeyThatIsNotServed(t *testing.T) {
 		w.host("www.example.org", serves)
 		pass(time.Hour)
 		e.wantTaken("a.html")
-		// Later it vanishes: the engine says so first.
+		// If it vanishes later, the engine reports it first.
 		w.host("www.example.org", serving{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<h1>Welcome</h1>") })})
 		w.change(update("b.html", 1))
 		pass(time.Minute)
@@ -106,8 +105,7 @@ func TestAKeyThatIsNotServed(t *testing.T) {
 	})
 }
 
-// From where the sender stands its own site may be out of reach: that is no
-// reason not to send.
+// The sender may be unable to reach its own site: it sends anyway.
 func TestAKeyThatCannotBeSeenFromHere(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		serves := w.hosts["www.example.org"]
@@ -135,19 +133,19 @@ func TestTheKeyFile(t *testing.T) {
 		turn()
 		path, err := s.KeyPath()
 		w.must(err)
-		w.change(create("a.html"), create(path[1:])) // the key's own file is no page
+		w.change(create("a.html"), create(path[1:])) // the key's own file is not a page
 		turn()
 		e.wantTaken("a.html")
 		file := filepath.Join(docroot, path)
 		info, err := os.Stat(file)
 		w.must(err)
 		check(t, "mode", info.Mode().Perm(), 0o644)
-		// A deploy sweeps it away.
+		// A deployment removes it.
 		w.must(os.Remove(file))
 		w.change(create("b.html"))
 		turn()
 		e.wantTaken("b.html")
-		// Another key: the old file stays for a day.
+		// A new key: the old file stays for a day.
 		k, err := s.NewKey()
 		w.must(err)
 		names := func() (n int) {
@@ -161,7 +159,7 @@ func TestTheKeyFile(t *testing.T) {
 		turn()
 		e.wantTaken("c.html")
 		check(t, "files", names(), 1)
-		// Another process has the same key.
+		// Another process uses the same key.
 		s = &ping.IndexNow{Journal: w.journal, Base: base, Engines: []string{engineURL}, KeyDir: docroot, HTTP: w.client()}
 		path, err = s.KeyPath()
 		w.must(err)
@@ -206,7 +204,7 @@ func TestTheKeyIsServed(t *testing.T) {
 	}
 }
 
-// Below a directory the key speaks for that directory, and says where it is.
+// If the site is below a directory, the key is valid for that directory, and its location is sent.
 func TestASiteThatIsNotAtTheRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -72,7 +72,7 @@ func TestTheHubIsBounded(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		w.stop()
 		w.hub = &ping.Hub{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: w.feeds.topic, HTTP: w.client(), MaxSubscriptions: 6, PerHost: 4}
-		// Nobody verifies: requests wait, and others are refused.
+		// Without verifications, requests wait up to a limit, and further ones are rejected.
 		count := func(host string, n int) string {
 			answers := make(map[int]int)
 			for i := range n {
@@ -90,13 +90,13 @@ func TestTheHubIsBounded(t *testing.T) {
 			check(t, "of another host", w.ask("hub.callback", fmt.Sprint("https://other.example/", i)), want)
 			pass(time.Minute)
 		}
-		// Who is subscribed can renew, and leave, all the same.
+		// Existing subscribers can still renew and unsubscribe.
 		check(t, "renewal", w.ask("hub.callback", "https://reader.example/0"), 202)
 		check(t, "leaving", w.ask("hub.callback", "https://reader.example/1", "hub.mode", "unsubscribe"), 202)
 		pass(time.Minute)
 		check(t, "in its place", w.ask("hub.callback", "https://other.example/3"), 202)
 		pass(time.Minute)
-		// A flood of requests becomes no flood of verifications.
+		// A flood of requests does not cause a flood of verifications.
 		before := len(w.sub.modes())
 		for i := range 1000 {
 			w.ask("hub.callback", "https://reader.example/0", "hub.mode", []string{"subscribe", "unsubscribe"}[i%2])
@@ -108,7 +108,7 @@ func TestTheHubIsBounded(t *testing.T) {
 	})
 }
 
-// Whoever names callbacks on many hosts takes no place from others.
+// A client that names callbacks on many hosts takes no slots from others.
 func TestTheHubIsBoundedByClient(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		w.stop()
@@ -155,8 +155,8 @@ func TestTheHubIsBoundedByClient(t *testing.T) {
 	})
 }
 
-// Over real connections: callbacks on this machine are not called, whatever
-// their name is, unless that is allowed.
+// Over real connections: callbacks on this machine are not called, under any host name, unless that is
+// allowed.
 func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	for _, allow := range []bool{false, true} {
 		t.Run(fmt.Sprint("allowed ", allow), func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	}
 }
 
-// until waits until something is so.
+// until waits up to a minute for a condition.
 func until(t *testing.T, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !so(); time.Sleep(time.Millisecond) {

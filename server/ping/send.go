@@ -12,36 +12,36 @@ import (
 )
 
 const (
-	// maxRefused is how often an engine may refuse a URL alone before it is
-	// dropped. A page is not given up for a whim.
+	// maxRefused is how often an engine may refuse a URL in a batch of one before
+	// the URL is dropped. One refusal may be a transient error.
 	maxRefused = 3
 
-	// maxAlone is how many URLs in a row an engine may refuse alone before it
-	// is taken for refusing everything, and left alone for a while.
+	// maxAlone is how many batches of one URL in a row an engine may refuse before
+	// it is assumed to refuse everything, and backoff begins.
 	maxAlone = 3
 
 	// maxWithheld is how long a page that is present but not public waits to
-	// become so, or to be withdrawn.
+	// become public, or to be withdrawn.
 	maxWithheld = 24 * time.Hour
 
-	// burnedAgain is when an engine that burned the key is asked again, with
-	// one URL: perhaps it was wrong.
+	// burnedAgain is the wait before one URL is sent again with a burned key:
+	// perhaps the engine was wrong.
 	burnedAgain = 24 * time.Hour
 
-	// rotateAgain is the least age of a key that is replaced without asking.
+	// rotateAgain is the minimum age of a key that is replaced automatically.
 	rotateAgain = 24 * time.Hour
 
 	maxResults = 20
 )
 
-// An Outcome is what came of one batch.
+// An Outcome is the result of one batch.
 type Outcome struct {
 	At     time.Time `json:"at"`
-	Status int       `json:"status"` // of HTTP; 0 if there was no answer, or nothing was asked
+	Status int       `json:"status"` // of HTTP; 0 if there was no response, or nothing was sent
 	URLs   int       `json:"urls"`   // in the batch
 	Note   string    `json:"note,omitempty"`
 
-	// URL is the one that was refused alone, cut to 500 bytes. Dropped says
+	// URL is the URL refused in a batch of one, cut to 500 bytes. Dropped says
 	// that it is not sent again unless it changes.
 	URL     string `json:"url,omitempty"`
 	Dropped bool   `json:"dropped,omitempty"`
@@ -49,25 +49,25 @@ type Outcome struct {
 
 func (o Outcome) accepted() bool { return o.Status >= 200 && o.Status < 300 }
 
-// A KeyState is what an engine thinks of the key.
+// A KeyState is the state of the key at an engine.
 type KeyState string
 
 const (
 	KeyAccepted KeyState = "accepted"
-	KeyPending  KeyState = "pending" // taken, not checked yet
+	KeyPending  KeyState = "pending" // accepted, not checked yet
 	KeyUnserved KeyState = "unserved"
-	KeyRefused  KeyState = "refused" // nobody knows why
-	KeyBurned   KeyState = "burned"  // served right, and refused all the same
+	KeyRefused  KeyState = "refused" // for an unknown reason
+	KeyBurned   KeyState = "burned"  // refused although it is served right
 )
 
-// A draft is a batch that is to be sent, and what else was found out about
-// URLs whose time has come.
+// A draft is a batch to be sent, and the new states of URLs that are due but not
+// sent.
 type draft struct {
 	urls  []string
 	edits map[string]owed
 }
 
-// choose makes a batch of what is due.
+// choose makes a batch of URLs that are due.
 func (e *engine) choose(now time.Time, limit int) (draft, error) {
 	d := draft{edits: make(map[string]owed)}
 	size := 0
@@ -97,12 +97,12 @@ func (e *engine) choose(now time.Time, limit int) (draft, error) {
 	return d, nil
 }
 
-// lately is what remains of a URL that need not be sent any more.
+// lately returns the state of a URL that need not be sent any more.
 func lately(o owed) owed { return owed{sent: o.sent} }
 
-// send sends one batch, if there is one that may be sent now. did is what came
-// of it, the zero Outcome if nothing was tried. more says that there may be
-// another to send at once.
+// send sends one batch, if one may be sent now. did is its result, the zero
+// Outcome if nothing was tried. more says that there may be another batch to
+// send at once.
 func (e *engine) send(ctx context.Context) (did Outcome, more bool, err error) {
 	now := e.s.now()
 	k, err := e.s.theKey()
@@ -139,7 +139,7 @@ func (e *engine) send(ctx context.Context) (did Outcome, more bool, err error) {
 		switch {
 		case right:
 			err = e.s.sawKey(k)
-		case wrong: // an engine that finds no key may never take it again
+		case wrong: // an engine that finds no key may never accept that key again
 			did = Outcome{At: e.s.now(), URLs: len(d.urls), Note: "not sent: " + why}
 			return did, false, e.failed(did, 0, KeyUnserved, "the key is not served: "+why)
 		}
@@ -157,7 +157,6 @@ func (e *engine) send(ctx context.Context) (did Outcome, more bool, err error) {
 	return e.judge(ctx, k, d.urls, a)
 }
 
-// post sends a batch.
 func (e *engine) post(ctx context.Context, k key, urls []string) (answer, error) {
 	msg := struct {
 		Host        string   `json:"host"`
@@ -182,7 +181,7 @@ func (e *engine) post(ctx context.Context, k key, urls []string) (answer, error)
 	return ask(ctx, transport(e.s.HTTP), req, askTime), nil
 }
 
-// judge records what an answer means.
+// judge records the result of a response.
 func (e *engine) judge(ctx context.Context, k key, urls []string, a answer) (did Outcome, more bool, err error) {
 	did = Outcome{At: e.s.now(), Status: a.status, URLs: len(urls), Note: a.String()}
 	switch {
@@ -201,7 +200,7 @@ func (e *engine) judge(ctx context.Context, k key, urls []string, a answer) (did
 		return did, false, e.keyRefused(ctx, did, k, a)
 	}
 	pause, edits := a.pause(e.name+" "+e.s.Base, e.state.Failures+1, did.At), make(map[string]owed)
-	if a.unclear() { // it may have been taken
+	if a.unclear() { // the batch may have been accepted
 		pause = max(pause, e.s.debounce())
 		for _, url := range urls {
 			if o := e.urls[url]; o.fresh {
@@ -213,7 +212,6 @@ func (e *engine) judge(ctx context.Context, k key, urls []string, a answer) (did
 	return did, false, e.failedWith(edits, did, pause, e.state.Key, "no batch is taken: "+a.String(), func(*engineState) {})
 }
 
-// accepted records that a batch was taken.
 func (e *engine) accepted(did Outcome, urls []string, a answer) error {
 	state := KeyAccepted
 	if did.Status == http.StatusAccepted {
@@ -224,7 +222,7 @@ func (e *engine) accepted(did Outcome, urls []string, a answer) error {
 	}
 	at := did.At.Truncate(time.Millisecond)
 	if at.Before(did.At) {
-		at = at.Add(time.Millisecond) // notes keep milliseconds: never earlier than it was
+		at = at.Add(time.Millisecond) // notes store milliseconds: round up, never down
 	}
 	edits := make(map[string]owed, len(urls))
 	for _, url := range urls {
@@ -243,7 +241,7 @@ func (e *engine) accepted(did Outcome, urls []string, a answer) error {
 	})
 }
 
-// refused records that a URL was refused that was sent alone.
+// refused records the refusal of a batch of one URL.
 func (e *engine) refused(did Outcome, url string, a answer) (Outcome, bool, error) {
 	o := e.urls[url]
 	o.refused++
@@ -263,8 +261,8 @@ func (e *engine) refused(did Outcome, url string, a answer) (Outcome, bool, erro
 			st.add(did)
 		})
 	}
-	// It is not the URLs then: each retry costs one request, and may drop one
-	// URL in the end.
+	// The URLs are not the cause then. Each retry costs one request, and may in
+	// the end drop one URL.
 	return did, false, e.failedWith(edits, did, backoff(e.name+" "+e.s.Base, e.state.Failures+1), e.state.Key,
 		fmt.Sprintf("every URL is refused: %v; is %s the host that the key is for?", a, e.s.host), func(st *engineState) {
 			st.Alone++
@@ -298,8 +296,8 @@ func (e *engine) keyRefused(ctx context.Context, did Outcome, k key, a answer) e
 	return nil
 }
 
-// failed records that nothing was taken, and when to try again: after pause,
-// or the usual back-off if that is zero.
+// failed records that nothing was accepted, and the time of the retry: after
+// pause, or after backoff if pause is zero.
 func (e *engine) failed(did Outcome, pause time.Duration, k KeyState, trouble string) error {
 	if pause == 0 {
 		pause = backoff(e.name+" "+e.s.Base, e.state.Failures+1)
@@ -320,7 +318,7 @@ func (e *engine) failedWith(edits map[string]owed, did Outcome, pause time.Durat
 	})
 }
 
-// add keeps an outcome, and forgets the oldest beyond maxResults.
+// add appends an outcome, and drops the oldest beyond maxResults.
 func (st *engineState) add(o Outcome) {
 	st.Results = append(append([]Outcome(nil), st.Results[max(0, len(st.Results)+1-maxResults):]...), o)
 }

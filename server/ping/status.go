@@ -6,51 +6,51 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Status is how an IndexNow stands.
+// A Status is the status of an IndexNow.
 type Status struct {
 	Base    string         `json:"base"`
 	Key     KeyStatus      `json:"key"`
 	Engines []EngineStatus `json:"engines"`
 }
 
-// A KeyStatus is how the key stands. It is no secret: everybody can read it in
+// A KeyStatus is the status of the key. The key is no secret: everybody can read
 // its file.
 type KeyStatus struct {
 	Key  string    `json:"key,omitempty"`  // empty: none has been made yet
-	URL  string    `json:"url,omitempty"`  // where engines look for it
+	URL  string    `json:"url,omitempty"`  // of the key's file
 	File string    `json:"file,omitempty"` // in KeyDir; empty if there is none
 	Made time.Time `json:"made,omitzero"`
 
-	// Seen is when the site was found to serve it. Zero means not yet.
+	// Seen is when the site was found to serve the key. Zero means not yet.
 	Seen time.Time `json:"seen,omitzero"`
 }
 
-// An EngineStatus is how one engine stands.
+// An EngineStatus is the status of one engine.
 type EngineStatus struct {
 	Name     string          `json:"name"`
 	Endpoint string          `json:"endpoint"`
-	Cursor   protocol.Cursor `json:"cursor"` // everything up to it has been taken in
+	Cursor   protocol.Cursor `json:"cursor"` // all changes up to it have been processed
 	Behind   uint64          `json:"behind"` // changes after it, where that is known
 
-	Pending  int       `json:"pending"`          // URLs owed
-	Oldest   time.Time `json:"oldest,omitzero"`  // since when the one is owed that waits longest
+	Pending  int       `json:"pending"`          // URLs to be sent
+	Oldest   time.Time `json:"oldest,omitzero"`  // when the oldest pending URL became pending
 	NextAt   time.Time `json:"next_at,omitzero"` // when the next batch may be sent
-	Accepted int64     `json:"accepted"`         // URLs, ever
+	Accepted int64     `json:"accepted"`         // URLs, in total
 
-	// Key is what the engine thinks of the key; empty means that it has not said.
+	// Key is the state of the key at the engine; empty means unknown.
 	Key KeyState `json:"key,omitempty"`
 
-	// Trouble says, for people, why nothing is taken now, and what to do.
-	// Failures counts the failures in a row; RetryAt is when it is tried again.
+	// Trouble says, for people, why the engine accepts nothing now, and what to do.
+	// Failures counts the failures in a row; RetryAt is the time of the next attempt.
 	Trouble  string    `json:"trouble,omitempty"`
 	Failures int       `json:"failures,omitempty"`
 	RetryAt  time.Time `json:"retry_at,omitzero"`
 
-	Last    *Outcome  `json:"last,omitempty"`    // what came of the newest batch
-	Results []Outcome `json:"results,omitempty"` // of the newest 20, oldest first
+	Last    *Outcome  `json:"last,omitempty"`    // of the newest batch
+	Results []Outcome `json:"results,omitempty"` // of the newest 20 batches, oldest first
 }
 
-// Status tells how the sender stands, beside Run or without it. It writes
+// Status returns the sender's status. Run may be running or not. It writes
 // nothing, and so makes no key.
 func (s *IndexNow) Status() (Status, error) {
 	if err := s.init(); err != nil {

@@ -41,7 +41,7 @@ func (f *feeds) topic(_ context.Context, url string) (string, []byte, error) {
 	return "application/atom+xml; charset=utf-8", []byte(v[len(v)-1]), nil
 }
 
-// A subscriber holds a hub against sections 5 to 8 of the specification.
+// A subscriber checks a hub against sections 5 to 8 of the specification.
 type subscriber struct {
 	t     testing.TB
 	feeds *feeds
@@ -49,7 +49,7 @@ type subscriber struct {
 	mu      sync.Mutex
 	secrets map[string]string // by callback
 	verify  func(q url.Values) (int, string)
-	mood    func() string // of a delivery; nil: 200
+	mood    func() string // status of a delivery; nil: 200
 	asked   []url.Values
 	got     []delivery
 	kill    func()
@@ -62,7 +62,7 @@ type delivery struct {
 	topic    string
 	version  int // of the topic, from 1
 	ok       bool
-	n        int // its place among those of this callback and topic
+	n        int // its index among those of this callback and topic
 }
 
 var linkValue = regexp.MustCompile(`<([^>]*)>;\s*rel="?([a-z]+)"?`)

@@ -14,8 +14,8 @@ import (
 	"github.com/parleyweb/parley/server/ping"
 )
 
-// Strangers decide who subscribes, and not how much is read: a topic is read
-// once for each place in the journal, whatever is asked for meanwhile.
+// Strangers decide who subscribes, but not how much is read: a topic is read once for each position in the
+// journal, for any number of requests.
 func TestStrangersReadNothing(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		reads := w.countReads()
@@ -42,7 +42,7 @@ func TestStrangersReadNothing(t *testing.T) {
 
 type reads struct{ all, now, most atomic.Int64 }
 
-// countReads begins the hub anew with a Topic that takes a while, and counts.
+// countReads restarts the hub with a slow Topic that counts its calls.
 func (w *hubWorld) countReads() *reads {
 	w.stop()
 	var r reads
@@ -59,8 +59,8 @@ func (w *hubWorld) countReads() *reads {
 	return &r
 }
 
-// Bodies are held for two topics at a time: subscribers of the others wait
-// until one has been delivered, be it to somebody who does not answer.
+// The bodies of two topics are held at a time: subscribers of other topics wait until one is delivered, even
+// if one of its subscribers does not answer.
 func TestManyTopicsAreDeliveredInTurn(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		w.hub.Topics = nil
@@ -82,7 +82,7 @@ func TestManyTopicsAreDeliveredInTurn(t *testing.T) {
 			w.feeds.publish(topic, fmt.Sprint("second of ", i))
 		}
 		w.change(create("a.html"))
-		pass(50 * time.Second) // 10 to gather, and 10 for the slow one of every other topic
+		pass(50 * time.Second) // 10 to gather, and 10 for the slow subscriber of every other topic
 		for i := range w.hub.Topics {
 			check(t, "versions", fmt.Sprint(w.sub.have(fmt.Sprint("https://reader.example/", i))), "[2]")
 		}

@@ -26,7 +26,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 		{"429 date", 2*time.Hour - time.Second, 2*time.Hour + time.Second, "", "429"},
 		{"503", time.Minute, 76 * time.Second, "", "503"},
 		{"503 seconds", 2 * time.Hour, 2*time.Hour + time.Second, "", "503"},
-		{"500", 10 * time.Minute, 11 * time.Minute, "", "500"}, // it may have taken the batch
+		{"500", 10 * time.Minute, 11 * time.Minute, "", "500"}, // the engine may have accepted the batch
 		{"hang", 10*time.Minute + 30*time.Second, 11 * time.Minute, "", "no answer in time"},
 		{"cut", 10 * time.Minute, 11 * time.Minute, "", "unexpected EOF"},
 		{"redirect", time.Minute, 76 * time.Second, "", "elsewhere.example"},
@@ -99,8 +99,7 @@ func TestBackOffGrowsToHours(t *testing.T) {
 	})
 }
 
-// A lost answer may mean that the engine has the batch: it is not sent again
-// before the debounce is over.
+// If an answer is lost, the engine may have the batch: it is not sent again before the debounce is over.
 func TestLostAnswersKeepTheDebounce(t *testing.T) {
 	for _, mood := range []string{"hang taken", "cut taken", "500 taken"} {
 		story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
@@ -155,7 +154,7 @@ func TestABadURLIsFoundAndDropped(t *testing.T) {
 		check(t, "pending", st.Pending, 0)
 		check(t, "trouble", st.Trouble, "")
 		check(t, "dropped", fmt.Sprintln(st.Last.Dropped, st.Last.URL), "true "+base+"p13.html\n")
-		// Nothing is remembered against it: when it changes it is tried again.
+		// The URL is not blocked: it is sent again at its next change.
 		delete(e.never, base+"p13.html")
 		e.wantTaken(e.taken()...)
 		w.change(update("p13.html", 1))
@@ -191,8 +190,8 @@ func TestAnEngineThatRefusesEverythingIsLeftAlone(t *testing.T) {
 	})
 }
 
-// The journal was put back from before, or forgot too much: every page is told,
-// whatever time its file brought with it, and what is known to be gone.
+// If the journal was restored from a backup, or forgot too much, every page is sent, regardless of its mtime,
+// and so are known deletions.
 func TestAGapSkipsNothing(t *testing.T) {
 	for _, gap := range []string{"epoch", "forgotten"} {
 		t.Run(gap, func(t *testing.T) {
@@ -219,7 +218,7 @@ func TestAGapSkipsNothing(t *testing.T) {
 					s.Entry.Item.Modified = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
 					return s
 				}
-				w.change(ancient(update("a.html", 0.001))) // nobody knows any more how much it was
+				w.change(ancient(update("a.html", 0.001))) // the share that changed is no longer known
 				w.change(remove("gone.html"))
 				if gap == "epoch" {
 					w.change(ancient(create("b.html")), ancient(create("c.html")))
@@ -241,9 +240,9 @@ func TestAGapSkipsNothing(t *testing.T) {
 	}
 }
 
-// A new epoch has the published pages, and the first look finds silently what
-// differs from them. What was created and withdrawn by a rule after that is
-// told to nobody all the same: its changes are read before the pages are walked.
+// A new epoch starts with the published pages, and the first scan finds the differences without announcing
+// them. A page that is created and withdrawn by a rule after that is never sent: its changes are read before
+// the pages are walked.
 func TestAGapGivesNothingAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -261,7 +260,7 @@ func TestAGapGivesNothingAway(t *testing.T) {
 		}))
 		w.change(update("b.html", 0), create("c.html"), remove("a.html"))
 		turn()
-		e.wantTaken() // a new epoch is being described
+		e.wantTaken() // a new epoch awaits its first scan
 		w.must(w.journal.Settle())
 		w.change(create("oops.html"), create("stays.html"))
 		w.setPublic("oops.html", false)
@@ -274,8 +273,7 @@ func TestAGapGivesNothingAway(t *testing.T) {
 	})
 }
 
-// An engine that takes nothing fills its outbox, not the memory; another is
-// not held up by it.
+// An engine that accepts nothing fills its outbox, not the memory, and delays no other engine.
 func TestASlowEngineHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -323,7 +321,7 @@ func TestShutdownLetsAnAnswerArrive(t *testing.T) {
 		stop()
 		check(t, "accepted", engineStatus(t, s).Accepted, 1)
 		e.wantTaken("a.html")
-		// One that does not arrive is given up soon, and remembered.
+		// A request without an answer is dropped soon, and this is remembered.
 		e.be(func() string { return "hang taken" })
 		pass(time.Hour)
 		w.change(update("a.html", 1))

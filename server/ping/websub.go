@@ -20,28 +20,28 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A WebSub tells hubs that topics have new content (W3C WebSub, section 7;
-// the request is the one that public hubs take). The hub fetches the topic
+// A WebSub pings hubs when topics have new content (W3C WebSub, section 7;
+// the request is the one that public hubs accept). The hub fetches the topic
 // and delivers it. Its methods may be called by many goroutines at once.
 //
-// A topic is told of when anything of the site has changed: the hub compares
-// what it fetches, and a ping too many costs it one request.
+// Every topic is pinged after any change of the site: the hub compares the content
+// that it fetches, and an unneeded ping costs it one request.
 type WebSub struct {
-	// Journal is the site's. Its notes below "websub/" hold how far each hub
-	// has been told of each topic.
+	// Journal is the site's. Its notes below "websub/" hold a cursor for each hub
+	// and topic.
 	Journal *server.Journal
 
 	Hubs   []string // URLs
 	Topics []string // URLs, such as of a feed, or of robots.rdf
 
-	// Published is how far all topics have been written: what a hub fetches
-	// shows every change up to it, and may show later ones. A hub is told only
-	// of what it will find so. Nil means the journal's head, which is right only
-	// where topics are made when they are asked for.
+	// Published returns the position up to which all topics have been written: a
+	// topic shows every change up to it, and may show later ones. A hub is pinged
+	// only for changes that it will find. Nil means the journal's head, which is
+	// right only if topics are generated on request.
 	Published func() protocol.Cursor
 
-	// Debounce is how long changes gather before a hub is told, and the
-	// shortest time between two pings. Zero means 30 s.
+	// Debounce is how long changes gather before a ping, and the minimum interval
+	// between two pings. Zero means 30 s.
 	Debounce time.Duration
 
 	HTTP *http.Client // only its Transport is used; nil means http.DefaultTransport
@@ -53,7 +53,7 @@ type WebSub struct {
 	pings   []*pinger
 }
 
-// A pinger tells one hub of one topic.
+// A pinger pings one hub for one topic.
 type pinger struct {
 	w          *WebSub
 	hub, topic string
@@ -62,14 +62,14 @@ type pinger struct {
 	turn      sync.Mutex   // one Run or Turn at a time
 	unsettled func() error // see engine
 
-	mu     sync.Mutex // guards what follows, for Status; it changes in a turn only
+	mu     sync.Mutex // guards the fields below, for Status; they change only with turn held
 	loaded bool
 	state  pingState
 }
 
 type pingState struct {
 	Started  time.Time       `json:"started"`
-	Cursor   protocol.Cursor `json:"cursor"` // the hub has been told of everything up to it
+	Cursor   protocol.Cursor `json:"cursor"` // the hub has been pinged for all changes up to it
 	PingedAt time.Time       `json:"pinged_at,omitzero"`
 	Pings    int64           `json:"pings,omitempty"`
 	Failures int             `json:"failures,omitempty"` // in a row
@@ -78,19 +78,19 @@ type pingState struct {
 	Trouble  string          `json:"trouble,omitempty"`
 }
 
-// A PingStatus is how one hub has been told of one topic.
+// A PingStatus is the status of the pings to one hub for one topic.
 type PingStatus struct {
 	Hub   string `json:"hub"`
 	Topic string `json:"topic"`
 
-	Cursor   protocol.Cursor `json:"cursor"`             // the hub has been told of everything up to it
-	Owed     bool            `json:"owed"`               // there is something after it
-	Pings    int64           `json:"pings"`              // that were taken, ever
-	PingedAt time.Time       `json:"pinged_at,omitzero"` // the newest of them
+	Cursor   protocol.Cursor `json:"cursor"`             // the hub has been pinged for all changes up to it
+	Owed     bool            `json:"owed"`               // there are changes after it
+	Pings    int64           `json:"pings"`              // accepted pings, in total
+	PingedAt time.Time       `json:"pinged_at,omitzero"` // time of the newest of them
 
-	// Status is that of the newest answer, 0 if there was none. Trouble says
-	// for people why pings are not taken now, Failures how often in a row, and
-	// RetryAt when it is tried again.
+	// Status is that of the newest response, 0 if there was none. Trouble says
+	// for people why pings fail now, Failures how often in a row, and RetryAt when
+	// the next attempt is.
 	Status   int       `json:"status"`
 	Trouble  string    `json:"trouble,omitempty"`
 	Failures int       `json:"failures,omitempty"`
@@ -144,9 +144,9 @@ func webURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// Run tells hubs of what changes until ctx ends; then it returns nil. It
+// Run pings hubs after changes until ctx ends; then it returns nil. It
 // returns an error if the configuration is wrong or the journal is closed;
-// whatever else fails is logged, shown in Status and tried again.
+// any other failure is logged, shown in Status and retried.
 func (w *WebSub) Run(ctx context.Context) error {
 	if err := w.init(); err != nil {
 		return err
@@ -160,9 +160,9 @@ func (w *WebSub) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Turn tells hubs of what changed, once: the work of a process that runs from
-// time to time. It returns how many pings were taken, and a line for people
-// about each that was not. A hub that fails is no error.
+// Turn sends the pings that are due, once, for a process that runs from time to
+// time. It returns the number of accepted pings, and a line for people about each
+// one that failed. A failing hub is no error.
 func (w *WebSub) Turn(ctx context.Context) (pings int, failed []string, err error) {
 	if err := w.init(); err != nil {
 		return 0, nil, err
@@ -194,7 +194,7 @@ func (w *WebSub) Turn(ctx context.Context) (pings int, failed []string, err erro
 	return pings, failed, err
 }
 
-// Status tells how each hub has been told of each topic, beside Run or without it.
+// Status returns the status for each hub and topic. Run may be running or not.
 func (w *WebSub) Status() ([]PingStatus, error) {
 	if err := w.init(); err != nil {
 		return nil, err
@@ -244,11 +244,11 @@ func (p *pinger) run(ctx context.Context) error {
 	}
 }
 
-// republished is how long to wait for what is published to catch up.
+// republished is how long to wait for Published to catch up.
 const republished = time.Second
 
-// step tells the hub if it is owed a ping that is due. at is when to come
-// again; the zero time means when the journal has news.
+// step pings the hub if a ping is due. at is when to call it again; the zero time
+// means when the journal has changes.
 func (p *pinger) step(ctx context.Context) (at time.Time, err error) {
 	if err := p.settle(); err != nil {
 		return at, err
@@ -261,7 +261,7 @@ func (p *pinger) step(ctx context.Context) (at time.Time, err error) {
 	if p.w.Published != nil {
 		stands = p.w.Published()
 	}
-	if p.state.Started.IsZero() { // the hub may have fetched what stands now, and no more
+	if p.state.Started.IsZero() { // the hub may have fetched the current content, and no later one
 		if err := p.commit(func(st *pingState) { st.Started, st.Cursor = now, stands }); err != nil {
 			return at, err
 		}
@@ -338,7 +338,7 @@ func (p *pinger) commit(change func(*pingState)) error {
 	return p.settle()
 }
 
-// settle makes durable what is not yet, and loads what was.
+// settle repeats a commit that failed, and loads the stored state.
 func (p *pinger) settle() error {
 	if p.unsettled != nil {
 		if err := p.unsettled(); err != nil {

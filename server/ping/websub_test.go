@@ -25,7 +25,7 @@ const (
 	rdfTopic  = base + "robots.rdf"
 )
 
-// A publicHub takes pings.
+// A publicHub accepts pings.
 type publicHub struct {
 	t    testing.TB
 	w    *world
@@ -37,11 +37,11 @@ type publicHub struct {
 
 type taken struct {
 	at    time.Time
-	told  int // changes that the hub finds when it fetches
+	told  int // changes that the hub finds at its fetch
 	says  protocol.Cursor
 	topic string
 	ok    bool
-	lost  bool // and the sender cannot know
+	lost  bool // and the sender cannot know it
 }
 
 func newPublicHub(w *world) *publicHub {
@@ -134,7 +134,7 @@ func TestHubsArePinged(t *testing.T) {
 	})
 }
 
-// A hub that fetches before the file has been written finds nothing new.
+// A hub that fetches before the file is written finds nothing new.
 func TestPingsWaitForWhatIsPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -242,11 +242,10 @@ func TestWrongWebSub(t *testing.T) {
 	}
 }
 
-// Whatever the hub answers and however often the publisher ends, in the end
-// the hub finds the last change when it was told last; and without a kill it is
-// never told twice of the same, nor twice within the debounce. In every other
-// history the topics are written some time after the journal, and some time
-// later yet the site says so.
+// For any answers of the hub and any kills of the publisher, the hub finds the last change at its last ping;
+// and without a kill it is never pinged twice for the same change, nor twice within the debounce. In every
+// other history the topics are written some time after the journal, and reported as published some time later
+// still.
 func TestRandomPings(t *testing.T) {
 	n := 500
 	if testing.Short() {

@@ -27,7 +27,7 @@ const base = "https://www.example.org/"
 
 type roundTripper = http.RoundTripper
 
-// A world is a site's journal, and a web in which hosts answer in process.
+// A world is a site's journal, and a web whose hosts answer in process.
 type world struct {
 	t       testing.TB
 	file    string
@@ -40,15 +40,15 @@ type world struct {
 	secret map[string]bool // URLs that are not public
 	told   int             // changes appended
 
-	// What stands at the topics, where the site writes them after its journal.
+	// The state of the topics, which the site writes after its journal.
 	writes    bool
-	shown     int             // changes that what stands there shows
-	written   protocol.Cursor // and where that is in the journal
-	published protocol.Cursor // what the site says that it is
+	shown     int             // changes that the topics contain
+	written   protocol.Cursor // and their position in the journal
+	published protocol.Cursor // the position that the site reports
 }
 
-// write writes the topics, and publish says so: not at once, as a process that
-// has several to write.
+// write writes the topics, and publish reports it: a separate step, as in a process with several files to
+// write.
 func (w *world) write() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,8 +73,8 @@ func (w *world) lagging() func() protocol.Cursor {
 	}
 }
 
-// scratch is a directory for many small journals: in memory where there is one,
-// since what these tests end is processes, not machines.
+// scratch returns a directory for many small journals: in memory if possible, since these tests kill
+// processes, not machines.
 func scratch(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "ping")
 	if err != nil {
@@ -84,7 +84,7 @@ func scratch(t testing.TB) string {
 	return dir
 }
 
-// newWorld returns a world whose site has been described, without any page.
+// newWorld returns a world after its first scan, without any page.
 func newWorld(t testing.TB) *world {
 	w := &world{t: t, file: filepath.Join(scratch(t), "journal"), hosts: make(map[string]roundTripper), secret: make(map[string]bool),
 		log: slog.New(slog.NewTextHandler(testWriter{t}, nil))}
@@ -115,7 +115,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// page is an item of the site as it is now, with bytes that it never had.
+// page returns a new version of a page, modified now, with new bytes.
 func page(name string) protocol.Item {
 	return protocol.Item{URL: base + name, Modified: time.Now().UTC().Truncate(time.Millisecond), Length: 1, Type: "text/html", Digest: protocol.Sum([]byte(rand.Text()))}
 }
@@ -124,7 +124,7 @@ func create(name string) journal.Step {
 	return journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: page(name)}}
 }
 
-// update changes a share of a page; a negative one is unknown.
+// update changes a share of a page; a negative share means unknown.
 func update(name string, share float64) journal.Step {
 	s := journal.Step{Op: protocol.Update, Entry: journal.Entry{Item: page(name)}}
 	if share >= 0 {
@@ -141,7 +141,7 @@ func move(from, to string) journal.Step {
 	return journal.Step{Op: protocol.Move, From: base + from, Entry: journal.Entry{Item: page(to)}}
 }
 
-// change takes steps in.
+// change appends steps to the journal.
 func (w *world) change(steps ...journal.Step) {
 	w.t.Helper()
 	_, err := w.journal.Append(context.Background(), steps)
@@ -169,7 +169,7 @@ func (w *world) host(name string, rt http.RoundTripper) {
 	w.hosts[name] = rt
 }
 
-// client is a client in this world.
+// client returns an HTTP client for this world.
 func (w *world) client() *http.Client { return &http.Client{Transport: w} }
 
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -200,7 +200,7 @@ func (s serving) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// response makes an answer.
+// response builds a response.
 func response(r *http.Request, status int, body string, header ...string) *http.Response {
 	h := http.Header{}
 	for i := 0; i+1 < len(header); i += 2 {
@@ -242,7 +242,7 @@ func check[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// hostOf is the host of a URL.
+// hostOf returns the host of a URL.
 func hostOf(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {

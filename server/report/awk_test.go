@@ -17,7 +17,7 @@ import (
 	"github.com/parleyweb/parley/server/report"
 )
 
-// realLog unpacks a log of the real ones.
+// realLog returns a recorded log, decompressed.
 func realLog(t *testing.T, name string) []byte {
 	t.Helper()
 	return machine.Unpacked(t, machine.Data(t, "logs", name))
@@ -47,7 +47,7 @@ func awk(t *testing.T, program, file string, variables ...string) []string {
 	return lines
 }
 
-// same compares sorted lines.
+// same compares lines, those of want already sorted.
 func same(t *testing.T, got, want []string) {
 	t.Helper()
 	slices.Sort(got)
@@ -66,7 +66,7 @@ func same(t *testing.T, got, want []string) {
 	}
 }
 
-// figures writes what a report says, a figure a line.
+// figures lists a report's figures, one per line.
 func figures(r *report.Report) (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	say("total %d %d", r.Total.Requests, r.Total.Bytes)
@@ -99,8 +99,8 @@ func figures(r *report.Report) (lines []string) {
 	return lines
 }
 
-// counting is the same count in awk: of lines cut at their quotes, with the
-// names of agents from a file.
+// counting computes the same figures in awk: from lines split at their quotes, with the agents' names from a
+// file.
 const counting = `
 BEGIN {
 	FS = "\""
@@ -140,9 +140,8 @@ END {
 	for (u in uagain) printf "page %d %.0f %d %d %s\n", uagain[u], ubytes[u], ureads[u], urls[u], u
 }`
 
-// The report agrees with an independent count, line for line: of requests,
-// bytes, statuses, hours and days; of each crawler; and of every page that was
-// read again.
+// The report agrees with an independent count, line by line: of requests, bytes, statuses, hours and days; of
+// each crawler; and of every page that was fetched again.
 func TestAgreesWithAwk(t *testing.T) {
 	text := realLog(t, "semicomplete-2015-05.access.log.zst")
 	dir := t.TempDir()
@@ -150,7 +149,7 @@ func TestAgreesWithAwk(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Who is a crawler is a matter of the table: awk takes the names from it, and counts by them.
+	// The table decides what is a crawler: awk takes the names from it, and counts by them.
 	var table strings.Builder
 	agents, known := accesslog.NewAgents(), map[string]bool{}
 	for line := range strings.Lines(string(text)) {
@@ -184,8 +183,7 @@ func TestAgreesWithAwk(t *testing.T) {
 	}
 }
 
-// A log of another site, which is not written as a log: awk counts what is
-// there, and the report a log that is made of it.
+// A log of another site, in another format: awk counts the original, and the report a converted log.
 func TestAgreesWithAwkCommon(t *testing.T) {
 	text := realLog(t, "nasa-ksc-1995-08-01.tsv.zst")
 	file := filepath.Join(t.TempDir(), "nasa.tsv")
@@ -198,7 +196,7 @@ func TestAgreesWithAwkCommon(t *testing.T) {
 		f := strings.Split(lines.Text(), "\t")
 		var unix int64
 		if _, err := fmt.Sscan(f[2], &unix); err != nil {
-			continue // the heading
+			continue // the header line
 		}
 		at := time.Unix(unix, 0).In(time.FixedZone("", -4*60*60))
 		fmt.Fprintf(&log, "%s - - [%s] \"%s %s HTTP/1.0\" %s %s\n", f[0], at.Format("02/Jan/2006:15:04:05 -0700"), f[3], f[4], f[5], f[6])

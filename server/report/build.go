@@ -10,51 +10,50 @@ import (
 	"github.com/parleyweb/parley/internal/accesslog"
 )
 
-// Options of Build. The zero Options take everything as it is logged.
+// Options of Build. The zero Options use everything as logged.
 type Options struct {
 	// Top is how many pages are listed; 0 means 20.
 	Top int
 
-	// Since and Until bound the requests that count, Since inclusive. Zero is no bound.
+	// Since and Until bound the requests that count, Since inclusive. Zero means no bound.
 	Since, Until time.Time
 
-	// Zone is that of hours and days. Nil takes each request's as it is logged.
+	// Zone is the zone of hours and days. Nil uses each request's own, as logged.
 	Zone *time.Location
 
-	// Ranges are the addresses that a crawler's operator publishes, by the
-	// crawler's name in any case. Who asks from elsewhere under such a name is
-	// listed apart, as False.
+	// Ranges are the addresses that a crawler's operator publishes, by the crawler's name in any case.
+	// Requests under such a name from elsewhere are listed separately, as False.
 	Ranges map[string][]netip.Prefix
 
-	// Resolver, if not nil, is asked for the names of the addresses of
-	// crawlers whose operators offer that. Nobody is asked otherwise.
+	// Resolver, if not nil, looks up the addresses of crawlers whose operators support that. Nil means no
+	// lookups.
 	Resolver Resolver
 
 	// MaxURLs is how many different URLs are remembered exactly; 0 means 1,048,576.
 	MaxURLs int
 }
 
-// maxDays bounds how many days are told apart, and from which time on.
+// maxDays bounds the distinct days.
 const (
 	maxDays = 40_000
 	daySecs = 24 * 60 * 60
 )
 
-// visits is what a crawler did, apart for doors and for pages.
+// visits counts a crawler's requests, separately for doors and for pages.
 type visits struct {
 	same        Traffic
 	notModified int64
 	goneAgain   Traffic
 }
 
-// A caller is somebody under one name.
+// A caller is the client, or clients, of one name.
 type caller struct {
 	agent    *accesslog.Agent
 	claim    string
 	number   int
-	crawler  bool // of a kind that is one
+	crawler  bool // its kind is one of crawlers
 	ranges   []netip.Prefix
-	impostor *caller // of the same name, from elsewhere
+	impostor *caller // of the same name, from other addresses
 	traffic  Traffic
 	status   [statuses]int64
 	hours    [24]int64
@@ -63,7 +62,7 @@ type caller struct {
 	reading  Reading
 	pages    visits
 	doors    visits
-	addrs    *addresses // where they are to be looked up
+	addrs    *addresses // if they are to be looked up
 }
 
 const statuses = 600
@@ -76,7 +75,7 @@ type builder struct {
 	pages     *pages
 	testimony *testimony
 	days      map[int64]*Span
-	day       *Span // the last one
+	day       *Span // the current one
 	dayNumber int64
 	report    Report
 	status    [statuses]int64
@@ -85,8 +84,8 @@ type builder struct {
 	toZone    int
 }
 
-// Build reads the files to their end and reports. The only errors are those of
-// ctx, of options, and of a log in which there is no request at all.
+// Build reads the files to their end and reports. It returns errors only of ctx, of options, and of a log
+// without any request.
 func Build(ctx context.Context, files *accesslog.Files, o Options) (*Report, error) {
 	if o.Top < 0 || o.MaxURLs < 0 {
 		return nil, errors.New("report: less than nothing was asked for")
@@ -124,7 +123,7 @@ func Build(ctx context.Context, files *accesslog.Files, o Options) (*Report, err
 	return b.finish(), nil
 }
 
-// nothing is the error of a log without a request.
+// nothing returns the error of a log without a request.
 func (b *builder) nothing() error {
 	l := b.report.Log
 	switch {
@@ -143,7 +142,7 @@ func (b *builder) nothing() error {
 		" line %d of %s has %s: %s", l.Broken, e.Line, e.File, e.Why, e.Text)
 }
 
-// take takes one request in.
+// take counts one request.
 func (b *builder) take(e *accesslog.Entry) {
 	if !b.Since.IsZero() && e.Unix < b.Since.Unix() || !b.Until.IsZero() && e.Unix >= b.Until.Unix() {
 		b.report.Log.Outside++
@@ -212,7 +211,7 @@ func (b *builder) span(s *Span, who *caller, sent int64) {
 	}
 }
 
-// turn makes another day the present one, or none if there are too many.
+// turn makes another day the current one, or none if there are too many.
 func (b *builder) turn(day int64) {
 	b.dayNumber = day
 	if b.day = b.days[day]; b.day == nil && len(b.days) < maxDays {
@@ -221,7 +220,7 @@ func (b *builder) turn(day int64) {
 	}
 }
 
-// floor is n/d, rounded down.
+// floor returns n/d, rounded down.
 func floor(n, d int64) int64 {
 	q := n / d
 	if n%d < 0 {
@@ -230,7 +229,7 @@ func floor(n, d int64) int64 {
 	return q
 }
 
-// caller finds who asks.
+// caller returns the caller of a request.
 func (b *builder) caller(e *accesslog.Entry) *caller {
 	agent := b.agents.Identify(e.Agent)
 	for agent.ID >= len(b.byAgent) {
@@ -260,7 +259,7 @@ func (b *builder) newCaller(agent *accesslog.Agent, claim string) *caller {
 	return c
 }
 
-// visit sees what a request says of its page.
+// visit records a request for its page.
 func (b *builder) visit(e *accesslog.Entry, who *caller, sent int64) {
 	if len(e.Method) == 0 || len(e.Target) == 0 {
 		return
@@ -270,7 +269,7 @@ func (b *builder) visit(e *accesslog.Entry, who *caller, sent int64) {
 		return
 	}
 	if !who.crawler {
-		// Only as a witness of what was true for how long.
+		// Other clients count only as witnesses.
 		switch e.Status {
 		case 200:
 			b.testimony.got(b.testimony.key(e.Addr, e.Agent, id), e.Unix)
@@ -310,7 +309,7 @@ func (c *caller) visits(door bool) *visits {
 	return &c.pages
 }
 
-// read takes in that a crawler got a page.
+// read records that a crawler fetched a page.
 func (b *builder) read(id int32, who *caller, e *accesslog.Entry, sent int64) {
 	this := Traffic{1, sent}
 	page := &b.pages.list[id]
@@ -335,7 +334,7 @@ func (b *builder) read(id int32, who *caller, e *accesslog.Entry, sent int64) {
 	*p = pair{read: e.Unix, current: e.Unix, size: e.Bytes, crawler: p.crawler, next: p.next, hasRead: true}
 }
 
-// unchanged takes in that a page did not change in a stretch of time.
+// unchanged records that a page did not change between two times.
 func (b *builder) unchanged(id int32, since, until int64) {
 	b.testimony.unchanged(id, since, until, func(o open) {
 		r := &b.callers[o.crawler].reading

@@ -9,7 +9,7 @@ import (
 
 const maxColumns = 100 // of days
 
-// columns draws requests: those of crawlers below, everybody else's above.
+// columns draws requests: those of crawlers below, all others above.
 func columns(name, title string, every int, list []chart.Column) template.HTML {
 	c := chart.Columns{Name: name, Title: title, About: "Columns of requests: crawlers below, everybody else above",
 		Lower: "crawlers", Upper: "others", Every: every, List: list}
@@ -22,8 +22,7 @@ func column(label, name string, s Span) chart.Column {
 		Says: fmt.Sprintf("%s: %s by crawlers, %s by others", name, count(crawlers), count(s.Requests-crawlers))}
 }
 
-// dayChart draws the days, or if there are very many as many together as it
-// takes, and says which.
+// dayChart draws the days, or groups of days if there are very many, and returns a title that says so.
 func dayChart(days []Day) (template.HTML, string) {
 	per := 1
 	title := "Requests by day"
@@ -46,7 +45,7 @@ func dayChart(days []Day) (template.HTML, string) {
 	return columns("days", title, 0, list), title
 }
 
-// barOf is one part of a whole; what there is is seen.
+// barOf draws one part of a whole; a part above zero is always visible.
 func barOf(class string, n, whole int64) template.HTML {
 	size := float64(n)
 	if n > 0 {
@@ -55,7 +54,7 @@ func barOf(class string, n, whole int64) template.HTML {
 	return chart.Bar(float64(whole), chart.Part{Class: class, Size: size})
 }
 
-// stack is parts of a whole beside each other.
+// stack draws the parts of a whole side by side.
 func stack(list []part, whole int64) template.HTML {
 	var parts []chart.Part
 	for _, p := range list {

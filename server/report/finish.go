@@ -8,7 +8,7 @@ import (
 	"github.com/parleyweb/parley/internal/accesslog"
 )
 
-// tellLog says what was read.
+// tellLog reports on the files that were read.
 func (b *builder) tellLog(files *accesslog.Files) {
 	l := &b.report.Log
 	l.Files = []File{}
@@ -25,7 +25,7 @@ func (b *builder) tellLog(files *accesslog.Files) {
 	l.Examples = files.Examples()
 }
 
-// finish makes the report of what was taken in.
+// finish returns the finished report.
 func (b *builder) finish() *Report {
 	r := &b.report
 	r.Zone = "as logged"
@@ -79,7 +79,7 @@ func byStatus(list *[statuses]int64) map[int]int64 {
 	return m
 }
 
-// groups sums up who asks, in groups and in kinds of crawlers.
+// groups sums up the traffic by group, and by kind of crawler.
 func (b *builder) groups() {
 	group, kind := map[string]Traffic{}, map[string]Traffic{}
 	for _, c := range b.callers {
@@ -118,7 +118,7 @@ func (b *builder) groups() {
 	})
 }
 
-// top lists the pages that were most read again with the same size.
+// top lists the pages with the most re-reads of the same size.
 func (b *builder) top() []Page {
 	list := []int32{}
 	less := func(x, y int32) int {
@@ -143,8 +143,7 @@ func (b *builder) top() []Page {
 	return pages
 }
 
-// listDays lists the days in order, with those between them, as far as they
-// are not too many.
+// listDays lists the days in order, with the empty days between them unless a gap is too long.
 func (b *builder) listDays() []Day {
 	numbers := make([]int64, 0, len(b.days))
 	for n := range b.days {

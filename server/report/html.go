@@ -12,10 +12,9 @@ import (
 //go:embed report.html.tmpl
 var htmlPage string
 
-// WriteHTML writes the report as one page that needs nothing else: no scripts,
-// no styles or images from elsewhere. It follows the reader's light or dark
-// mode, prints on paper, and every chart stands beside its numbers. At most
-// top crawlers are listed; 0 means 20.
+// WriteHTML writes the report as one self-contained page: without scripts, and without external styles or
+// images. It follows the reader's light or dark mode, prints on paper, and has the numbers beside every
+// chart. At most top crawlers are listed; 0 means 20.
 func (r *Report) WriteHTML(out io.Writer, top int) error {
 	if top <= 0 {
 		top = 20
@@ -43,7 +42,7 @@ func (r *Report) WriteHTML(out io.Writer, top int) error {
 	return t.Execute(out, r.view(top))
 }
 
-// A view is what the page shows.
+// A view is the data of the page.
 type view struct {
 	*Report
 	Title, Span, Source string
@@ -61,14 +60,14 @@ type view struct {
 	HourRows            []hourRow
 }
 
-// A figure is a number that stands at the top.
+// A figure is one of the numbers at the top.
 type figure struct{ Value, Name, Note string }
 
-// A share is a row of those who ask.
+// A share is a row of the table of clients.
 type share struct {
 	Group
 	Shown string
-	Inner bool // a part of the row above
+	Inner bool // part of the row above
 }
 
 type crawlerRow struct {
@@ -78,7 +77,7 @@ type crawlerRow struct {
 	Bar   template.HTML
 }
 
-// A part is one of those that requests of crawlers fall into.
+// A part is one class of crawlers' requests.
 type part struct {
 	Class, Name, Note string
 	Traffic
@@ -149,7 +148,7 @@ func (r *Report) view(top int) *view {
 	return v
 }
 
-// parts says what became of a crawler's requests.
+// parts splits a crawler's requests by result.
 func parts(all Traffic, r Reading) []part {
 	first := Traffic{r.Reads.Requests - r.Same.Requests - r.Different.Requests, r.Reads.Bytes - r.Same.Bytes - r.Different.Bytes}
 	rest := Traffic{all.Requests - r.Reads.Requests - r.NotModified, all.Bytes - r.Reads.Bytes}

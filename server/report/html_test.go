@@ -12,7 +12,7 @@ import (
 	"github.com/parleyweb/parley/server/report"
 )
 
-// node is what the tests ask of a parsed page.
+// node adds the tests' helpers to a parsed page.
 type node struct{ *html.Node }
 
 func (n node) attr(name string) string {
@@ -34,7 +34,7 @@ func (n node) text() string {
 	return b.String()
 }
 
-// The page needs nothing but itself, does nothing, and can be read by machines for people.
+// The page is self-contained, has no scripts, and is accessible.
 func TestHTML(t *testing.T) {
 	for name, log := range map[string]string{
 		"small": small(t), "hostile": small(t) + hostile, "empty-handed": "a - - [05/Oct/2026:14:03:09 +0200] \"GET / HTTP/1.0\" 200 7\n",
@@ -106,7 +106,7 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// What the page says is what the text says.
+// The page has the same content as the text.
 func TestHTMLSaysTheSame(t *testing.T) {
 	r := build(t, small(t), report.Options{})
 	var page, text bytes.Buffer
@@ -136,14 +136,14 @@ func TestHTMLSaysTheSame(t *testing.T) {
 	}
 }
 
-// However many days there are, the chart has columns that can be seen.
+// For any number of days, the columns of the chart are wide enough to be seen.
 func TestManyDays(t *testing.T) {
 	var log strings.Builder
 	for _, at := range []string{"01/Jan/2001", "01/Mar/2001", "01/Jan/2002", "05/Oct/2026"} {
 		log.WriteString("a - - [" + at + ":14:03:09 +0000] \"GET / HTTP/1.0\" 200 7\n")
 	}
 	r := build(t, log.String(), report.Options{})
-	if n := len(r.Days); n != 367 { // but the days without a log for years are not there
+	if n := len(r.Days); n != 367 { // without the days of years that have no log
 		t.Errorf("%d days", n)
 	}
 	var page bytes.Buffer

@@ -2,20 +2,20 @@ package report
 
 import "fmt"
 
-// A Method says how a part of the report came to be.
+// A Method says how a part of the report was obtained.
 type Method struct {
 	Sort string `json:"sort"` // Measured, Bound or Assumed
 	Text string `json:"text"`
 }
 
-// The sorts of what is said.
+// The sorts of statements.
 const (
-	measured = "measured" // it stands in the log
-	bound    = "bound"    // the log allows no more, or no less
+	measured = "measured" // the log states it
+	bound    = "bound"    // an upper or lower bound that the log implies
 	assumed  = "assumed"  // the log cannot tell
 )
 
-// method says what is measured here, and what is bound.
+// method returns which numbers are measured, and which are bounds.
 func method(r *Report) []Method {
 	list := []Method{
 		{measured, "Requests, bytes, statuses, days and hours are as logged. Bytes are those of the log's own field: " +

@@ -6,41 +6,40 @@ import (
 	"github.com/parleyweb/parley/internal/accesslog"
 )
 
-// The bounds of what is remembered of URLs.
+// Bounds of the memory for URLs.
 const (
-	defaultURLs = 1 << 20   // different ones
-	pairsPerURL = 4         // crawlers that asked for one, on average
-	maxURL      = 8 << 10   // bytes of one, as web servers take them
-	maxURLBytes = 512 << 20 // of all together
+	defaultURLs = 1 << 20   // distinct URLs
+	pairsPerURL = 4         // crawlers that requested a URL, on average
+	maxURL      = 8 << 10   // bytes of a URL, as web servers accept them
+	maxURLBytes = 512 << 20 // bytes of all URLs together
 )
 
-// A page is what is known of a URL. Counts are of uint32: a log of four
-// thousand million requests for one URL is not read by us.
+// A page is the record of a URL. Counts are uint32: we read no log with four thousand million requests for
+// one URL.
 type page struct {
-	hits        uint32 // by anybody
-	reads       uint32 // by crawlers, and so on
+	hits        uint32 // requests of all clients
+	reads       uint32 // of crawlers, as are the following
 	different   uint32
 	notModified uint32
 	crawlers    uint32
-	pairs       int32 // the first of them in pages.pairs, or -1
+	pairs       int32 // the first one in pages.pairs, or -1
 	door        bool
 	same        Traffic
 }
 
-// A pair is what a crawler did with a URL.
+// A pair is the record of a crawler and a URL.
 type pair struct {
-	read    int64 // when it got the page last
-	current int64 // when what it got was still true: when it read, or a 304 after that
-	size    int64 // of the page then
+	read    int64 // when it last fetched the page
+	current int64 // when its copy was last known to be current: that read, or a 304 after it
+	size    int64 // of that copy
 	crawler int32
 	next    int32 // of the same URL, or -1
 	hasRead bool
-	gone    bool // it was told so
+	gone    bool // it was answered that the page is gone or has moved
 }
 
-// pages remembers URLs, and which crawler read each. When there are too many,
-// it forgets those with fewest requests: so what is asked for often is kept, and
-// what is lost is bounded and said.
+// pages remembers URLs, and which crawler read each. When there are too many, it forgets those with the
+// fewest requests: so frequent URLs are kept, and the loss is bounded and reported.
 type pages struct {
 	limit   int
 	ids     map[string]int32
@@ -57,8 +56,8 @@ func newPages(limit int, forgot func(kept []int32)) *pages {
 	return &pages{limit: limit, ids: map[string]int32{}, forgot: forgot, limits: Limits{URLs: limit}}
 }
 
-// of returns the number of the URL that was asked for, or -1 if it is too long.
-// It may make every number of before mean something else, and calls forgot then.
+// of returns the number of an entry's URL, or -1 if it is too long. It may renumber all URLs, and calls
+// forgot then.
 func (p *pages) of(e *accesslog.Entry) int32 {
 	url := e.Target
 	if len(e.Host) > 0 {
@@ -85,8 +84,8 @@ func (p *pages) of(e *accesslog.Entry) int32 {
 	return id
 }
 
-// isDoor says whether a URL is one that crawlers ask to learn what there is,
-// and would go on to ask, whatever it says.
+// isDoor reports whether crawlers request a URL to discover pages, and would go on requesting it, whatever it
+// says.
 func isDoor(target []byte) bool {
 	path := accesslog.Path(target)
 	name := path[bytes.LastIndexByte(path, '/')+1:]
@@ -99,14 +98,14 @@ func isDoor(target []byte) bool {
 	return false
 }
 
-// pair returns what a crawler did with a URL so far; it is made if need be.
-// It is good until the next call.
+// pair returns the record of a crawler and a URL, and creates it if necessary. It is valid until the next
+// call.
 func (p *pages) pair(id int32, crawler int) *pair {
 	first := &p.list[id].pairs
 	before := first
 	for at := *first; at >= 0; at = p.pairs[at].next {
 		if found := &p.pairs[at]; found.crawler == int32(crawler) {
-			// Whoever asks for it asks again: it goes to the front.
+			// Move it to the front: repeated requests come from the same crawlers.
 			if before != first {
 				*before = found.next
 				found.next = *first
@@ -121,10 +120,9 @@ func (p *pages) pair(id int32, crawler int) *pair {
 	return &p.pairs[*first]
 }
 
-// forget makes room: it drops at least half of the URLs, those with the fewest
-// requests. One that comes again begins anew, with too few requests by at most
-// those it was dropped with and what it may have lacked before; and the first
-// read again by each crawler is not known to be one.
+// forget makes room: it drops at least half of the URLs, those with the fewest requests. A URL that comes
+// again begins anew: its count is too low by at most the requests it had when it was dropped and those it may
+// have lacked before; and the first re-read of it by each crawler is not recognized as one.
 func (p *pages) forget() {
 	const most = 1 << 16
 	var by [most + 1]int

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// build reports on a text.
+// build returns the report for a log.
 func build(t testing.TB, log string, o report.Options) *report.Report {
 	t.Helper()
 	files, err := accesslog.Open([]string{"-"}, strings.NewReader(log))
@@ -83,7 +83,7 @@ func TestGolden(t *testing.T) {
 	golden(t, "small.json", string(b)+"\n")
 }
 
-// saved finds what a way saves of what one crawler asks, or of all.
+// saved returns the saving by the given way.
 func saved(t *testing.T, list []report.Saving, way string) report.Saving {
 	t.Helper()
 	for _, s := range list {
@@ -106,7 +106,7 @@ func crawler(t *testing.T, r *report.Report, name, claim string) report.Crawler 
 	return report.Crawler{}
 }
 
-// What stands in the small log, counted by hand.
+// The small log's figures, counted by hand.
 func TestReading(t *testing.T) {
 	r := build(t, small(t), report.Options{Ranges: map[string][]netip.Prefix{"GOOGLEBOT": {netip.MustParsePrefix("66.249.64.0/19")}}})
 	g := crawler(t, r, "Googlebot", report.Verified)
@@ -117,7 +117,7 @@ func TestReading(t *testing.T) {
 		Pages: 4, Reads: report.Traffic{Requests: 9, Bytes: 2*120 + 5000 + 5100 + 7000 + 7200 + 3*9000},
 		Same:      report.Traffic{Requests: 3, Bytes: 120 + 2*9000}, // robots.txt, and b.html twice
 		Different: report.Traffic{Requests: 2, Bytes: 5100 + 7200},
-		// robots.txt and b.html were never asked about by anybody else.
+		// No other client requested robots.txt and b.html.
 		NotModified: 1, GoneAgain: report.Traffic{Requests: 1, Bytes: 300},
 	}
 	if g.Reading != want {
@@ -137,7 +137,7 @@ func TestReading(t *testing.T) {
 			t.Errorf("Googlebot, %s: %+v, want %+v", way, got, want)
 		}
 	}
-	// GPTBot read a.html again between Firefox's 200 and 304: that was for nothing.
+	// GPTBot fetched a.html again between Firefox's 200 and 304: an unnecessary fetch.
 	p := crawler(t, r, "GPTBot", report.Claimed)
 	if p.Unchanged != (report.Traffic{Requests: 1, Bytes: 7000}) || p.Same != (report.Traffic{Requests: 3, Bytes: 23000}) || p.GoneAgain.Requests != 1 {
 		t.Errorf("GPTBot: %+v", p.Reading)
@@ -146,7 +146,7 @@ func TestReading(t *testing.T) {
 	if h, s := saved(t, p.Savings, report.Heal), saved(t, p.Savings, report.Sitemap); h.AtMost.Bytes != 23000 || h.Today.Bytes != 0 || s.AtMost != (report.Traffic{Requests: 1, Bytes: 23000}) || s.Today.Requests != 0 {
 		t.Errorf("GPTBot: %+v, %+v", h, s)
 	}
-	// A feed reader saves by push alone, and a monitor by nothing.
+	// A feed reader saves by push alone, and a monitor saves nothing.
 	if f := crawler(t, r, "Feedly", report.Claimed); saved(t, f.Savings, report.Sitemap).AtMost.Requests != 0 || saved(t, f.Savings, report.Push).Today != (report.Traffic{Requests: 2, Bytes: 4000}) {
 		t.Errorf("Feedly: %+v", f.Savings)
 	}
@@ -158,13 +158,13 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// The sums are those of the parts, whatever the log.
+// For any log, the totals are the sums of their parts.
 func TestSums(t *testing.T) {
 	r := build(t, small(t)+hostile, report.Options{})
 	check(t, r)
 }
 
-// check checks what must hold for every report.
+// check checks the invariants of every report.
 func check(t *testing.T, r *report.Report) {
 	t.Helper()
 	var groups, hours, days, crawlers, ours report.Traffic
@@ -228,7 +228,7 @@ const hostile = `192.0.2.1 - - [05/Oct/2026:14:03:09 +0200] "GET /\x1b[31m<b>\xe
 \x16 - - [05/Oct/2026:14:03:10 +0200] "\x16\x03\x01" 400 7 "-" "-"
 `
 
-// A terminal is not steered by what strangers write, and HTML neither.
+// Text from strangers can control neither a terminal nor HTML.
 func TestHostileText(t *testing.T) {
 	var text bytes.Buffer
 	if err := build(t, hostile, report.Options{}).WriteText(&text, 0); err != nil {
@@ -239,7 +239,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// The same requests in other formats are the same report.
+// The same requests in other log formats give the same report.
 func TestFormats(t *testing.T) {
 	text := small(t)
 	want := build(t, text, report.Options{})
@@ -300,7 +300,7 @@ func TestSinceUntilZone(t *testing.T) {
 	if r.Zone != "Tokyo" || r.Hours[7].Requests != all.Hours[0].Requests || r.Days[0].Date != "2026-10-05" || r.From.Location() != tokyo {
 		t.Errorf("in Tokyo: %v, %+v", r.From, r.Hours)
 	}
-	// Where the log changes its zone, hours are those of the clock on the wall.
+	// Where the log's time zone changes, hours are local clock hours.
 	dst := "a - - [25/Oct/2026:02:30:00 +0200] \"GET / HTTP/1.1\" 200 1 \"-\" \"Googlebot\"\n" +
 		"a - - [25/Oct/2026:02:30:00 +0100] \"GET / HTTP/1.1\" 200 1 \"-\" \"Googlebot\"\n"
 	if r = build(t, dst, report.Options{}); r.Hours[2].Requests != 2 || r.To.Sub(r.From) != time.Hour {
@@ -339,7 +339,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// The common format does not say who asks.
+// The common format has no user agents.
 func TestNoAgents(t *testing.T) {
 	r := build(t, "a.example - - [05/Oct/2026:14:03:09 +0200] \"GET / HTTP/1.0\" 200 7\n", report.Options{})
 	if r.Log.NoAgent != 1 || len(r.Crawlers) != 0 || !strings.Contains(fmt.Sprint(r.Method), "without a user agent") {
@@ -351,7 +351,7 @@ func TestNoAgents(t *testing.T) {
 	}
 }
 
-// A log of more URLs than fit is reported with what may be missing, and that holds.
+// If a log has more URLs than the limit, the report states what may be missing, and that bound is correct.
 func TestLimits(t *testing.T) {
 	log := simulate(t, 7, false).log
 	exact := build(t, log, report.Options{Top: 1000})

@@ -2,7 +2,7 @@ package report
 
 import "github.com/parleyweb/parley/internal/accesslog"
 
-// ways are all of them, in the order of a report.
+// ways returns all of them, in the order of a report.
 func ways() []string { return []string{Heal, Sitemap, Manifest, Push} }
 
 func noSavings() []Saving {
@@ -13,8 +13,8 @@ func noSavings() []Saving {
 	return list
 }
 
-// savings says what each way would have saved of one crawler's requests, at
-// most. The same formulas stand in words in method. With
+// savings returns the most that each way would have saved of one crawler's requests. The function method
+// states the same formulas in words. With
 //
 //	S  re-reads of the same size, in requests and bytes
 //	N  requests answered 304
@@ -26,10 +26,9 @@ func noSavings() []Saving {
 //	manifest  S + N + G - D       bytes of S, G  (one request a day for the manifest)
 //	push      S + N + G           bytes of S, G
 //
-// None is less than 0. Where a crawler asks for what tells it what there is,
-// robots.txt and sitemaps, that counts for heal alone: it would go on asking.
-// A feed reader reads its feed, and would take no sitemap and no manifest for
-// it. Monitors want an answer, and are not counted; nor is who is not who it says.
+// None is less than 0. Requests that discover pages, for robots.txt and sitemaps, count for heal alone: a
+// crawler would go on sending them. A feed reader reads its feed, and would use neither a sitemap nor a
+// manifest instead. Monitors want a response, and are not counted; nor are crawlers under a false name.
 func (c *caller) savings() []Saving {
 	list := noSavings()
 	if c.claim == False || c.agent.Kind == accesslog.Monitor {
@@ -58,8 +57,8 @@ func (c *caller) savings() []Saving {
 	return list
 }
 
-// poll sets what is saved by asking one thing instead of many, for so many
-// requests. Who would save nothing by it does not ask.
+// poll sets what one request instead of many saves, at the cost of so many polls. A crawler that would save
+// nothing does not poll.
 func (s *Saving) poll(gross Traffic, polls int64) {
 	if gross.Requests <= polls {
 		return

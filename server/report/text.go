@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/internal/accesslog"
 )
 
-// The form of the text: what fits a terminal.
+// Layout of the text, for a terminal.
 const (
 	width    = 94 // columns
 	barWidth = 24
@@ -44,13 +44,13 @@ func (w *text) line(format string, args ...any) {
 	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
-// title begins a part.
+// title begins a section.
 func (w *text) title(format string, args ...any) {
 	w.line("")
 	w.line(format, args...)
 }
 
-// wrap writes a paragraph with what stands before its first line and the others.
+// wrap writes a paragraph with a prefix for its first line, and one for the others.
 func (w *text) wrap(first, others, s string) {
 	line := first
 	for i, word := range strings.Fields(s) {
@@ -65,7 +65,7 @@ func (w *text) wrap(first, others, s string) {
 	w.line("%s", line)
 }
 
-// bar is part of whole, drawn.
+// bar draws part of whole.
 func bar(part, whole int64) string {
 	if whole <= 0 {
 		return ""
@@ -93,7 +93,7 @@ func (w *text) groups(r *Report) {
 	}
 }
 
-// kindName says what crawlers of a kind ask for.
+// kindName returns the display name of a kind of crawlers.
 func kindName(kind string) string {
 	switch accesslog.Kind(kind) {
 	case accesslog.Search:
@@ -118,7 +118,7 @@ func kindName(kind string) string {
 	return kind
 }
 
-// shown is a crawler's name with what stands behind it.
+// shown returns a crawler's name with how far it can be trusted.
 func (c *Crawler) shown() string {
 	switch {
 	case c.Claim == False:
@@ -198,7 +198,7 @@ func (w *text) pages(r *Report) {
 	}
 }
 
-// hours draws a chart: crawlers below, everybody else above.
+// hours draws a chart: crawlers below, all others above.
 func (w *text) hours(r *Report) {
 	most := int64(1)
 	for _, h := range r.Hours {

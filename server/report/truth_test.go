@@ -10,15 +10,15 @@ import (
 	"github.com/parleyweb/parley/server/report"
 )
 
-// A world is a log, with what no log tells: which reads were of something new.
+// A world is a log together with the truth that logs lack: which fetches found no change.
 type world struct {
 	log       string
-	unchanged map[string]int64 // re-reads of what had not changed, by crawler
+	unchanged map[string]int64 // fetches of unchanged pages, by crawler
 }
 
-// simulate lets people and crawlers ask a site whose pages change. Some keep
-// what they got and ask whether it is still true; the server believes them, or
-// forgets after every build what it told before. Edits keep the size now and then.
+// simulate lets people and crawlers fetch from a site whose pages change. Some cache pages and send
+// conditional requests; the server honors their validators, or loses them with every build. Edits keep the
+// size now and then.
 func simulate(t *testing.T, seed uint64, rebuilt bool) world {
 	t.Helper()
 	type page struct {
@@ -65,11 +65,11 @@ func simulate(t *testing.T, seed uint64, rebuilt bool) world {
 		p := pages[n]
 		addr := c.addr
 		if c.name != "" {
-			addr = fmt.Sprintf("198.51.100.%d", r.IntN(200)) // many machines, one name
+			addr = fmt.Sprintf("198.51.100.%d", r.IntN(200)) // many machines, one crawler
 		}
 		held, has := c.holds[n]
 		status, size := 200, p.size
-		if has && c.validates && held == [2]int{p.version, build} && r.IntN(8) > 0 { // some forget to ask
+		if has && c.validates && held == [2]int{p.version, build} && r.IntN(8) > 0 { // some omit the condition
 			status, size = 304, 0
 		} else if has && c.name != "" && held[0] == p.version {
 			w.unchanged[c.name]++
@@ -81,7 +81,7 @@ func simulate(t *testing.T, seed uint64, rebuilt bool) world {
 	return w
 }
 
-// What is said to be unchanged at least and at most holds against the truth.
+// The report's lower and upper bounds on unchanged pages hold against the truth.
 func TestBounds(t *testing.T) {
 	shown := int64(0)
 	for seed := range uint64(20) {

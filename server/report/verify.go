@@ -17,31 +17,30 @@ import (
 	"time"
 )
 
-// A Resolver looks names of addresses up, and addresses of names. *net.Resolver is one.
+// A Resolver looks up names of addresses, and addresses of names. *net.Resolver is one.
 type Resolver interface {
 	LookupAddr(ctx context.Context, addr string) (names []string, err error)
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// The bounds of what is looked up.
+// Bounds of lookups.
 const (
-	maxAddresses = 10_000 // of a crawler, that are told apart
+	maxAddresses = 10_000 // distinct addresses of a crawler
 	maxLookups   = 2_000  // addresses that are looked up, in all
 	lookups      = 8      // at once
 	lookupTime   = 3 * time.Second
 	verifyTime   = 2 * time.Minute // for all
 )
 
-// The bounds of a file of ranges.
+// Bounds of a file of ranges.
 const (
 	maxRangesFile = 16 << 20
 	maxPrefixes   = 100_000
 )
 
-// ReadRanges reads the addresses that a crawler's operator publishes: JSON of
-// the form {"prefixes":[{"ipv4Prefix":"192.0.2.0/24"},{"ipv6Prefix":"2001:db8::/32"}]},
-// as Google, Microsoft, OpenAI and others do, or text with a range or an address a
-// line and # before remarks.
+// ReadRanges reads the addresses that a crawler's operator publishes: JSON of the form
+// {"prefixes":[{"ipv4Prefix":"192.0.2.0/24"},{"ipv6Prefix":"2001:db8::/32"}]}, as Google, Microsoft, OpenAI
+// and others do, or text with one range or address per line, and comments after #.
 func ReadRanges(r io.Reader) ([]netip.Prefix, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxRangesFile+1))
 	if err != nil {
@@ -102,7 +101,7 @@ func ReadRanges(r io.Reader) ([]netip.Prefix, error) {
 	return disjoint(list), nil
 }
 
-// disjoint sorts ranges, and leaves those out that are within others.
+// disjoint sorts ranges, and drops those that are within others.
 func disjoint(list []netip.Prefix) []netip.Prefix {
 	slices.SortFunc(list, func(a, b netip.Prefix) int {
 		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
@@ -116,7 +115,7 @@ func disjoint(list []netip.Prefix) []netip.Prefix {
 	return kept
 }
 
-// within says whether an address as logged is in one of disjoint ranges.
+// within reports whether an address as logged is in one of disjoint ranges.
 func within(ranges []netip.Prefix, logged []byte) bool {
 	addr, ok := addrOf(logged)
 	if !ok {
@@ -134,7 +133,7 @@ func addrOf(logged []byte) (netip.Addr, bool) {
 	return addr.Unmap().WithZone(""), err == nil
 }
 
-// checkRanges brings the ranges into the form that within takes.
+// checkRanges converts the ranges to the form that within takes.
 func (b *builder) checkRanges() error {
 	ranges := map[string][]netip.Prefix{}
 	for name, list := range b.Ranges {
@@ -167,16 +166,16 @@ func (a *addresses) add(logged []byte) {
 	a.by[addr]++
 }
 
-// A question is whether an address is one of a crawler.
+// A question is an address to verify for a crawler.
 type question struct {
 	who  *caller
 	addr netip.Addr
 	n    int64 // requests
 }
 
-// verify asks the resolver of the busiest addresses. An address whose name is
-// in a domain of the crawler's operator, and whose name leads back to it, is
-// the crawler's; any other answer says that it is not; no answer says nothing.
+// verify looks up the busiest addresses. An address whose name is in a domain of the crawler's operator, and
+// whose name resolves back to it, is verified; any other answer makes it false; no answer leaves it
+// unchecked.
 func (b *builder) verify(ctx context.Context) error {
 	var list []question
 	for _, c := range b.callers {
@@ -191,7 +190,7 @@ func (b *builder) verify(ctx context.Context) error {
 	})
 	within, cancel := context.WithTimeout(ctx, verifyTime)
 	defer cancel()
-	var mu sync.Mutex // guards next and what is counted
+	var mu sync.Mutex // guards next and the counts
 	next := 0
 	var wg sync.WaitGroup
 	for range lookups {
@@ -227,8 +226,8 @@ func (b *builder) verify(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// confirm asks for the names of an address, and whether one that is in the
-// domains leads back to it.
+// confirm looks up the names of an address, and reports whether one that is in the domains resolves back to
+// it.
 func confirm(ctx context.Context, r Resolver, addr netip.Addr, domains []string) (ok, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
@@ -252,7 +251,7 @@ func confirm(ctx context.Context, r Resolver, addr netip.Addr, domains []string)
 	return false, true
 }
 
-// isNotFound says whether there certainly is no such name.
+// isNotFound reports whether an error means that the name does not exist.
 func isNotFound(err error) bool {
 	var e *net.DNSError
 	return errors.As(err, &e) && e.IsNotFound

@@ -32,7 +32,7 @@ func TestRanges(t *testing.T) {
 			t.Errorf("%.60q: %s, want %s", c.text, got, c.want)
 		}
 	}
-	// Every address is in or out as netip has it.
+	// For every address, the result agrees with netip.
 	list, err := report.ReadRanges(strings.NewReader("192.0.2.64/26\n192.0.2.8/29\n192.0.2.12/31\n2001:db8::/33\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -72,15 +72,14 @@ func FuzzReadRanges(f *testing.F) {
 	})
 }
 
-// A names is a name server: of what it does not know it says that there is none,
-// and of "slow" nothing.
+// A names is a name server: for unknown names it answers that there is none, and for "slow" it never answers.
 type names struct {
 	names map[string]string // by address
 	addrs map[string]string // by name
 	asked atomic.Int64
 }
 
-// serve answers until the test ends.
+// serve runs the name server until the test ends.
 func (n *names) serve(t *testing.T) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -142,15 +141,15 @@ func (n *names) answer(b []byte) []byte {
 	return out
 }
 
-// Only who is where its operator's names lead is who it says.
+// Only an address that its operator's names confirm in both directions is verified.
 func TestDNS(t *testing.T) {
 	n := &names{
 		names: map[string]string{
 			"66.249.66.1":  "crawl-66-249-66-1.googlebot.com.",
-			"192.0.2.1":    "crawl-66-249-66-1.googlebot.com.", // leads back to another
+			"192.0.2.1":    "crawl-66-249-66-1.googlebot.com.", // resolves to another address
 			"192.0.2.2":    "googlebot.com.evil.example.",
 			"192.0.2.3":    "evilgooglebot.com.",
-			"192.0.2.4":    "gone.googlebot.com.", // leads nowhere
+			"192.0.2.4":    "gone.googlebot.com.", // does not resolve
 			"157.55.39.8":  "msnbot-157-55-39-8.search.msn.com.",
 			"66.249.66.99": "slow",
 		},
@@ -176,7 +175,7 @@ func TestDNS(t *testing.T) {
 	}
 	defer files.Close()
 	if testing.Short() {
-		n.names["66.249.66.99"] = "x.googlebot.com." // nobody waits
+		n.names["66.249.66.99"] = "x.googlebot.com." // no lookup waits for a timeout
 	}
 	resolver := n.serve(t)
 	r, err := report.Build(t.Context(), files, report.Options{Resolver: resolver})
@@ -201,7 +200,7 @@ func TestDNS(t *testing.T) {
 		t.Errorf("%v: %s", err, text.String())
 	}
 
-	// Nobody is asked who was not to be asked.
+	// No query is sent if lookups were not requested.
 	asked := n.asked.Load()
 	build(t, log.String(), report.Options{})
 	if n.asked.Load() != asked {

@@ -2,35 +2,34 @@ package report
 
 import "hash/maphash"
 
-// The bounds of what is remembered to show that pages did not change. What
-// does not fit makes the lower bound lower, and no more.
+// Bounds of the memory for proofs that pages did not change. Dropping more only makes the lower bound
+// lower.
 const (
 	witnesses    = 1 << 18 // clients that got a page
-	openPerURL   = 32      // re-reads that nothing is known of yet
+	openPerURL   = 32      // re-reads that are still undecided
 	openTogether = 1 << 20
 )
 
-// A witness is a client that holds a page, and may ask whether it is still true.
+// A witness is a client that holds a page, and may revalidate it.
 type witness struct {
 	key  uint64 // of client and URL
-	read int64  // when it got the page
+	read int64  // when it fetched the page
 }
 
-// An open is a re-read of which it is not known yet whether the page had
-// changed since its crawler last knew the page to be true.
+// An open is a re-read that is undecided: the page may have changed since its crawler last knew its
+// copy to be current.
 type open struct {
 	since   int64
-	at      int64 // when it was
+	at      int64 // when the re-read was
 	size    int64
 	crawler int32
-	same    bool // in size
+	same    bool // the size is the same
 }
 
-// testimony finds re-reads of pages that had certainly not changed. A client
-// that got a page at a time and is told 304 at a later one shows that it did
-// not change between them: so no re-read between them was of a change. This
-// takes a client to be an address and user agent, or a crawler's name, and
-// that it asks about what it got last.
+// testimony finds re-reads of pages that had certainly not changed. A client that fetched a page and later
+// gets a 304 shows that it did not change in between: so no re-read in between was of a change. This assumes
+// that a client is an address and user agent, or a crawler's name, and that it revalidates what it fetched
+// last.
 type testimony struct {
 	seed  maphash.Seed
 	seen  []witness
@@ -42,19 +41,19 @@ func newTestimony() *testimony {
 	return &testimony{seed: maphash.MakeSeed(), seen: make([]witness, witnesses), open: map[int32][]open{}}
 }
 
-// key is of a client by its address and user agent, and of a URL.
+// key returns the key of a client, by its address and user agent, and of a URL.
 func (t *testimony) key(addr, agent []byte, url int32) uint64 {
 	h := maphash.Bytes(t.seed, agent)*3 + maphash.Bytes(t.seed, addr)
 	h ^= uint64(url) * 0x9e3779b97f4a7c15
 	return h ^ h>>29 | 1
 }
 
-// got remembers that a client got a page.
+// got remembers that a client fetched a page.
 func (t *testimony) got(key uint64, at int64) {
 	t.seen[key>>1%witnesses] = witness{key, at}
 }
 
-// holds returns when a client got a page, if that is known.
+// holds returns when a client fetched a page, if that is known.
 func (t *testimony) holds(key uint64) (at int64, ok bool) {
 	w := t.seen[key>>1%witnesses]
 	return w.read, w.key == key
@@ -65,7 +64,7 @@ func (t *testimony) reread(url int32, o open) {
 	list := t.open[url]
 	switch {
 	case len(list) >= openPerURL:
-		copy(list, list[1:]) // the oldest is least likely to be shown
+		copy(list, list[1:]) // the oldest is least likely to be decided
 		list[len(list)-1] = o
 		return
 	case t.total >= openTogether:
@@ -75,8 +74,8 @@ func (t *testimony) reread(url int32, o open) {
 	t.open[url] = append(list, o)
 }
 
-// unchanged says that a page did not change between two times, and calls found
-// for each re-read that this is news of. Within a second, anything may happen.
+// unchanged records that a page did not change between two times, and calls found for each re-read that this
+// decides. Within a second, anything may happen.
 func (t *testimony) unchanged(url int32, since, until int64, found func(open)) {
 	list, ok := t.open[url]
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// count writes a number as people read it: 12,345.
+// count formats a number with separators: 12,345.
 func count(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -17,7 +17,7 @@ func count(n int64) string {
 	return s
 }
 
-// size writes a number of bytes with three digits or four: 12.3 MB.
+// size formats a number of bytes with three or four digits: 12.3 MB.
 func size(n int64) string {
 	units := []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"}
 	f, u := float64(n), 0
@@ -35,7 +35,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%.0f %s", f, units[u])
 }
 
-// percent writes a part of a whole: 12.3 %.
+// percent formats a part of a whole: 12.3 %.
 func percent(part, whole int64) string {
 	switch {
 	case whole == 0 || part == 0:
@@ -46,7 +46,7 @@ func percent(part, whole int64) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
 }
 
-// many writes "1 file" and "2 files".
+// many formats "1 file" and "2 files".
 func many(n int64, one, more string) string {
 	if n == 1 {
 		return "1 " + one
@@ -54,8 +54,8 @@ func many(n int64, one, more string) string {
 	return count(n) + " " + more
 }
 
-// plain is text from a stranger as it can be shown: without control characters
-// and such as change the direction of writing, and not longer than so many runes.
+// plain makes text from a stranger fit to show: without control characters and characters that change the
+// direction of writing, and with at most most runes.
 func plain(s string, most int) string {
 	var b strings.Builder
 	n := 0
@@ -72,7 +72,7 @@ func plain(s string, most int) string {
 	return b.String()
 }
 
-// cutTail takes three runes off the end.
+// cutTail removes the last three runes.
 func cutTail(s string) string {
 	for range 3 {
 		_, n := utf8.DecodeLastRuneInString(s)
@@ -81,7 +81,7 @@ func cutTail(s string) string {
 	return s
 }
 
-// span writes from when to when, and in which zone.
+// span formats the time span of the report, and its zone.
 func (r *Report) span() string {
 	const form = "2 Jan 2006 15:04"
 	zone := r.Zone
@@ -94,7 +94,7 @@ func (r *Report) span() string {
 	return r.From.Format(form) + " to " + r.To.Format(form) + " (" + zone + ")"
 }
 
-// source says which log that was.
+// source describes the log files.
 func (r *Report) source() string {
 	formats, files := []string{}, int64(0)
 	name := ""
@@ -121,7 +121,7 @@ func (r *Report) source() string {
 	return name + " (" + strings.Join(formats, ", ") + ")"
 }
 
-// troubles are what a reader must know of the log before believing the rest.
+// troubles returns the defects of the log that a reader must know before believing the rest.
 func (r *Report) troubles() []string {
 	var list []string
 	l := r.Log
@@ -149,12 +149,12 @@ func (r *Report) troubles() []string {
 	return list
 }
 
-// dateSpan writes how many days a report is of.
+// dateSpan formats the number of days of the report.
 func (r *Report) dateSpan() string {
 	return many(int64(len(r.Days)), "day", "days")
 }
 
-// shortDate writes 2006-01-02 as 2 Jan.
+// shortDate formats 2006-01-02 as 2 Jan.
 func shortDate(date string) string {
 	t, err := time.Parse(time.DateOnly, date)
 	if err != nil {

@@ -8,20 +8,19 @@ import (
 	"slices"
 )
 
-// errAnother keeps an output from replacing what it never wrote: whoever has
-// named the wrong place would lose a page, or the configuration of a server.
+// errAnother keeps an output from replacing a file that it never wrote: with a wrong path that would cost a
+// page, or a server's configuration.
 var errAnother = errors.New("there is another file: move it away, or name another place")
 
-// beginning is how much of a file is looked at to see what it is, in bytes.
+// beginning is how many bytes of a file are read to see what it is.
 const beginning = 8 << 10
 
-// A kind says by its beginning whether a file may be one that an output writes.
+// A kind reports by its beginning whether a file may be one that an output writes.
 type kind func(head []byte) bool
 
-// mind is an error if the file that an update replaces is neither empty nor of
-// the kind. What an output knows that it wrote need not be asked: so somebody
-// may spoil it, and what was written without the journal's knowing, such as
-// before the state was lost, is found again.
+// mind returns an error if the file that an update replaces is neither empty nor of the kind. Files that the
+// output is known to have written are not checked: so they may be damaged and are replaced all the same. The
+// check accepts files written earlier by an output whose state was lost.
 func (u *update) mind(is kind) error {
 	if u.old == nil {
 		return nil
@@ -37,7 +36,7 @@ func (u *update) mind(is kind) error {
 	return fmt.Errorf("replace %s: %w", u.path, errAnother)
 }
 
-// mindAll minds files that are to be taken away, or replaced later.
+// mindAll checks files that are to be removed, or replaced later.
 func mindAll(paths []string, is kind) error {
 	for _, p := range paths {
 		u, err := begin(p)
@@ -62,7 +61,7 @@ func isFeed(head []byte) bool {
 	return isRoot(head, "rss", "feed")
 }
 
-// isPacked reports whether a file is compressed in a way that siblings are.
+// isPacked reports whether a file is compressed as siblings are.
 func isPacked(head []byte) bool {
 	return bytes.HasPrefix(head, []byte("\x1f\x8b")) || bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd"))
 }

@@ -14,8 +14,8 @@ import (
 
 const another = "there is another file: move it away, or name another place"
 
-// An output that is named wrongly, or where somebody else writes, replaces
-// nothing that it did not write: not at once, and not with the next try.
+// An output with a wrong path, or where another program writes, replaces no file that it did not write: not
+// at once, and not at the next try.
 func TestOutputsReplaceNoOtherFiles(t *testing.T) {
 	const (
 		page   = "<!DOCTYPE html>\n<title>Written by hand</title>\n"
@@ -26,9 +26,9 @@ func TestOutputsReplaceNoOtherFiles(t *testing.T) {
 	site := &static.Sitemap{Base: webBase}
 	for name, c := range map[string]struct {
 		out    func(path string) server.Output
-		beside string   // of the files that it writes, the one that there is, by its ending
-		theirs []string // what it is not to replace
-		ours   []string // what it may, besides its own
+		beside string   // suffix of the existing one among the output's files
+		theirs []string // contents that it must not replace
+		ours   []string // contents that it may replace, besides its own
 	}{
 		"sitemap": {
 			out:    func(path string) server.Output { s := *site; s.Path = path; return &s },
@@ -120,7 +120,7 @@ func TestOutputsReplaceNoOtherFiles(t *testing.T) {
 				_, err := c.out(path).Write(t.Context(), w.journal)
 				w.must(err)
 
-				// What was written stays ours: when it was spoiled, and when the state was lost.
+				// A file that we wrote remains ours after it was damaged, and after the state was lost.
 				made, err := os.ReadFile(there)
 				w.must(err)
 				w.must(os.WriteFile(there, []byte("spoiled"), 0o644))

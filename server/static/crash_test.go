@@ -21,9 +21,9 @@ import (
 	"github.com/parleyweb/parley/server/static"
 )
 
-const childDir = "PARLEY_TEST_CHILD" // names the directory of a test's other process
+const childDir = "PARLEY_TEST_CHILD" // working directory of the child process
 
-// crashOutputs are the outputs of the web below dir, which is one of some 40 pages.
+// crashOutputs returns the outputs below dir for a web of some 40 pages.
 func crashOutputs(dir string) []server.Output {
 	root := filepath.Join(dir, "root")
 	return []server.Output{
@@ -32,9 +32,8 @@ func crashOutputs(dir string) []server.Output {
 	}
 }
 
-// A writer is killed again and again, whatever it is doing: no file is ever
-// torn, the index never names a part that is not there, and whoever comes
-// after it finds nothing to tidy up.
+// A writer is killed again and again, at any point: no file is ever torn, the index never names a missing
+// part, and the next writer finds nothing to tidy up.
 func TestKilledWriter(t *testing.T) {
 	if dir := os.Getenv(childDir); dir != "" {
 		writeForever(t, dir)
@@ -57,7 +56,7 @@ func TestKilledWriter(t *testing.T) {
 		if err != nil || line != "writing\n" {
 			t.Fatalf("the writer says %q, %v", line, err)
 		}
-		time.Sleep(time.Duration(r.IntN(120)) * time.Millisecond) // the moment is chance's
+		time.Sleep(time.Duration(r.IntN(120)) * time.Millisecond) // at a random moment
 		w.must(cmd.Process.Kill())
 		cmd.Wait()
 
@@ -99,7 +98,7 @@ func TestKilledWriter(t *testing.T) {
 
 func isTemporary(name string) bool { return strings.HasSuffix(name, ".tmp") }
 
-// isWhole reports what of a file is not as a writer ends it.
+// isWhole reports an error if a file does not end as a writer ends it.
 func isWhole(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -133,7 +132,7 @@ func writeForever(t *testing.T, dir string) {
 		var steps []journal.Step
 		for range 1 + rand.IntN(12) {
 			u := fmt.Sprint(webBase, "u", rand.IntN(40))
-			op := protocol.Update // or Create, as it is
+			op := protocol.Update // or Create, depending on the journal
 			if rand.IntN(2) == 0 {
 				op = protocol.Delete
 			}

@@ -18,43 +18,39 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// Feeds is the news feeds of a site: its newest changes in up to three forms.
+// Feeds writes the news feeds of a site: its newest changes in up to three formats.
 //
-// A page is in a feed once, in its newest state. An update of which it is
-// known that it changed next to nothing of the main text is no news; a move
-// is. A deletion is told in Atom only, which has a word for it, and takes no
-// page's place. As long as there are fewer changes than a feed has entries,
-// those pages follow that changed last, by their Modified: so the feed of a
-// new site is not empty. A page that asks to be listed under another URL is
-// in none.
+// A page is in a feed once, in its newest state. An update that is known to have changed next to nothing of
+// the main text is not listed; a move is. A deletion is listed in Atom only, which has a word for it, and
+// takes no page's place. If there are fewer changes than entries in a feed, the pages with the latest
+// Modified follow: so the feed of a new site is not empty. A page with another canonical URL is not listed.
 //
-// The time of an entry is the page's Modified, if that is known exactly, and
-// otherwise, and for a move or a deletion, when the journal took it in.
+// The time of an entry is the page's Modified, if that is known exactly, and otherwise, and for a move or a
+// deletion, when the journal recorded it.
 //
-// The files depend on the journal alone; see [Sitemap] for how they are
-// written. Its methods may be called by one goroutine at a time.
+// The files depend on the journal alone; see [Sitemap] for how they are written. Its methods are not safe for
+// concurrent use.
 type Feeds struct {
-	// RSS, Atom and JSON are paths, such as DOCROOT/feed.xml; absolute; empty
-	// means not wanted. A file that is there already is replaced only if it is a
-	// feed, or empty.
+	// RSS, Atom and JSON are absolute paths, such as DOCROOT/feed.xml; empty means not wanted. An existing
+	// file is replaced only if it is a feed, or empty.
 	RSS, Atom, JSON string
 
 	Base        string // URL of the directory that the feeds are in, and the site's home page
-	Title       string // of the site; empty: Base stands in
-	Description string // empty: a plain sentence stands in
-	Hub         string // URL of a WebSub hub that tells of new feeds; empty means none
+	Title       string // of the site; empty means Base
+	Description string // empty means a default sentence
+	Hub         string // URL of a WebSub hub that announces new feeds; empty means none
 
 	// Entries bounds the pages of a feed, and the deletions. Zero means 50.
 	Entries int
 
-	// MinSignificance is how much of a page's main text, from 0 to 1, an update
-	// must have changed to be told. Zero means 0.01, below zero every update.
+	// MinSignificance is how much of a page's main text, from 0 to 1, an update must have changed to be
+	// listed. Zero means 0.01; below zero every update is listed.
 	MinSignificance float64
 
-	// Precompress keeps compressed siblings of every feed. See [Compressed].
+	// Precompress maintains compressed siblings of every feed. See [Compressed].
 	Precompress bool
 
-	// Public says which URLs may be told to anybody now; nil means all.
+	// Public reports which URLs may be published now; nil means all.
 	Public func(url string) bool
 
 	Log *slog.Logger
@@ -68,19 +64,18 @@ const (
 	entriesDefault = 50
 	minimumDefault = 0.01
 
-	// feedReach is how many changes are looked at for one entry, at most: a
-	// site whose changes are nearly all of no significance has a feed of what
-	// is significant among the newest of them.
+	// feedReach bounds the changes that are read, per entry: a site with almost only insignificant changes
+	// has a feed of the significant ones among its newest.
 	feedReach = 400
 )
 
-// A form is one way to write a feed.
+// A form is a feed format.
 type form struct {
 	path  string
 	write func(io.Writer, feed.Feed) error
 }
 
-// forms returns the forms that are wanted. Atom tells most.
+// forms returns the formats that are wanted. Atom is the most detailed.
 func (f *Feeds) forms() []form {
 	all := []form{{f.Atom, feed.WriteAtom}, {f.RSS, feed.WriteRSS}, {f.JSON, feed.WriteJSON}}
 	return slices.DeleteFunc(all, func(o form) bool { return o.path == "" })
@@ -100,10 +95,10 @@ func (f *Feeds) base() string { return strings.TrimSuffix(f.Base, "/") + "/" }
 
 func (f *Feeds) urlOf(path string) string { return f.base() + url.PathEscape(filepath.Base(path)) }
 
-// String names the output in what people read.
+// String names the output in messages.
 func (f *Feeds) String() string { return "feeds" }
 
-// Write implements [server.Output]. Before the journal is whole there is nothing to write.
+// Write implements [server.Output]. It writes nothing before the journal is whole.
 func (f *Feeds) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	paths := f.paths()
 	if !j.Whole() || len(paths) == 0 {
@@ -156,7 +151,7 @@ func (f *Feeds) owns(name string) bool {
 	return slices.ContainsFunc(f.Own(), func(p string) bool { return filepath.Base(p) == name })
 }
 
-// make makes the feeds ready.
+// make prepares the feeds.
 func (f *Feeds) make(ctx context.Context, j *server.Journal, made *set) error {
 	entries, err := f.entries(ctx, j)
 	if err != nil {
@@ -180,10 +175,10 @@ func (f *Feeds) make(ctx context.Context, j *server.Journal, made *set) error {
 	return nil
 }
 
-// fitting returns as many entries, the first, as a feed has room for that whoever reads it takes whole.
-// Each is counted as the form that says most would write it, with every character escaped.
+// fitting returns the leading entries that fit into feed.MaxBytes, so that readers accept the whole feed.
+// Each is counted as the most verbose format would write it, with every character escaped.
 func fitting(entries []feed.Entry) []feed.Entry {
-	room := feed.MaxBytes - 64<<10 // for what stands before them
+	room := feed.MaxBytes - 64<<10 // for the feed's header
 	for i := range entries {
 		e := &entries[i]
 		if room -= 15*len(e.URL) + 6*(len(e.Title)+len(e.Summary)) + 500; room < 0 {
@@ -193,7 +188,7 @@ func fitting(entries []feed.Entry) []feed.Entry {
 	return entries
 }
 
-// entries returns what the feeds have, newest first.
+// entries returns the entries of the feeds, newest first.
 func (f *Feeds) entries(ctx context.Context, j *server.Journal) ([]feed.Entry, error) {
 	n := &news{f: f, most: f.Entries, min: f.MinSignificance, seen: make(map[string]bool), minor: make(map[string]bool)}
 	if n.most <= 0 {
@@ -208,7 +203,7 @@ func (f *Feeds) entries(ctx context.Context, j *server.Journal) ([]feed.Entry, e
 	if n.pages == n.most {
 		return n.entries, nil
 	}
-	v, err := j.View() // not before: who has a view open must not begin to read anew
+	v, err := j.View() // not earlier: changes must not be read while a view is open
 	if err != nil {
 		return nil, err
 	}
@@ -225,13 +220,12 @@ type news struct {
 
 	entries        []feed.Entry
 	pages, deleted int
-	seen           map[string]bool // URLs of which the newest state was judged
-	minor          map[string]bool // URLs that changed in a way that is no news
+	seen           map[string]bool // URLs whose newest state was judged
+	minor          map[string]bool // URLs with only insignificant changes so far
 }
 
-// readBack takes in the changes up to head, newest first, until it has
-// enough. A journal is read forwards only: so it is read in stretches, each
-// before the one that was read last, and longer.
+// readBack collects the changes up to head, newest first, until it has enough. A journal can only be read
+// forwards: so it is read in stretches, each before the previous one, and longer.
 func (n *news) readBack(ctx context.Context, j *server.Journal, head protocol.Cursor) error {
 	end, left := head.Seq, uint64(feedReach*n.most)
 	for length := uint64(4 * n.most); end > 0 && left > 0 && n.pages < n.most; length *= 2 {
@@ -245,7 +239,7 @@ func (n *news) readBack(ctx context.Context, j *server.Journal, head protocol.Cu
 			return nil
 		}
 		changes, err := readTo(ctx, j, after, end)
-		if errors.Is(err, protocol.ErrTooOld) { // it was forgotten just now
+		if errors.Is(err, protocol.ErrTooOld) { // it was pruned just now
 			return nil
 		}
 		if err != nil {
@@ -264,7 +258,7 @@ func (n *news) readBack(ctx context.Context, j *server.Journal, head protocol.Cu
 	return nil
 }
 
-// readTo reads the changes after a cursor, to number end.
+// readTo reads the changes after a cursor, up to number end.
 func readTo(ctx context.Context, j *server.Journal, after protocol.Cursor, end uint64) (all []protocol.Change, err error) {
 	for after.Seq < end {
 		some, err := j.Read(ctx, after, int(min(end-after.Seq, protocol.MaxBatch)))
@@ -277,7 +271,7 @@ func readTo(ctx context.Context, j *server.Journal, after protocol.Cursor, end u
 	return all, nil
 }
 
-// take takes in a change that is older than all before.
+// take handles a change that is older than all before.
 func (n *news) take(j *server.Journal, c protocol.Change) error {
 	if t, ok := c.Tombstone(); ok && !n.seen[t.URL] {
 		n.seen[t.URL] = true
@@ -291,7 +285,7 @@ func (n *news) take(j *server.Journal, c protocol.Change) error {
 	}
 	if share, known := c.Significance.Share(); c.Op == protocol.Update && known && share < n.min {
 		n.minor[c.Item.URL] = true
-		return nil // what it was before may be news
+		return nil // an earlier change may be significant
 	}
 	n.seen[c.Item.URL] = true
 	e, ok, err := j.Get(c.Item.URL)
@@ -317,12 +311,12 @@ func (n *news) add(e feed.Entry) {
 
 func (n *news) public(url string) bool { return n.f.Public == nil || n.f.Public(url) }
 
-// lists reports whether a page that is there is one for a feed.
+// lists reports whether a present page belongs in a feed.
 func (n *news) lists(it protocol.Item) bool {
 	return (it.Canonical == "" || it.Canonical == it.URL) && n.public(it.URL)
 }
 
-// summary says what happened.
+// summary describes a change.
 func summary(c protocol.Change, public func(string) bool) string {
 	switch c.Op {
 	case protocol.Create:
@@ -339,8 +333,7 @@ func summary(c protocol.Change, public func(string) bool) string {
 	return "Changed"
 }
 
-// fill adds the pages that changed last, as far as that is known, to those of
-// which a change tells.
+// fill adds the pages with the latest Modified that no listed change is about.
 func (n *news) fill(ctx context.Context, v *journal.View) error {
 	most := n.most - n.pages
 	newer := func(a, b protocol.Item) int {

@@ -23,8 +23,7 @@ func (w *web) feeds() *static.Feeds {
 		Base: webBase, Title: "A site", Public: w.site.Public}
 }
 
-// told writes the feeds and returns what they tell, a word or two an entry,
-// the deletions of Atom last.
+// told writes the feeds and returns their entries, a word or two for each, with the deletions of Atom last.
 func (w *web) told(f *static.Feeds) string {
 	w.Helper()
 	_, err := f.Write(w.Context(), w.journal)
@@ -121,14 +120,13 @@ func TestFeedsFollowTheSite(t *testing.T) {
 	}
 }
 
-// feedsLike is what another process would have.
+// feedsLike returns the Feeds that another process would have.
 func (w *web) feedsLike(f *static.Feeds) *static.Feeds { c := *f; return &c }
 
-// An update that is known to have changed next to nothing is no news, and does
-// not hide what was news before.
+// An update known to have changed almost nothing is not news, and does not hide earlier news.
 func TestFeedsTellWhatIsSignificant(t *testing.T) {
 	w := newWeb(t)
-	w.pages(1) // p/a/x.html, of 2020
+	w.pages(1) // p/a/x.html, dated 2020
 	f := w.feeds()
 	f.Public = nil
 	a, b, c := webBase+"a.html", webBase+"b.html", webBase+"c.html"
@@ -150,7 +148,7 @@ func TestFeedsTellWhatIsSignificant(t *testing.T) {
 	w.wantTold("only much", f, "a.html c.html")
 }
 
-// A site that tells coarse dates, or none, has entries of when they were taken in.
+// Pages with coarse dates or none get entries dated when they entered the journal.
 func TestFeedsDateHonestly(t *testing.T) {
 	w := newWeb(t)
 	w.must(w.journal.Settle())
@@ -171,8 +169,7 @@ func TestFeedsDateHonestly(t *testing.T) {
 	}
 }
 
-// Random histories, against one who remembers everything and looks at all of
-// it.
+// Random histories, compared with an oracle that remembers everything and reads all of it.
 func TestFeedsAgainstAnOracle(t *testing.T) {
 	rounds := 25
 	if testing.Short() {
@@ -211,7 +208,7 @@ func TestFeedsAgainstAnOracle(t *testing.T) {
 	}
 }
 
-// oracle says what the feeds are to tell.
+// oracle returns the expected content of the feeds.
 func oracle(w *web, f *static.Feeds) string {
 	var news, gone []string
 	decided, minor := map[string]bool{}, map[string]bool{}
@@ -265,7 +262,7 @@ func oracle(w *web, f *static.Feeds) string {
 	return strings.Join(append(news, gone...), " ")
 }
 
-// A feed is never longer than what reads it takes, however long the URLs are.
+// For URLs of any length, a feed is never longer than its readers accept.
 func TestFeedsAreNotTooLongToBeRead(t *testing.T) {
 	w := newWeb(t)
 	w.must(w.journal.Settle())
@@ -292,8 +289,7 @@ func TestFeedsAreNotTooLongToBeRead(t *testing.T) {
 	}
 }
 
-// Whatever the changes are, only so many of them are looked at; what the
-// journal has forgotten is not missed.
+// For any changes, only a limited number is read; changes that the journal has forgotten are not needed.
 func TestFeedsReadNoFurtherThanTheyMust(t *testing.T) {
 	w := newWeb(t)
 	w.must(w.journal.Close())

@@ -14,23 +14,21 @@ import (
 	"github.com/parleyweb/parley/internal/atomicfile"
 )
 
-// An update is the next content of a file. As long as what is written to it
-// stands in the file already, it writes nothing, and a file that holds all of
-// it is not touched. Otherwise the new file comes in place of the old one whole
-// and durably, with its mode, or 0644; a symbolic link is replaced, not
-// followed. Whoever is killed meanwhile leaves the old file, and a hidden one
-// ending in .tmp that the next writer takes away. Two processes must not update
-// one file at once.
+// An update is the next content of a file. While the content written to it equals the old file's, nothing is
+// written to disk, and a file that stays the same is not touched. Otherwise the new file replaces the old one
+// whole and durably, with its mode, or 0644; a symbolic link is replaced, not followed. A kill meanwhile
+// leaves the old file, and a hidden one ending in .tmp that the next writer removes. Two processes must not
+// update one file at once.
 type update struct {
 	path string
-	like os.FileInfo // whose mode and time it is to have; nil for its own
+	like os.FileInfo // whose mode and mtime the file gets; nil for its own
 	tidy func() error
 
-	old  *os.File    // nil if there is none
+	old  *os.File    // nil if there is no old file
 	was  os.FileInfo // of old, when it was opened
-	same int64       // bytes written that stand in old; counted while next is empty
+	same int64       // leading bytes equal to old; counted while next is empty
 	tmp  *os.File    // open while it is being written
-	next string      // its name; empty while all that was written stands in old
+	next string      // name of tmp; empty while all bytes so far equal old
 	buf  []byte
 }
 
@@ -41,7 +39,7 @@ func begin(path string) (*update, error) {
 		name := filepath.Base(path)
 		return tidy(filepath.Dir(path), func(s string) bool { return s == name })
 	}
-	info, err := os.Stat(path) // before it is opened: to open a pipe may take for ever
+	info, err := os.Stat(path) // before opening, since opening a pipe may block forever
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return u, nil
@@ -60,7 +58,7 @@ func begin(path string) (*update, error) {
 	return u, nil
 }
 
-// drop ends an update, and forgets what was not renamed. It may be called again.
+// drop ends an update, and removes a file that was not renamed. It may be called again.
 func (u *update) drop() {
 	for _, f := range []**os.File{&u.tmp, &u.old} {
 		if *f != nil {
@@ -105,7 +103,7 @@ func (u *update) stands(p []byte) bool {
 	return n == len(p) && bytes.Equal(b, p)
 }
 
-// part creates the new file, with what it has in common with the old one.
+// part creates the new file, with the bytes that it shares with the old one.
 func (u *update) part() error {
 	if err := u.tidy(); err != nil {
 		return err
@@ -125,7 +123,7 @@ func (u *update) part() error {
 	return err
 }
 
-// tidy takes away what killed writers of the files so named left in dir.
+// tidy removes temporary files in dir that killed writers of our files left.
 func tidy(dir string, ours func(name string) bool) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -143,7 +141,7 @@ func tidy(dir string, ours func(name string) bool) error {
 			}
 			p := filepath.Join(dir, n)
 			if info, err := os.Lstat(p); err == nil && info.Mode().IsRegular() {
-				os.Remove(p) // if not, the next writer tries again
+				os.Remove(p) // on failure the next writer tries again
 			}
 		}
 		if err == io.EOF {
@@ -155,7 +153,7 @@ func tidy(dir string, ours func(name string) bool) error {
 	}
 }
 
-// commit puts the new content in place, and reports whether it had to.
+// commit puts the new content in place, and reports whether that was necessary.
 func (u *update) commit() (wrote bool, err error) {
 	defer u.drop()
 	if wrote, err = u.ready(); wrote && err == nil {
@@ -164,8 +162,8 @@ func (u *update) commit() (wrote bool, err error) {
 	return wrote && err == nil, err
 }
 
-// ready makes the new file all that it is to be, but for its name. It returns
-// false if the old one is that already. Afterwards no file is open.
+// ready completes the new file except for its name. It returns false if the old one is the same. Afterwards
+// no file is open.
 func (u *update) ready() (bool, error) {
 	err := u.finish()
 	for _, f := range []**os.File{&u.tmp, &u.old} {
@@ -216,7 +214,7 @@ func (u *update) finish() error {
 	return u.tmp.Sync()
 }
 
-// liken gives the file that stays the mode and the time that it is to have.
+// liken sets the mode and the mtime of an unchanged file.
 func (u *update) liken(info os.FileInfo) error {
 	if u.like == nil {
 		return nil
@@ -232,8 +230,8 @@ func (u *update) liken(info os.FileInfo) error {
 	return os.Chtimes(u.path, time.Time{}, u.like.ModTime())
 }
 
-// stampTime gives the new file a later second than the old one has: web
-// servers answer conditional requests, and some make entity tags, by it.
+// stampTime gives the new file a later second than the old one has: web servers evaluate conditional requests
+// by it, and some derive ETags from it.
 func (u *update) stampTime() error {
 	switch {
 	case u.like != nil:
@@ -251,7 +249,7 @@ func (u *update) stampTime() error {
 	return nil
 }
 
-// rename puts a file that is ready in place, durably.
+// rename puts a completed file in place, durably.
 func (u *update) rename() error {
 	if err := u.place(); err != nil {
 		return err

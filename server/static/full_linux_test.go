@@ -12,9 +12,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A disk that takes no more is an error, every file stays as it was, and
-// nothing is left beside them. The disk is full at a size of file that this
-// process may not exceed.
+// A full disk is an error, every file stays as it was, and no other files are left. The disk is simulated by
+// a limit on this process's file size.
 func TestFullDisk(t *testing.T) {
 	if os.Getenv(childDir) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestFullDisk$")

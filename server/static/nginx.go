@@ -23,47 +23,42 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// Nginx is a file to include in the server block of nginx: it makes the server
-// answer 410 for pages that are gone and 308 for those that have moved, as the
-// journal has them. Crawlers give up a 410 at once, and ask for a 404 for months.
+// Nginx writes a file to include in the server block of nginx: it makes the server answer 410 for pages that
+// are gone and 308 for those that have moved, according to the journal. Crawlers drop a URL at once after a
+// 410, but retry one with 404 for months.
 //
-// A move is told with the place where the page is in the end; of one that was
-// deleted there, the old URL is gone too. A line is left out rather than
-// written where it could hide a page that is there, or lead in a circle:
+// A move leads to the final URL of the page; if the page was deleted there, the old URL is gone too. A line
+// is left out if it could hide a present page, or lead in a circle:
 //
-//   - nginx compares a location with the decoded path, without the query. So
-//     a URL that has a query gets no line, nor does one whose decoded path nginx
-//     rewrites ("//", "." and ".." as segments) or some present page has too.
-//   - A present page may be found behind the URL: by "index.html" or ".html"
-//     put after its own, or a "/" put there or taken away. Where the page moved
-//     from there to its present URL, as when .html was taken out of all URLs,
-//     the line holds for requests from outside only, and answers others with
-//     the file below root, which is then to stand in the server block.
-//   - The file still stands (see Docroot): a rule withdrew the page, and visitors may read it.
+//   - nginx matches a location against the decoded path, without the query. So there is no line for a URL with
+//     a query, nor for one whose decoded path nginx rewrites ("//", "." and ".." as segments) or equals that of
+//     a present page.
+//   - A present page may be served for the URL: by appending "index.html" or ".html", or by adding or removing
+//     a "/". If the page moved from that URL to its present one, as when .html was removed from all URLs, the
+//     line applies to external requests only; internal ones get the file below root, so root must be set in the
+//     server block.
+//   - The file still exists (see Docroot): a rule withdrew the page, and visitors may read it.
 //
-// Its methods may be called by one goroutine at a time.
+// Its methods are not safe for concurrent use.
 type Nginx struct {
-	// Path is the file; not below Docroot, where anybody could read it. One that
-	// is there already is replaced only if Parley wrote it, or it is empty.
+	// Path is the file; not below Docroot, where anybody could read it. An existing file is replaced only if
+	// Parley wrote it, or it is empty.
 	Path string
 
 	Base string // of the site; only URLs that begin with it get a line
 
-	// Docroot is the site's directory, if it has one. A URL that a file stands
-	// behind gets no line.
+	// Docroot is the site's directory, if it has one. A URL with a file behind it gets no line.
 	Docroot string
 
-	// Public says which URLs may be told to anybody now; nil means all.
+	// Public reports which URLs may be published now; nil means all.
 	Public func(url string) bool
 
-	// Max bounds the lines: the newest are kept. Zero means 10,000.
+	// Max bounds the lines; the newest are kept. Zero means 10,000.
 	Max int
 
-	// After is a command that runs after the file was replaced, as its argument
-	// vector: {"nginx", "-s", "reload"}; nil means none. It is given to no shell,
-	// which could be had by {"sh", "-c", "..."}. What failed or was cut short
-	// runs again with the next Write, whichever process that is in, until it
-	// succeeds.
+	// After is a command that runs after the file was replaced, as its argument vector: {"nginx", "-s",
+	// "reload"}; nil means none. It runs without a shell; for one use {"sh", "-c", "..."}. A failed or
+	// interrupted command runs again with the next Write, in whatever process, until it succeeds.
 	After []string
 
 	Log *slog.Logger
@@ -72,8 +67,7 @@ type Nginx struct {
 const (
 	maxLinesDefault = 10_000
 
-	// maxToken is somewhat less than what nginx takes as one word of its
-	// configuration, in bytes.
+	// maxToken is somewhat less than the longest word of an nginx configuration, in bytes.
 	maxToken = 4000
 )
 
@@ -82,11 +76,11 @@ var _ server.Output = (*Nginx)(nil)
 // String names the output.
 func (n *Nginx) String() string { return "nginx include" }
 
-// Write implements [server.Output]. Before the journal is whole there is nothing to write.
+// Write implements [server.Output]. It writes nothing before the journal is whole.
 func (n *Nginx) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	wrote, err := n.write(ctx, j)
 	if err != nil {
-		return wrote, fmt.Errorf("%s: %w", n.Path, err) // whoever calls it says what was to be written
+		return wrote, fmt.Errorf("%s: %w", n.Path, err) // the caller names the output
 	}
 	return wrote, nil
 }
@@ -101,7 +95,7 @@ func (n *Nginx) write(ctx context.Context, j *server.Journal) (bool, error) {
 	var was account
 	was.read(j, nginxNote)
 	now := account{
-		Revision: j.Revision(), // before the view: what comes in between is looked at again
+		Revision: j.Revision(), // before the view: later changes count for the next Write
 		Config:   hashOf(1, n.Path, n.Base, n.Docroot, n.Max),
 		Place:    hashOf(n.Path),
 	}
@@ -118,7 +112,7 @@ func (n *Nginx) write(ctx context.Context, j *server.Journal) (bool, error) {
 	return wrote, n.after(ctx, j)
 }
 
-// replace makes the file what it is to be. It is known if it was written before.
+// replace writes the file if it has changed. known says that an earlier run wrote it.
 func (n *Nginx) replace(ctx context.Context, j *server.Journal, known bool) (bool, error) {
 	lines, err := n.lines(ctx, j)
 	if err != nil {
@@ -140,7 +134,7 @@ func (n *Nginx) replace(ctx context.Context, j *server.Journal, known bool) (boo
 	}
 	wrote, err := u.ready()
 	if err == nil && wrote && len(n.After) > 0 {
-		// Noted first: who is killed in between reloads once too often, not once too seldom.
+		// Noted first: a kill in between causes one reload too many, not one too few.
 		err = j.SetNotes(map[string][]byte{afterNote: []byte("owed")})
 	}
 	if err != nil || !wrote {
@@ -153,10 +147,10 @@ const (
 	nginxNote = "output/nginx"
 	afterNote = "output/nginx/after"
 	afterWait = 30 * time.Second
-	afterSays = 2 << 10 // bytes of what the command says that are told
+	afterSays = 2 << 10 // bytes of the command's output that are reported
 )
 
-// after runs the command if it is owed.
+// after runs the command if it is pending.
 func (n *Nginx) after(ctx context.Context, j *server.Journal) error {
 	if len(n.After) == 0 {
 		return nil
@@ -167,7 +161,7 @@ func (n *Nginx) after(ctx context.Context, j *server.Journal) error {
 	ctx, stop := context.WithTimeoutCause(ctx, afterWait, fmt.Errorf("it did not end within %v", afterWait))
 	defer stop()
 	cmd := exec.CommandContext(ctx, n.After[0], n.After[1:]...)
-	cmd.WaitDelay = time.Second // for what it may have started
+	cmd.WaitDelay = time.Second // for processes that it may have started
 	said := &tail{most: afterSays}
 	cmd.Stdout, cmd.Stderr = said, said
 	if err := cmd.Run(); err != nil {
@@ -180,7 +174,7 @@ func (n *Nginx) after(ctx context.Context, j *server.Journal) error {
 	return j.SetNotes(map[string][]byte{afterNote: nil})
 }
 
-// tail keeps the end of what is written to it.
+// tail is a writer that keeps the last bytes.
 type tail struct {
 	most int
 	b    []byte
@@ -199,18 +193,18 @@ func (t *tail) quoted() string {
 	return ""
 }
 
-// A line is what is said of one location.
+// A line is the rule for one location.
 type line struct {
-	name string // of the location: the path, decoded
-	url  string // that has it
+	name string // of the location: the decoded path
+	url  string // the URL with this path
 	to   string // where the page is now; empty if it is gone
 
-	// guarded says that nginx may come to the location by itself, on its way
-	// to the file of the very page that the line sends to.
+	// guarded means that nginx may rewrite a request to this location internally, on its way to the file of
+	// the very page that the line redirects to.
 	guarded bool
 }
 
-// lines returns what there is to say, sorted.
+// lines returns the lines of the file, sorted.
 func (n *Nginx) lines(ctx context.Context, j *server.Journal) ([]line, error) {
 	v, err := j.View()
 	if err != nil {
@@ -241,8 +235,7 @@ func (n *Nginx) lines(ctx context.Context, j *server.Journal) ([]line, error) {
 	return list, nil
 }
 
-// gone returns the newest lines by location, each with the place where its
-// page is in the end, whether that exists or not.
+// gone returns the newest lines by location, each with the final URL of its page, whether that exists or not.
 func (n *Nginx) gone(ctx context.Context, tombstones iter.Seq2[protocol.Tombstone, error]) (map[string]*line, error) {
 	base, err := protocol.CanonicalURL("", n.Base)
 	if err != nil {
@@ -250,7 +243,7 @@ func (n *Nginx) gone(ctx context.Context, tombstones iter.Seq2[protocol.Tombston
 	}
 	most := cmp.Or(max(n.Max, 0), maxLinesDefault)
 	lines := make(map[string]*line)
-	moved := make(map[string]string) // what is gone, and where to; whatever is gone later comes earlier
+	moved := make(map[string]string) // URLs that are gone, with their new URLs; newer tombstones come first
 	read := 0
 	for t, err := range tombstones {
 		if read++; err == nil && read%1024 == 0 {
@@ -283,10 +276,10 @@ func (n *Nginx) gone(ctx context.Context, tombstones iter.Seq2[protocol.Tombston
 	return lines, nil
 }
 
-// spare takes away the lines that could hide a page that is there, and makes
-// those that lead to no page say that theirs is gone.
+// spare removes the lines that could hide a present page, and turns lines whose target does not exist into
+// 410.
 func (n *Nginx) spare(ctx context.Context, lines map[string]*line, present iter.Seq2[string, error]) error {
-	wanted := make(map[string]bool) // targets, and whether they are there
+	wanted := make(map[string]bool) // targets; true if present
 	for _, l := range lines {
 		if l.to != "" {
 			wanted[l.to] = false
@@ -323,7 +316,7 @@ func (n *Nginx) spare(ctx context.Context, lines map[string]*line, present iter.
 			l.to = ""
 		}
 		if file := path.Base(name); strings.HasPrefix(file, "index.") && !strings.HasSuffix(name, "/") && !l.guarded {
-			delete(lines, name) // where a server takes it for the front door of more than its directory
+			delete(lines, name) // a server may use it as the index of more than its directory
 		} else if !l.guarded && n.stands(l) {
 			delete(lines, name)
 		}
@@ -331,11 +324,10 @@ func (n *Nginx) spare(ctx context.Context, lines map[string]*line, present iter.
 	return nil
 }
 
-// A suffix is one way in which a web server gets from the name of a page to
-// another that means the same.
+// A suffix is one way in which a web server maps a page's name to an equivalent one.
 type suffix struct {
 	cut, add string
-	inside   bool // the server may do so without telling anybody
+	inside   bool // the server may do so internally
 	same     bool // the server may redirect from either to the other
 }
 
@@ -347,7 +339,7 @@ var suffixes = [...]suffix{
 	{add: "/", same: true},
 }
 
-// apply appends the other name to buf.
+// apply appends the equivalent name to buf.
 func (s suffix) apply(buf []byte, name string) ([]byte, bool) {
 	stem, ok := strings.CutSuffix(name, s.cut)
 	if !ok || s.cut == "" && strings.HasSuffix(name, "/") || stem+s.add == "" {
@@ -356,8 +348,7 @@ func (s suffix) apply(buf []byte, name string) ([]byte, bool) {
 	return append(append(buf, stem...), s.add...), true
 }
 
-// stands reports whether there is a file behind a line's URL, other than the
-// one that it sends to.
+// stands reports whether a file exists behind a line's URL, other than the one of its target.
 func (n *Nginx) stands(l *line) bool {
 	if n.Docroot == "" {
 		return false
@@ -379,8 +370,8 @@ func (n *Nginx) stands(l *line) bool {
 	return file(rest) || file(rest+".html")
 }
 
-// location returns the name of the location that a request for url is
-// compared with, and false if there is none, or none for it alone.
+// location returns the name of the location that matches requests for url, and false if there is none, or
+// none for it alone.
 func location(u string) (name string, ok bool) {
 	if strings.Contains(u, "?") {
 		return "", false
@@ -397,7 +388,7 @@ func location(u string) (name string, ok bool) {
 	return name, len(quote(name)) <= maxToken
 }
 
-// decoded returns the path of a canonical URL as nginx compares it.
+// decoded returns the path of a canonical URL in the form that nginx compares.
 func decoded(u string) string {
 	p, _, _ := strings.Cut(u[len(protocol.Origin(u)):], "?")
 	if strings.IndexByte(p, '%') < 0 {
@@ -405,7 +396,7 @@ func decoded(u string) string {
 	}
 	d, err := url.PathUnescape(p)
 	if err != nil {
-		return p // not canonical: no name at all
+		return p // not canonical: matches nothing
 	}
 	return d
 }
@@ -427,7 +418,7 @@ func (n *Nginx) print(w io.Writer, lines []line) error {
 		if err != nil {
 			return err
 		}
-		to := quote(strings.ReplaceAll(l.to, "$", "%24")) // else nginx looks for a variable
+		to := quote(strings.ReplaceAll(l.to, "$", "%24")) // else nginx expands a variable
 		switch {
 		case l.to == "" || len(to) > maxToken:
 			_, err = fmt.Fprintf(w, "location = %s { return 410; }\n", quote(l.name))
@@ -442,13 +433,13 @@ func (n *Nginx) print(w io.Writer, lines []line) error {
 	return err
 }
 
-// quote writes a word of nginx's configuration: within quotes a backslash
-// keeps its meaning but before a quote, another backslash, t, r and n.
+// quote writes a quoted word of an nginx configuration: within quotes a backslash is literal except before a
+// quote, another backslash, t, r and n.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\t", `\t`, "\r", `\r`, "\n", `\n`).Replace(s) + `"`
 }
 
-// within reports whether a file is below a directory, by name or by where the names lead.
+// within reports whether a file is below a directory, by its path or after symbolic links are resolved.
 func within(dir, file string) bool {
 	if dir == "" {
 		return false

@@ -23,7 +23,7 @@ import (
 
 const nginxBase = "http://site.example/"
 
-// A gone is a site whose pages go and move, with an include for nginx.
+// A gone is a site whose pages are deleted and moved, with an include for nginx.
 type gone struct {
 	*testing.T
 	dir, root string
@@ -97,7 +97,7 @@ type running struct {
 	client *http.Client
 }
 
-// serve starts nginx with the include in a server block that has more lines.
+// serve starts nginx with the include in a server block, and with more lines in that block.
 func (g *gone) serve(more string) *running {
 	g.Helper()
 	sock := filepath.Join(g.TempDir(), "sock")
@@ -133,7 +133,7 @@ func (r *running) want(u string, status int, to string) {
 	}
 }
 
-// Names that a configuration, a URL or nginx could stumble over.
+// Names that a configuration, a URL or nginx could misread.
 var hostile = []string{
 	"plain.html", "a b.html", `quo"te.html`, "apo'strophe.html", "semi;colon.html", "{braces}.html", "dollar$uri.html", "${host}.html",
 	"hash#tag.html", "per%cent.html", "per%41.html", "question?mark.html", `back\slash.html`, `back\\n.html`, `end\`, "caf\u00e9.html", "\u65e5\u672c.html",
@@ -142,7 +142,7 @@ var hostile = []string{
 	"\\t.html", "\\", " ", "if ($uri) { return 200; }", "\"; return 200; \"", "} location / { return 200; } #", "x\x01\x1f.html",
 }
 
-// escaped writes a path as a URL has it, every odd byte encoded.
+// escaped returns a path as in a URL, with every unusual byte encoded.
 func escaped(name string) string {
 	var b strings.Builder
 	for i := 0; i < len(name); i++ {
@@ -187,12 +187,12 @@ func TestNginxFollowsMovesToTheirEnd(t *testing.T) {
 			g.move(u(chain[i-1:i]), u(chain[i:i+1]))
 		}
 	}
-	g.delete(u("f"))       // where it went is gone
+	g.delete(u("f"))       // its target is gone
 	g.move(u("h"), u("g")) // and back
 	g.move(u("j"), u("i"))
-	g.delete(u("i")) // back, and gone
+	g.delete(u("i")) // moved back, and gone
 	g.delete(u("l"))
-	g.create(u("l")) // another page in the place of the moved one
+	g.create(u("l")) // another page replaces the moved one
 	g.write()
 	want := []string{
 		`location = "/a" { return 308 "http://site.example/c"; }`,
@@ -210,11 +210,11 @@ func TestNginxFollowsMovesToTheirEnd(t *testing.T) {
 	}
 }
 
-// Lines that would hide a page, or lead in a circle, are not written.
+// Lines that would hide a page, or cause a redirect loop, are not written.
 func TestNginxLeavesOut(t *testing.T) {
 	for _, c := range []struct {
 		what          string
-		present, gone string // gone becomes present if moved
+		present, gone string // if moved, gone becomes present
 		moved         bool
 		file          string
 		want          string // empty: no line
@@ -276,8 +276,8 @@ func TestNginxLeavesOut(t *testing.T) {
 	}
 }
 
-// Whatever happens to a site, every page that is there is answered with 200 at
-// its own URL, and what is gone leads nowhere, or to a page in one step.
+// For any history of a site, every existing page is answered with 200 at its own URL, and a deleted one gets
+// no redirect, or one redirect to an existing page.
 func TestNginxNeverHidesAPage(t *testing.T) {
 	rounds := 4
 	if testing.Short() {
@@ -368,7 +368,7 @@ func TestNginxNeverHidesAPage(t *testing.T) {
 			t.Errorf("%d lines, at most %d", n, g.out.Max)
 		}
 	}
-	// The first round has room for few lines, so that not all are told.
+	// The first round has a limit of few lines, so that some are left out.
 	if said == 0 || said == all || rounds > 1 && said*2 < all {
 		t.Errorf("%d of %d that are gone are answered for", said, all)
 	}
@@ -381,13 +381,13 @@ func TestNginxIncludeIsTold(t *testing.T) {
 		g.create(nginxBase + n)
 	}
 	g.delete(nginxBase + "private-a")
-	g.move(nginxBase+"b", nginxBase+"private-b") // where it went is told to nobody
+	g.move(nginxBase+"b", nginxBase+"private-b") // its target is not public
 	g.write()
 	if got := strings.Join(g.lines(), ""); got != `location = "/b" { return 410; }` {
 		t.Error(got)
 	}
 	g.delete(nginxBase + "a")
-	g.out.Max = 1 // the newest
+	g.out.Max = 1 // keeps only the newest
 	g.write()
 	if got := strings.Join(g.lines(), ""); got != `location = "/a" { return 410; }` {
 		t.Error(got)
@@ -398,7 +398,7 @@ func TestNginxIncludeIsTold(t *testing.T) {
 	}
 }
 
-// The command runs when the file was replaced, and again until it has succeeded once.
+// The command runs after the file was replaced, and again until it has succeeded once.
 func TestNginxReload(t *testing.T) {
 	sh := machine.Tool(t, "sh")
 	g := newGone(t)

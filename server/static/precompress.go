@@ -12,14 +12,11 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// Siblings are compressed forms of a file that stand beside it, for web
-// servers that send them as they are: FILE.gz (gzip_static of nginx) and
-// FILE.zst. Such a server asks a sibling neither for its age nor for its
-// content. So siblings are put in place just before their file: for the moment
-// between, who takes compressed bytes is ahead of who does not, and never
-// behind; whoever is killed in between leaves siblings that are true, and a
-// file that the next run brings up. A sibling has the mode and the time of its
-// file, so that one Last-Modified is told of both.
+// Siblings are compressed copies of a file beside it, for web servers that send them as they are: FILE.gz
+// (gzip_static of nginx) and FILE.zst. Such a server checks neither a sibling's age nor its content. So
+// siblings are put in place just before their file: in between, clients that accept compression get the newer
+// content, never the older; a kill in between leaves correct siblings, and a file that the next run replaces.
+// A sibling has the mode and the mtime of its file, so that both have the same Last-Modified.
 var siblingCodings = [...]struct {
 	ext string
 	new func(io.Writer) io.WriteCloser
@@ -28,7 +25,7 @@ var siblingCodings = [...]struct {
 	{".zst", coding.NewZstd},
 }
 
-// withSiblings returns paths, and those of the siblings of each.
+// withSiblings returns paths, and the siblings of each before it.
 func withSiblings(paths ...string) (all []string) {
 	for _, p := range paths {
 		all = append(all, siblingsOf(p)...)
@@ -44,14 +41,14 @@ func siblingsOf(path string) (siblings []string) {
 	return siblings
 }
 
-// siblings makes the siblings of a member of the set, whose content stands at
-// now. They are put in place before it.
+// siblings makes the siblings of a member of the set, whose new content is in the file now. They are put in
+// place before the member.
 func (s *set) siblings(path, now string) error {
 	info, err := os.Stat(now)
 	if err != nil {
 		return err
 	}
-	last := len(s.updates) - 1 // the member
+	last := len(s.updates) - 1 // index of the member
 	for _, c := range siblingCodings {
 		u, err := s.begin(path + c.ext)
 		if err != nil {
@@ -73,20 +70,17 @@ func (s *set) siblings(path, now string) error {
 	return nil
 }
 
-// Compressed keeps the compressed siblings FILE.gz and FILE.zst of a file that
-// another output writes, such as the manifest. It stands after that one in
-// Publisher.Outputs.
+// Compressed maintains the compressed siblings FILE.gz and FILE.zst of a file that another output writes,
+// such as the manifest. It comes after that output in Publisher.Outputs.
 //
-// The file is replaced before its siblings can be. So those that have become
-// old are taken away first, and the web server compresses the file itself, or
-// sends it as it is, until the new ones stand.
+// The file is replaced before its siblings can be. So outdated siblings are removed first, and the web server
+// compresses the file itself, or sends it as it is, until the new ones are in place.
 //
-// Its methods may be called by one goroutine at a time.
+// Its methods are not safe for concurrent use.
 type Compressed struct {
 	Path string // the file
 
-	// Off says that there are to be no siblings: those that were written are
-	// taken away.
+	// Off removes the siblings that were written, and writes none.
 	Off bool
 
 	Log *slog.Logger
@@ -97,10 +91,10 @@ var _ server.Output = (*Compressed)(nil)
 // Own returns the files that it writes.
 func (c *Compressed) Own() []string { return siblingsOf(c.Path) }
 
-// String names the output in what people read.
+// String names the output in messages.
 func (c *Compressed) String() string { return "compressed " + filepath.Base(c.Path) }
 
-// Write implements [server.Output]. Without the file there is nothing to write.
+// Write implements [server.Output]. Without the file it writes nothing.
 func (c *Compressed) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	key := "output/compressed/" + hashOf(c.Path)
 	var was account
@@ -161,7 +155,7 @@ func (c *Compressed) Write(ctx context.Context, j *server.Journal) (bool, error)
 
 // renew writes the siblings.
 func (c *Compressed) renew(s *set) (bool, error) {
-	u, err := begin(c.Path) // only to see that it stays the same
+	u, err := begin(c.Path) // only to detect a change meanwhile
 	if err != nil {
 		return false, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/server/static"
 )
 
-// The manifest gets siblings through a real Publisher, and loses them again.
+// A real Publisher creates compressed siblings of the manifest, and removes them again.
 func TestCompressedManifest(t *testing.T) {
 	w := newWeb(t)
 	w.write("index.html", "Home")
@@ -42,12 +42,12 @@ func TestCompressedManifest(t *testing.T) {
 	}
 	w.wantSiblings("robots.rdf")
 
-	// Another file of the same content, as a copy restored it.
+	// Another file with the same content, as after a restore.
 	at := time.Now().Add(-time.Hour)
 	w.must(os.Chtimes(manifest, at, at))
 	turn(false)
 	w.wantSiblings("robots.rdf")
-	// A sibling that somebody else made.
+	// A sibling made by another program.
 	w.must(os.WriteFile(manifest+".gz", []byte("other"), 0o600))
 	turn(false)
 	w.wantSiblings("robots.rdf")
@@ -70,7 +70,7 @@ func TestCompressedManifest(t *testing.T) {
 	w.wantSiblings("robots.rdf")
 }
 
-// A sibling that is older than its file is not there while the new one is made.
+// A sibling older than its file is removed while the new one is made.
 func TestOldSiblingsTellNoLies(t *testing.T) {
 	w := newWeb(t)
 	w.pages(1)
@@ -111,7 +111,7 @@ func TestOldSiblingsTellNoLies(t *testing.T) {
 	w.wantNames("after the file went")
 }
 
-// nginx sends the siblings as they are, and tells the same Last-Modified of both.
+// nginx serves the siblings, with the same Last-Modified for both.
 func TestNginxSendsSiblings(t *testing.T) {
 	g := newGone(t)
 	g.create(nginxBase + "a.html")

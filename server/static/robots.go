@@ -20,20 +20,17 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// Robots is the part of a robots.txt that tells crawlers where the lists of
-// pages are: "Sitemap:" and "Manifest:" lines. It checks them, proposes them,
-// and merges them into the file that there is.
+// Robots maintains the part of a robots.txt that leads crawlers to the lists of pages: "Sitemap:" and
+// "Manifest:" lines. It checks them, proposes them, and merges them into the existing file.
 //
-// What is merged stands in a block between two comments, at the end of the
-// file, and every other byte of it stays as it is; see [Robots.Merge]. Such
-// lines belong to no group, so that no rule means anything else than before.
-// A file that is made anew has the block and nothing else: no group, which
-// allows all, as no file does.
+// The merged lines are in a block between two comments, at the end of the file, and every other byte stays as
+// it is; see merge. Such lines belong to no group, so that no rule changes its meaning. A new file
+// has the block and nothing else: no group, which allows everything, as a missing file does.
 //
-// Its methods may be called by one goroutine at a time.
+// Its methods are not safe for concurrent use.
 type Robots struct {
-	// Path is the file, DOCROOT/robots.txt. A symbolic link is followed to a
-	// file in or below the same directory; one that leads elsewhere is an error.
+	// Path is the file, DOCROOT/robots.txt. A symbolic link is followed to a file in or below the same
+	// directory; one that leads elsewhere is an error.
 	Path string
 
 	Base     string   // of the site
@@ -50,7 +47,7 @@ const (
 	blockEnd   = "# Parley: end"
 )
 
-// Errors of a robots.txt that nothing is merged into.
+// Why nothing is merged into a robots.txt.
 var (
 	errRobotsHTML   = errors.New("it is HTML, not a robots.txt: crawlers read nothing of it; replace it, or take it away and a new one is made")
 	errRobotsBinary = errors.New("it is not a text: crawlers read nothing of it; save it as UTF-8")
@@ -60,8 +57,8 @@ var (
 // String names the output.
 func (r *Robots) String() string { return "robots.txt" }
 
-// Write implements [server.Output]: it merges the lines into the file, or
-// makes the file. It needs nothing of the journal, which may be nil.
+// Write implements [server.Output]: it merges the lines into the file, or creates it. It does not use the
+// journal, which may be nil.
 func (r *Robots) Write(ctx context.Context, _ *server.Journal) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -92,7 +89,7 @@ func (r *Robots) Write(ctx context.Context, _ *server.Journal) (bool, error) {
 	return u.commit()
 }
 
-// target returns the file that Path means.
+// target returns the file to write: Path, or its symbolic link's target.
 func (r *Robots) target() (string, error) {
 	info, err := os.Lstat(r.Path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode()&fs.ModeSymlink == 0 {
@@ -110,7 +107,7 @@ func (r *Robots) target() (string, error) {
 	return to, nil
 }
 
-// old reads what an update replaces.
+// old reads the file that an update replaces.
 func (r *Robots) old(u *update) ([]byte, error) {
 	if u.old == nil {
 		return nil, nil
@@ -140,13 +137,11 @@ func (r *Robots) missing(text []byte) (lines []string) {
 //	Sitemap: https://www.example.org/sitemap.xml
 //	# Parley: end
 //
-// A block that is there already is replaced where it is. A line that stands
-// outside of it is not said again, and when there is nothing to say the block
-// goes, and leaves the bytes that were there before it came. Line ends are
-// those of the first line. The text may be nil. A text that is HTML, binary,
-// longer than crawlers read, or has half a block is an error, and so is a block
-// with anything in it but Sitemap and Manifest lines and comments: a rule that
-// somebody wrote there would be lost, and what it forbids be published.
+// An existing block is replaced in place. A line that exists outside of it is not repeated, and when no line
+// is left the block is removed, which restores the bytes from before it was added. Line ends are those of the
+// first line. The text may be nil. A text that is HTML, binary, longer than crawlers read, or has half a
+// block is an error, and so is a block with anything but Sitemap and Manifest lines and comments: a rule that
+// somebody wrote there would be lost, and pages that it forbids published.
 func (r *Robots) merge(text []byte) ([]byte, error) {
 	for _, u := range append(slices.Clone(r.Sitemaps), r.Manifest) {
 		if s, err := protocol.CanonicalURL("", u); u != "" && (err != nil || s != u) {
@@ -166,7 +161,7 @@ func (r *Robots) merge(text []byte) ([]byte, error) {
 	rest := append(slices.Clone(before), after...)
 	end := lineEnd(rest)
 	if n := len(before); n > 0 && len(after) > 0 && !isLineEnd(before[n-1]) && !isLineEnd(after[0]) {
-		rest = slices.Insert(rest, n, []byte(end)...) // two lines that the block kept apart
+		rest = slices.Insert(rest, n, []byte(end)...) // the block separated these lines
 	}
 	lines := r.missing(rest)
 	if len(lines) == 0 {
@@ -186,7 +181,7 @@ func (r *Robots) merge(text []byte) ([]byte, error) {
 	return merged, nil
 }
 
-// readable returns why a text is no robots.txt, if it is none.
+// readable returns why a text cannot be a robots.txt, or nil.
 func readable(text []byte) error {
 	if len(text) > robots.MaxBytes {
 		return errRobotsLong
@@ -203,7 +198,7 @@ func readable(text []byte) error {
 	return nil
 }
 
-// lineEnd returns how the lines of a text end.
+// lineEnd returns the line end of a text.
 func lineEnd(text []byte) string {
 	switch i := bytes.IndexAny(text, "\r\n"); {
 	case i < 0 || text[i] == '\n':
@@ -224,7 +219,7 @@ type span struct {
 	from, end, next int // where it begins, ends, and the next one begins
 }
 
-// spans yields the lines of a text, however they end.
+// spans yields the lines of a text, with any line ends.
 func spans(text []byte) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		for s := (span{line: 1}); s.from < len(text); s = (span{line: s.line + 1, from: s.next}) {
@@ -240,8 +235,7 @@ func spans(text []byte) iter.Seq[span] {
 	}
 }
 
-// cutBlock takes the block out of a text, together with the line end before
-// it, which came with it.
+// cutBlock removes the block from a text, with the line end before it, which was added with it.
 func cutBlock(text []byte) (before, after []byte, found bool, err error) {
 	var begin, end span
 	for l := range spans(text) {
@@ -266,8 +260,8 @@ func cutBlock(text []byte) (before, after []byte, found bool, err error) {
 	return bytes.TrimSuffix(text[:begin.from], text[begin.end:begin.next]), text[end.next:], true, nil
 }
 
-// isReplaceable reports whether a line of a block may be lost. Nobody's rule is:
-// a name that is not known here may be one to others.
+// isReplaceable reports whether a line of a block may be lost. A rule never may: a name that is unknown here
+// may mean something to others.
 func isReplaceable(line string) bool {
 	line, _, _ = strings.Cut(line, "#")
 	name, _, _ := strings.Cut(line, ":")
@@ -275,8 +269,7 @@ func isReplaceable(line string) bool {
 	return name == "" && strings.TrimSpace(line) == "" || strings.EqualFold(name, "sitemap") || strings.EqualFold(name, "manifest")
 }
 
-// A RobotsFault is something in a robots.txt that keeps crawlers from finding
-// the lists of pages.
+// A RobotsFault is a problem of a robots.txt that keeps crawlers from finding the lists of pages.
 type RobotsFault struct {
 	Line    int    // from 1; 0 for the whole file
 	Problem string // what is wrong
@@ -290,9 +283,8 @@ func (f RobotsFault) String() string {
 	return fmt.Sprintf("robots.txt, line %d: %s. %s", f.Line, f.Problem, f.Cure)
 }
 
-// Check reads the file and returns what is wrong with its lines, and which are
-// missing. Whether a URL of this site has a file is looked up beside Path.
-// That there is no file is a fault; the error is about reading it.
+// Check reads the file and returns the faulty lines and the missing ones. It looks beside Path for the files
+// of this site's URLs. A missing robots.txt is a fault; the error is about reading it.
 func (r *Robots) Check() ([]RobotsFault, error) {
 	f, err := os.Open(r.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -357,7 +349,7 @@ func linesOf(text []byte) (list []robotsLine) {
 	return list
 }
 
-// fault judges the value of one line.
+// fault checks the value of one line.
 func (r *Robots) fault(text []byte, name, value string) (problem, cure string) {
 	u, err := protocol.CanonicalURL("", value)
 	if err != nil {

@@ -55,7 +55,7 @@ func TestRobotsMerge(t *testing.T) {
 		}
 	}
 
-	// What a person writes after the block stays after it.
+	// A person's lines after the block stay after it.
 	mine := "User-agent: a\nDisallow: /\n\n" + block + "\nUser-agent: b\nDisallow: /b\n"
 	other := &static.Robots{Sitemaps: []string{robotsBase + "new.xml"}}
 	want := "User-agent: a\nDisallow: /\n\n# Parley: begin\nSitemap: https://www.example.org/new.xml\n# Parley: end\n\nUser-agent: b\nDisallow: /b\n"
@@ -63,7 +63,7 @@ func TestRobotsMerge(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 
-	// Nobody's rule is in these, and lines that the block keeps apart stay apart.
+	// These contain no person's rule, and lines that the block separates stay separate.
 	with := func(more string) string { return strings.Replace(block, "# Parley: end", more+"# Parley: end", 1) }
 	for text, want := range map[string]string{
 		with("# mine\n\n  \nsitemap : https://www.example.org/old.xml # old\n"): "",
@@ -87,7 +87,7 @@ func TestRobotsMerge(t *testing.T) {
 		"# Parley: begin\nSitemap: x\n":                `no "# Parley: end"`,
 		block + block:                                  "line 5",
 		"# Parley: end\n" + block:                      "line 1",
-		// What a person writes into the block would be lost, and the pages be published.
+		// A person's lines inside the block would be lost, and their pages published.
 		with("User-agent: *\nDisallow: /private/\n"): "line 4 is \"User-agent: *\"",
 		with("# mine\n\nDisallow: /private/\n"):      "line 6 is \"Disallow: /private/\"",
 		with("Disalow /private/\n"):                  "line 4",
@@ -157,7 +157,7 @@ func TestRobotsWrite(t *testing.T) {
 		t.Errorf("nothing to say: %v, %v", wrote, err)
 	}
 
-	// A link within the docroot is followed, and stays one; one out of it is refused.
+	// A link within the docroot is followed and stays a link; a link out of it is rejected.
 	sub := filepath.Join(dir, "common", "robots.txt")
 	outside := filepath.Join(t.TempDir(), "robots.txt")
 	for _, err := range []error{os.Mkdir(filepath.Dir(sub), 0o755), os.Rename(path, sub), os.Symlink("common/robots.txt", path), os.WriteFile(outside, nil, 0o644)} {
@@ -235,7 +235,7 @@ var (
 	corpusPaths  = []string{"/", "/index.html", "/wp-admin/", "/search?q=a", "/a/b/c.php", "/private/x", "/cgi-bin/a", "/tmp", "/%7Euser/", "/b.gif"}
 )
 
-// Files as they are found: nothing is meant otherwise after the merge.
+// Files from the wild: the merge changes the meaning of none.
 func TestRobotsMergeOfRecordedFiles(t *testing.T) {
 	var texts [][]byte
 	for _, b := range machine.Recorded(t, "robots-top1m-2017") {
@@ -300,7 +300,7 @@ func TestRobotsMergeOfRecordedFiles(t *testing.T) {
 	}
 }
 
-// witness compares what the parser of Python's standard library says.
+// witness compares the results of the parser in Python's standard library.
 const witness = `
 import base64, json, sys, urllib.robotparser
 q = json.load(sys.stdin)

@@ -20,17 +20,16 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A set is files that are replaced together: none of them before all are
-// ready. So an error leaves them all as they were, and what refers to each
-// other is of one age but for the moment that the renames take.
+// A set is a group of files that are replaced together: none of them before all are ready. So an error leaves
+// them all unchanged, and files that refer to each other are of one age except while they are renamed.
 type set struct {
-	owns     func(name string) bool // names of files whose killed writers are tidied up after
+	owns     func(name string) bool // names of files whose temporary files are removed
 	compress bool                   // each file gets its siblings
-	is       kind                   // what may be replaced; nil for anything
-	known    map[string]bool        // files that were written before, and may be anything by now
+	is       kind                   // which existing files may be replaced; nil for any
+	known    map[string]bool        // files written before, which may be replaced whatever they are
 
 	updates []*update // in the order in which they are put in place
-	files   []string  // all that belong to the set, changed or not
+	files   []string  // all files of the set, changed or not
 	tidied  map[string]bool
 }
 
@@ -40,10 +39,10 @@ type member struct {
 	u *update
 	w *bufio.Writer
 
-	plain bool // it gets no siblings
+	plain bool // without siblings
 }
 
-// create begins a file of the set, which is whole once it is closed.
+// create begins a file of the set, which is complete once it is closed.
 func (s *set) create(path string) (*member, error) {
 	u, err := s.begin(path)
 	if err != nil {
@@ -52,7 +51,7 @@ func (s *set) create(path string) (*member, error) {
 	return &member{s: s, u: u, w: bufio.NewWriterSize(u, 64<<10)}, nil
 }
 
-// createNamed is create for a file that is compressed if its name says so.
+// createNamed is create for a file that is compressed if its name ends so.
 func (s *set) createNamed(path string) (io.WriteCloser, error) {
 	m, err := s.create(path)
 	if err != nil || !compressed(path) {
@@ -65,7 +64,7 @@ func (s *set) createNamed(path string) (io.WriteCloser, error) {
 // compressed reports whether a file's name says that it is compressed itself.
 func compressed(path string) bool { return strings.HasSuffix(path, ".gz") }
 
-// gzipped is a member that is compressed.
+// gzipped is a compressed member.
 type gzipped struct {
 	io.WriteCloser
 	m *member
@@ -78,7 +77,7 @@ func (g *gzipped) Close() error {
 	return g.m.Close()
 }
 
-// begin begins an update that the set drops.
+// begin begins an update that drop of the set ends.
 func (s *set) begin(path string) (*update, error) {
 	u, err := begin(path)
 	if err != nil {
@@ -96,7 +95,7 @@ func (s *set) begin(path string) (*update, error) {
 	}
 	u.tidy = func() error {
 		dir := filepath.Dir(path)
-		if s.tidied[dir] { // what is there now is of this set
+		if s.tidied[dir] { // its temporary files are now of this set
 			return nil
 		}
 		if s.tidied == nil {
@@ -113,7 +112,7 @@ func (s *set) begin(path string) (*update, error) {
 // Write implements io.Writer.
 func (m *member) Write(p []byte) (int, error) { return m.w.Write(p) }
 
-// Close makes the file ready, and its siblings.
+// Close completes the file and its siblings.
 func (m *member) Close() error {
 	if err := m.w.Flush(); err != nil {
 		return err
@@ -131,16 +130,16 @@ func (m *member) Close() error {
 	return m.s.siblings(m.u.path, now)
 }
 
-// drop forgets what was not put in place. It may be called again.
+// drop removes files that were not put in place. It may be called again.
 func (s *set) drop() {
 	for _, u := range s.updates {
 		u.drop()
 	}
 }
 
-// commit puts all files in place, and reports whether there was anything to
-// do. Stale are files that would tell lies beside the new ones: they go first.
-// Surplus are those that nothing refers to any more: they go last.
+// commit puts all files in place, and reports whether anything changed. stale are files that would be wrong
+// beside the new ones: they are removed first. surplus are files that nothing refers to any more: they are
+// removed last.
 func (s *set) commit(stale, surplus []string) (wrote bool, err error) {
 	defer s.drop()
 	dirs := make(map[string]bool)
@@ -178,26 +177,23 @@ func (s *set) commit(stale, surplus []string) (wrote bool, err error) {
 	return wrote, nil
 }
 
-// An account is what the journal's file remembers of an output: if it is as it
-// would be made now, the output need not be made to know that it would be the
-// same.
+// An account is the journal's note of an output: if it equals the account that a Write would make now, the
+// output is up to date and need not be made.
 type account struct {
 	Revision uint64 `json:"revision"` // of the journal
-	Config   string `json:"config"`   // what else the output depends on, hashed
-	Files    string `json:"files"`    // how its files looked, hashed
+	Config   string `json:"config"`   // hash of the output's other inputs
+	Files    string `json:"files"`    // hash of how its files looked
 
-	// Place is where its files are, hashed: those that it says were written.
+	// Place is the hash of the paths of the files written.
 	Place string `json:"place,omitempty"`
 
-	// What there may be beside the files that are there by any means: it is
-	// taken away once it is not wanted any more.
+	// What may exist besides the files that always exist; removed once it is not wanted.
 	Parts     int  `json:"parts,omitempty"`
 	GzipParts int  `json:"gzip_parts,omitempty"`
 	Siblings  bool `json:"siblings,omitempty"`
 }
 
-// written returns those of files, the ones of an output that is as a says, that
-// were written, if they were at that place.
+// written returns files, those of the output that a describes, as a set if they were written at that place.
 func (a account) written(place string, files []string) map[string]bool {
 	if a.Place != place {
 		return nil
@@ -209,13 +205,13 @@ func (a account) written(place string, files []string) map[string]bool {
 	return known
 }
 
-// isCurrent reports whether a is the account of what now is to be, files apart.
+// isCurrent reports whether a equals now, except for the files.
 func (a account) isCurrent(now account) bool {
 	return a.Files != "" && a.Revision == now.Revision && a.Config == now.Config
 }
 
-// intend notes, before files are put in place, that they may be there: who is
-// killed before they are accounted for must find them again.
+// intend notes files before they are put in place: after a kill, before they are accounted for, the next run
+// must find them.
 func (a account) intend(now account, j *server.Journal, key string) error {
 	both := account{Parts: max(a.Parts, now.Parts), GzipParts: max(a.GzipParts, now.GzipParts), Siblings: a.Siblings || now.Siblings}
 	if both == (account{Parts: a.Parts, GzipParts: a.GzipParts, Siblings: a.Siblings}) {
@@ -224,7 +220,7 @@ func (a account) intend(now account, j *server.Journal, key string) error {
 	return both.set(j, key)
 }
 
-// read reads what is noted under key; what is not known is the zero account.
+// read reads the account under key; an unreadable one is the zero account.
 func (a *account) read(j *server.Journal, key string) (known bool) {
 	b, err := j.Note(key)
 	if err == nil && b != nil && json.Unmarshal(b, a) == nil &&
@@ -235,8 +231,7 @@ func (a *account) read(j *server.Journal, key string) (known bool) {
 	return false
 }
 
-// note notes the account. That it could not be noted makes the next run do
-// what was done already, and nothing worse.
+// note stores the account. A failure only makes the next run repeat its work.
 func (a account) note(j *server.Journal, key string, log *slog.Logger) {
 	if err := a.set(j, key); err != nil {
 		log.Warn("output: could not note how it stands", "output", key, "err", err)
@@ -251,7 +246,7 @@ func (a account) set(j *server.Journal, key string) error {
 	return j.SetNotes(map[string][]byte{key: b})
 }
 
-// hashOf hashes what %v shows of the values.
+// hashOf hashes the %v form of the values.
 func hashOf(values ...any) string {
 	h := sha256.New()
 	for _, v := range values {
@@ -261,8 +256,8 @@ func hashOf(values ...any) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// looks says how files look from outside: another content shows in it, unless
-// somebody hides it. It is empty if one is not there.
+// looks hashes the metadata of files: it changes with their content, unless somebody hides that. It is empty
+// if one is missing.
 func looks(paths []string) string {
 	h := sha256.New()
 	for _, p := range paths {
@@ -275,12 +270,12 @@ func looks(paths []string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// orDiscard returns a logger that may be used.
+// orDiscard returns l, or a logger that discards.
 func orDiscard(l *slog.Logger) *slog.Logger {
 	return cmp.Or(l, slog.New(slog.DiscardHandler))
 }
 
-// copyTo copies what stands at path.
+// copyTo copies the file at path.
 func copyTo(w io.Writer, path string) error {
 	f, err := os.Open(path)
 	if err != nil {

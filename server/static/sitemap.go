@@ -19,42 +19,39 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// Sitemap is the site's sitemap: one file, or, where one may not have all
-// pages, an index at Path and numbered parts beside it (sitemap-0001.xml).
+// Sitemap writes the site's sitemap: one file, or, if one may not hold all pages, an index at Path and
+// numbered parts beside it (sitemap-0001.xml).
 //
-// It lists what is present and public, held pages included, since vanished is
-// not deleted. A page that asks to be listed under another URL is left out
-// (Item.Canonical), and so is what the protocol does not allow: what does not
-// begin with Base, and URLs of 2,048 characters or more. If pages are left out
-// it warns, and if that is all of them because of Base, it is an error. A date
-// is told only where it is known, and no more precisely.
+// It lists present and public pages, including held ones, since vanished is not deleted. A page with another
+// canonical URL is left out (Item.Canonical), and so is what the protocol does not allow: URLs that do not
+// begin with Base, and URLs of 2,048 characters or more. If pages are left out it warns, and if all are left
+// out because of Base, it is an error. A date is written only if it is known, and no more precisely.
 //
-// The files depend on the journal alone. All are ready before the first is put
-// in place, the index last; parts that are not needed any more go after it.
-// While nothing changes in the journal, nor in the look of the files, a Write
-// takes some calls of stat.
+// The files depend on the journal alone. All are ready before the first is put in place, the index last;
+// parts that are no longer needed are removed after it. While neither the journal nor the files' metadata
+// change, a Write takes a few calls of stat.
 //
-// Its methods may be called by one goroutine at a time.
+// Its methods are not safe for concurrent use.
 type Sitemap struct {
-	// Path is the file, such as DOCROOT/sitemap.xml; absolute. A file that is
-	// there already is replaced only if it is a sitemap, or empty.
+	// Path is the absolute path of the file, such as DOCROOT/sitemap.xml. An existing file is replaced only
+	// if it is a sitemap, or empty.
 	Path string
 
 	Base string // URL of the directory that Path is in
 
-	// Gzip compresses the parts: they are named sitemap-0001.xml.gz then. What
-	// stands at Path never is, so that its URL is always the same.
+	// Gzip compresses the parts: they are named sitemap-0001.xml.gz then. The file at Path is never
+	// compressed, so that its URL is always the same.
 	Gzip bool
 
-	// Precompress keeps compressed siblings of every file that is not
-	// compressed itself. See [Compressed].
+	// Precompress maintains compressed siblings of every file that is not compressed itself. See
+	// [Compressed].
 	Precompress bool
 
-	// Public says which URLs may be told to anybody now; nil means all.
+	// Public reports which URLs may be published now; nil means all.
 	Public func(url string) bool
 
-	// MaxURLs and MaxBytes bound one file, where less is wanted than the
-	// protocol allows (50,000 URLs, 52,428,800 bytes). Zero means that.
+	// MaxURLs and MaxBytes bound one file more tightly than the protocol (50,000 URLs, 52,428,800 bytes).
+	// Zero means the protocol's bound.
 	MaxURLs, MaxBytes int
 
 	Log *slog.Logger
@@ -64,16 +61,15 @@ var _ server.Output = (*Sitemap)(nil)
 
 const sitemapNote = "output/sitemap"
 
-// URL returns where the sitemap is found, for a line in robots.txt.
+// URL returns the sitemap's URL, for a line in robots.txt.
 func (s *Sitemap) URL() string { return s.base() + url.PathEscape(filepath.Base(s.Path)) }
 
 func (s *Sitemap) base() string { return strings.TrimSuffix(s.Base, "/") + "/" }
 
-// ownParts is how many parts Own foresees: for five million pages.
+// ownParts is how many parts Own lists in advance: for five million pages.
 const ownParts = 100
 
-// Own returns the files that it writes: all parts that are there, and some
-// that may come.
+// Own returns the files that it writes: all existing parts, and some that may come.
 func (s *Sitemap) Own() []string {
 	own := withSiblings(s.Path)
 	for i, there := 1, true; i <= ownParts || there && i <= sitemap.MaxURLs; i++ {
@@ -95,7 +91,7 @@ func (s *Sitemap) part(i int, ext string) string {
 	return filepath.Join(filepath.Dir(s.Path), sitemap.PartName(filepath.Base(s.Path), i, ext))
 }
 
-// owns reports whether a file of that name can be one of the sitemap's.
+// owns reports whether a file name can be one of the sitemap's.
 func (s *Sitemap) owns(name string) bool {
 	base := filepath.Base(s.Path)
 	if part, ok := strings.CutPrefix(name, strings.TrimSuffix(base, ".xml")); ok && partName.MatchString(part) {
@@ -113,16 +109,16 @@ func (s *Sitemap) partExt() string {
 	return ".xml"
 }
 
-// Write implements [server.Output]. Before the journal is whole there is nothing to write.
+// Write implements [server.Output]. It writes nothing before the journal is whole.
 func (s *Sitemap) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	wrote, err := s.write(ctx, j)
-	if errors.Is(err, sitemap.ErrFull) { // the rules of what is public have changed between two passes
+	if errors.Is(err, sitemap.ErrFull) { // the public pages have changed between two passes
 		wrote, err = s.write(ctx, j)
 	}
 	return wrote, err
 }
 
-// String names the output in what people read.
+// String names the output in messages.
 func (s *Sitemap) String() string { return "sitemap" }
 
 func (s *Sitemap) write(ctx context.Context, j *server.Journal) (bool, error) {
@@ -132,7 +128,7 @@ func (s *Sitemap) write(ctx context.Context, j *server.Journal) (bool, error) {
 	var was account
 	known := was.read(j, sitemapNote)
 	now := account{
-		Revision: j.Revision(), // before the view: what comes in between is looked at again
+		Revision: j.Revision(), // before the view: later changes count for the next Write
 		Config:   hashOf(1, s.Path, s.base(), s.Gzip, s.Precompress, s.MaxURLs, s.MaxBytes),
 		Siblings: s.Precompress,
 		Place:    hashOf(s.Path),
@@ -169,7 +165,7 @@ func (s *Sitemap) write(ctx context.Context, j *server.Journal) (bool, error) {
 	return wrote, nil
 }
 
-// make makes the files ready, and returns how many parts there are.
+// make prepares the files, and returns the number of parts.
 func (s *Sitemap) make(ctx context.Context, j *server.Journal, made *set) (parts int, err error) {
 	v, err := j.View()
 	if err != nil {
@@ -209,7 +205,7 @@ func (s *Sitemap) make(ctx context.Context, j *server.Journal, made *set) (parts
 	return done.Parts, err
 }
 
-// pages yields what is to be listed. It counts what is not below Base.
+// pages yields the pages to list. It counts those that are not below Base.
 func (s *Sitemap) pages(ctx context.Context, v *journal.View, elsewhere *int) iter.Seq2[sitemap.Page, error] {
 	base := s.base()
 	return func(yield func(sitemap.Page, error) bool) {
@@ -234,7 +230,7 @@ func (s *Sitemap) pages(ctx context.Context, v *journal.View, elsewhere *int) it
 	}
 }
 
-// files returns the files of a sitemap that is as a says.
+// files returns the files of the sitemap that a describes.
 func (s *Sitemap) files(a account) []string {
 	var files []string
 	for i := 1; i <= a.Parts; i++ {
@@ -250,8 +246,8 @@ func (s *Sitemap) files(a account) []string {
 	return files
 }
 
-// leftovers returns the files that were written and are not any more: siblings
-// of files that still are, which would tell lies beside them, and the rest.
+// leftovers returns the files that were written and are no longer needed: siblings of files that still are,
+// which would be wrong beside them, and the rest.
 func (s *Sitemap) leftovers(was, now account) (stale, surplus []string) {
 	needed := make(map[string]bool)
 	for _, p := range s.files(now) {
@@ -269,8 +265,7 @@ func (s *Sitemap) leftovers(was, now account) (stale, surplus []string) {
 	return stale, surplus
 }
 
-// orphans tells of files that an earlier run seems to have written, of which
-// nothing is known any more: perhaps they are somebody else's.
+// orphans warns of files that an unknown earlier run seems to have written: perhaps they are somebody else's.
 func (s *Sitemap) orphans(now account) {
 	needed := s.files(now)
 	for _, p := range s.Own() {

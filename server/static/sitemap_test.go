@@ -23,7 +23,7 @@ func (w *web) sitemap() *static.Sitemap {
 	return &static.Sitemap{Path: filepath.Join(w.root, "sitemap.xml"), Base: webBase, Public: w.site.Public}
 }
 
-// A site lives, and its sitemap with it.
+// A site changes, and its sitemap follows.
 func TestSitemapFollowsTheSite(t *testing.T) {
 	w := newWeb(t)
 	w.write("index.html", "Home")
@@ -73,7 +73,7 @@ func TestSitemapFollowsTheSite(t *testing.T) {
 	w.wantNames("at the end", "sitemap.xml")
 }
 
-// Other people's tools agree that it is a sitemap.
+// Independent tools accept it as a sitemap.
 func (w *web) validate(names ...string) {
 	w.Helper()
 	t, ok := w.TB.(*testing.T)
@@ -102,7 +102,7 @@ func (w *web) validate(names ...string) {
 	}
 }
 
-// Hostile file names come back from the sitemap as the URLs they have.
+// Hostile file names come back from the sitemap as their URLs.
 func TestSitemapOfHostileNames(t *testing.T) {
 	w := newWeb(t)
 	names := []string{"a&b.html", "a b.html", "a'b\".html", "<a>.html", "ä.html", "%41.html", "a?b#c.html", "a\nb.html", "]]>.html", "[a].html"}
@@ -117,8 +117,8 @@ func TestSitemapOfHostileNames(t *testing.T) {
 	w.validate("sitemap.xml")
 }
 
-// While nothing changes nobody asks for a page, and nothing is written; that
-// is so for a process that has just begun, too.
+// While nothing changes, Public is not called for any page, and nothing is written; this also holds for a new
+// process.
 func TestUnchangedSitemapCostsNothing(t *testing.T) {
 	w := newWeb(t)
 	w.pages(100)
@@ -193,7 +193,7 @@ func cmpOr(a, b error) error {
 	return b
 }
 
-// A change touches what it must, and no more.
+// A change rewrites only the files that it must.
 func TestSitemapTouchesOnlyWhatChanged(t *testing.T) {
 	w := newWeb(t)
 	w.pages(100)
@@ -209,7 +209,7 @@ func TestSitemapTouchesOnlyWhatChanged(t *testing.T) {
 		}
 	}
 	write("sitemap-0001.xml", "sitemap-0002.xml", "sitemap-0003.xml", "sitemap-0004.xml", "sitemap.xml")
-	// An older date of a page that was not the newest: the index stays.
+	// The page gets an older date and was not the newest: the index stays.
 	e, ok, err := w.journal.Get(webBase + "p/a/xx.html")
 	if err != nil || !ok {
 		t.Fatal(ok, err)
@@ -220,7 +220,7 @@ func TestSitemapTouchesOnlyWhatChanged(t *testing.T) {
 	w.wantListed("at the end")
 }
 
-// A site grows beyond one file, and shrinks again, in every form.
+// A site outgrows one file and shrinks again, with every kind of output file.
 func TestSitemapGrowsAndShrinks(t *testing.T) {
 	w := newWeb(t)
 	w.must(os.WriteFile(filepath.Join(w.root, "sitemap-0009.xml"), []byte("somebody's"), 0o644))
@@ -292,7 +292,7 @@ func TestSitemapGrowsAndShrinks(t *testing.T) {
 	}
 }
 
-// An error leaves every file as it was, and nothing beside them.
+// An error leaves every file as it was, and no others.
 func TestSitemapOfAWriteThatFails(t *testing.T) {
 	w := newWeb(t)
 	w.pages(20)
@@ -317,8 +317,8 @@ func TestSitemapOfAWriteThatFails(t *testing.T) {
 	w.wantListed("afterwards")
 }
 
-// What may be told is asked at the moment of telling. If that changes between
-// counting and writing, the sitemap is still within its limits.
+// Public is called at the time of writing. If its answers change between counting and writing, the sitemap is
+// still within its limits.
 func TestSitemapWhoseRulesChangeMeanwhile(t *testing.T) {
 	w := newWeb(t)
 	w.pages(20)
@@ -339,7 +339,7 @@ func TestSitemapOfAJournalThatIsNotWhole(t *testing.T) {
 	}
 }
 
-// What a sitemap may not list is left out, and somebody is told.
+// A URL that a sitemap may not list is left out, and logged.
 func TestSitemapLeavesOut(t *testing.T) {
 	w := newWeb(t)
 	w.pages(2)
@@ -359,7 +359,7 @@ func TestSitemapLeavesOut(t *testing.T) {
 	}
 }
 
-// A sitemap that may list none of the site's pages is an error, and not an empty one.
+// A sitemap whose location allows none of the site's pages is an error, not an empty file.
 func TestSitemapInTheWrongDirectory(t *testing.T) {
 	w := newWeb(t)
 	w.write("index.html", "Home")
@@ -380,7 +380,7 @@ func TestSitemapInTheWrongDirectory(t *testing.T) {
 	}
 }
 
-// A new sitemap has the mode of the old one, and a time in a later second.
+// A new sitemap has the mode of the old one, and an mtime in a later second.
 func TestSitemapKeepsItsMode(t *testing.T) {
 	w := newWeb(t)
 	w.pages(2)

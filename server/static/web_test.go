@@ -24,7 +24,7 @@ import (
 
 const webBase = "https://www.site.example/"
 
-// A web is a docroot, its journal, and a Publisher that looks at it.
+// A web is a docroot, its journal, and a Publisher that scans it.
 type web struct {
 	testing.TB
 	dir, root string
@@ -42,8 +42,7 @@ func newWeb(t testing.TB) *web {
 	return w
 }
 
-// headOf reads "noindex" and "canonical=URL" in a page, and its first line as
-// its title.
+// headOf finds "noindex" and "canonical=URL" in a page; the first line is its title.
 func headOf(_ string, page []byte, _ bool) (inventory.Features, error) {
 	title, rest, _ := strings.Cut(string(page), "\n")
 	_, canonical, _ := strings.Cut(rest, "canonical=")
@@ -69,7 +68,7 @@ func (w *web) must(err error) {
 	}
 }
 
-// write writes a page that changed a minute after the one before.
+// write writes a page with an mtime a minute after the previous one.
 func (w *web) write(name, text string) {
 	w.Helper()
 	p := filepath.Join(w.root, name)
@@ -85,8 +84,8 @@ func (w *web) remove(name string) {
 	w.must(os.Remove(filepath.Join(w.root, name)))
 }
 
-// turn looks at the docroot and writes the outputs, all in one, as another
-// process would. It returns how many outputs had to be written.
+// turn scans the docroot and writes the outputs, as a new process would. It returns how many outputs were
+// written.
 func (w *web) turn(outputs ...server.Output) int {
 	w.Helper()
 	p := w.publisher(outputs)
@@ -110,7 +109,7 @@ func (w *web) accept(outputs ...server.Output) {
 	w.must(err)
 }
 
-// pages makes the journal one of n pages, with no docroot.
+// pages fills the journal with n pages, without a docroot.
 func (w *web) pages(n int) {
 	w.Helper()
 	var steps []journal.Step
@@ -123,8 +122,7 @@ func (w *web) pages(n int) {
 	w.must(w.journal.Settle())
 }
 
-// stepOf makes a step that is dated a minute after the one before. A
-// significance below zero is unknown.
+// stepOf returns a step dated a minute after the previous one. A significance below zero is unknown.
 func (w *web) stepOf(op protocol.Op, url, from string, significance float64, content string) journal.Step {
 	it := protocol.Item{URL: url, Length: -1, Digest: protocol.Sum([]byte(content)), Modified: w.now}
 	w.now = w.now.Add(time.Minute)
@@ -135,7 +133,7 @@ func (w *web) stepOf(op protocol.Op, url, from string, significance float64, con
 	return s
 }
 
-// step takes one step.
+// step appends one step.
 func (w *web) step(op protocol.Op, url, from string, significance float64, content string) {
 	w.Helper()
 	w.append(w.stepOf(op, url, from, significance, content))
@@ -147,7 +145,7 @@ func (w *web) append(steps ...journal.Step) {
 	w.must(err)
 }
 
-// names returns the names in the docroot that are no pages.
+// names returns the names in the docroot that are not pages.
 func (w *web) names() (names []string) {
 	w.Helper()
 	list, err := os.ReadDir(w.root)
@@ -174,8 +172,7 @@ func (w *web) read(name string) []byte {
 	return b
 }
 
-// listed reads the sitemap, all its parts included, and returns how each page
-// is dated.
+// listed reads the sitemap with all its parts, and returns each page's date.
 func (w *web) listed() map[string]string {
 	w.Helper()
 	all, err := readSitemap(w.root, "sitemap.xml")
@@ -183,8 +180,8 @@ func (w *web) listed() map[string]string {
 	return all
 }
 
-// readSitemap reads a sitemap from files as a crawler would over HTTP. What is
-// torn, or refers to what is not there, is an error.
+// readSitemap reads a sitemap from files as a crawler would over HTTP. A torn file or a missing part is an
+// error.
 func readSitemap(dir, name string) (map[string]string, error) {
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -220,8 +217,7 @@ func readSitemap(dir, name string) (map[string]string, error) {
 	}
 }
 
-// wantListed compares what is listed with what the journal holds, less the
-// pages whose names are given.
+// wantListed checks that the sitemap lists the journal's pages, except those in less.
 func (w *web) wantListed(what string, less ...string) {
 	w.Helper()
 	v, err := w.journal.View()
@@ -248,7 +244,7 @@ func (w *web) wantListed(what string, less ...string) {
 	}
 }
 
-// wantSiblings demands that the file has siblings with its content, time and mode.
+// wantSiblings checks that the file has siblings with its content, mtime and mode.
 func (w *web) wantSiblings(name string) {
 	w.Helper()
 	info, err := os.Stat(filepath.Join(w.root, name))
@@ -273,7 +269,7 @@ func (w *web) wantSiblings(name string) {
 	}
 }
 
-// A look is what can be seen of files from outside.
+// A look is the files' metadata as seen from outside.
 type look map[string]os.FileInfo
 
 func (w *web) look() look {
@@ -289,7 +285,7 @@ func (w *web) look() look {
 	return l
 }
 
-// touched returns the names of the files that are not those of before.
+// touched returns the names of the files that differ from before.
 func (l look) touched(now look) (names []string) {
 	for p, i := range now {
 		if was, ok := l[p]; !ok || !os.SameFile(was, i) || !was.ModTime().Equal(i.ModTime()) || was.Size() != i.Size() {

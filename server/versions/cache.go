@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A versionKey names a version of a page, in a coding: "" for the bytes
+// A versionKey identifies a version of a page, in a coding: "" for the bytes
 // themselves, "gzip" or "zstd".
 type versionKey struct {
 	id     pageID
@@ -17,7 +17,7 @@ type versionKey struct {
 	coding string
 }
 
-// A deltaKey names a difference between two versions of a page.
+// A deltaKey identifies a difference between two versions of a page.
 type deltaKey struct {
 	id        pageID
 	base, now protocol.Digest
@@ -29,16 +29,16 @@ type cacheKey interface{ page() pageID }
 func (k versionKey) page() pageID { return k.id }
 func (k deltaKey) page() pageID   { return k.id }
 
-// A cache holds what was asked for lately, within a bound in bytes.
+// A cache is an LRU cache with a bound in bytes.
 type cache struct {
 	max int64
 
 	mu        sync.Mutex
 	bytes     int64
-	order     list.List // of *cached, what was used last in front
+	order     list.List // of *cached, the most recently used first
 	byKey     map[cacheKey]*list.Element
 	byPage    map[pageID]map[cacheKey]struct{}
-	withdrawn int // how often a page was
+	withdrawn int // number of calls of withdraw and clear
 }
 
 type cached struct {
@@ -46,7 +46,7 @@ type cached struct {
 	data []byte
 }
 
-// perEntry is about what an entry takes beside its bytes.
+// perEntry is the approximate overhead of an entry, in bytes.
 const perEntry = 500
 
 func (c *cache) get(key cacheKey) ([]byte, bool) {
@@ -60,17 +60,17 @@ func (c *cache) get(key cacheKey) ([]byte, bool) {
 	return e.Value.(*cached).data, true
 }
 
-// since is what put wants to know of the moment in which the making of its
-// data began.
+// since returns the value for put's parameter since. Call it before you begin to
+// compute the data.
 func (c *cache) since() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.withdrawn
 }
 
-// put keeps data, which nobody changes any more. One piece takes an eighth of
-// the room at most. Nothing is kept if a page was withdrawn since the making of
-// the data began: it may be that one.
+// put stores data, which must not be modified afterwards. An entry of more than an
+// eighth of the bound is not stored; nor is any if a page was withdrawn since the
+// computation began: it may be the same page.
 func (c *cache) put(key cacheKey, data []byte, since int) {
 	size := int64(len(data)) + perEntry
 	if size > c.max/8 {
@@ -96,7 +96,7 @@ func (c *cache) put(key cacheKey, data []byte, since int) {
 	}
 }
 
-// withdraw throws away all that is of a page.
+// withdraw removes all entries of a page.
 func (c *cache) withdraw(id pageID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,6 @@ func (c *cache) withdraw(id pageID) {
 	}
 }
 
-// clear throws everything away.
 func (c *cache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +114,7 @@ func (c *cache) clear() {
 	c.byKey, c.byPage, c.bytes = nil, nil, 0
 }
 
-// remove throws an entry away. mu is held.
+// remove removes an entry. mu is held.
 func (c *cache) remove(e *list.Element) {
 	old := c.order.Remove(e).(*cached)
 	delete(c.byKey, old.key)
@@ -126,7 +125,7 @@ func (c *cache) remove(e *list.Element) {
 	c.bytes -= int64(len(old.data)) + perEntry
 }
 
-// flights let many who want the same thing share one computation of it.
+// flights let concurrent callers share one computation of the same key.
 type flights[K comparable, V any] struct {
 	mu  sync.Mutex
 	now map[K]*flight[V]
@@ -140,8 +139,8 @@ type flight[V any] struct {
 
 var errFailed = errors.New("who computed it has failed")
 
-// do returns what f returns, or what it returns for somebody else who is at
-// it. Who computes may give up; then another of those who wait does it.
+// do returns the result of f, or of a concurrent call for the same key. If the
+// computing caller gives up, one of the waiting callers computes it.
 func (g *flights[K, V]) do(ctx context.Context, key K, f func() (V, error)) (V, error) {
 	for {
 		g.mu.Lock()

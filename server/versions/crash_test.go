@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/server/versions"
 )
 
-// childPage is a version that both the child and the test can make.
+// childPage returns a version that both the child and the test can generate.
 func childPage(n uint64) []byte {
 	page := text(rand.New(rand.NewPCG(n/7, 21)), 20_000)
 	return binary.BigEndian.AppendUint64(page, n)
@@ -28,7 +28,7 @@ func childStore(dir string) *versions.Store {
 	return &versions.Store{Dir: dir, MaxBytes: 1 << 20}
 }
 
-// TestMain is also the process that is killed: it keeps versions for ever.
+// TestMain also runs as the process to be killed, which stores versions for ever.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("PARLEY_TEST_VERSIONS"); dir != "" {
 		store := childStore(dir)
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Killed at any instant, a store has whole versions only, and what it counts is there.
+// A store killed at any instant has only whole versions, and its counts match its files.
 func TestKilled(t *testing.T) {
 	rounds := 20
 	if testing.Short() {
@@ -66,9 +66,9 @@ func TestKilled(t *testing.T) {
 			fmt.Sscan(lines.Text(), &n)
 			said = append(said, n)
 		}
-		time.Sleep(time.Duration(rnd.IntN(3000)) * time.Microsecond) // within the next one, somewhere
+		time.Sleep(time.Duration(rnd.IntN(3000)) * time.Microsecond) // at a random moment within the next one
 		cmd.Process.Kill()
-		for lines.Scan() { // what it kept before that came about
+		for lines.Scan() { // versions stored before the kill
 			var n uint64
 			if fmt.Sscan(lines.Text(), &n); len(lines.Text()) == len(fmt.Sprint(said[0])) { // the last line may be cut
 				said = append(said, n)
@@ -93,7 +93,7 @@ func TestKilled(t *testing.T) {
 			got, err := store.Page(t.Context(), item(childURL(n), page), 1<<20)
 			switch {
 			case err != nil:
-				lost++ // there is room for some only
+				lost++ // there is space for only some
 			case !bytes.Equal(got, page):
 				t.Fatalf("%d: other bytes", n)
 			default:

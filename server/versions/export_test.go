@@ -1,5 +1,5 @@
 package versions
 
-// What tests name beside what everybody does.
+// Names that only tests use.
 
 func (x *Store) KeepPage(url string, page []byte) { x.keepPage(url, page) }

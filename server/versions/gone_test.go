@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// doors is what a notifier answers of the bodies of a rig, unpacked.
+// doors returns a function that fetches a notifier's responses with bodies, unpacked.
 func (r *rig) doors() func(ref string) []byte {
 	n := &server.Notifier{Log: r.journal, Base: base, Public: r.site.Public, Pages: r.store}
 	web := httptest.NewServer(n)
@@ -44,8 +44,8 @@ func (r *rig) doors() func(ref string) []byte {
 	}
 }
 
-// The bytes of a page that was taken away are brought by no replay, be they
-// packed already or kept; nor are those that a page had before.
+// No replay delivers the bytes of a page that was removed, even if they are already packed or stored; nor the
+// bytes of its earlier versions.
 func TestNothingOfWhatIsGone(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(41, 42))
 	r := newRig(t, nil)
@@ -81,7 +81,7 @@ func TestNothingOfWhatIsGone(t *testing.T) {
 		}
 	}
 	r.remove("secret.html")
-	r.look() // it has vanished, which nobody is told yet
+	r.look() // it has vanished, but no deletion is published yet
 	if e, ok, err := r.journal.Get(base + "secret.html"); !ok || err != nil || e.Held.IsZero() {
 		t.Fatalf("%+v, %v, %v", e, ok, err)
 	}
@@ -92,7 +92,7 @@ func TestNothingOfWhatIsGone(t *testing.T) {
 		t.Fatalf("it is there: %v", err)
 	}
 	never("gone")
-	// And what a page that is there held before.
+	// The same for an old version of an existing page.
 	r.write("index.html", []byte("<p>no word of it"))
 	r.look()
 	for _, ref := range []string{batch, page} {
@@ -102,7 +102,7 @@ func TestNothingOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// What was kept of a page goes when it is gone, and when it has moved.
+// The stored versions of a page are removed when it is deleted, and when it has moved.
 func TestWithdrawnWhenGone(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(43, 44))
 	r := newRig(t, nil)
@@ -127,7 +127,7 @@ func TestWithdrawnWhenGone(t *testing.T) {
 	if c := changes[len(changes)-1]; c.Op != protocol.Move {
 		t.Fatalf("%+v", c)
 	}
-	// That of the new place was kept as it was read.
+	// The page at the new place was stored when it was read.
 	for end := time.Now().Add(20 * time.Second); len(r.files()) != 2; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("kept are %v", r.files())

@@ -18,50 +18,49 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A Handler answers requests for the pages of a site (C05, C07): with the
-// page, compressed or a part of it; with 304 where the asker has it; and with
-// what differs from a version that he has, if he says so as RFC 9842 wants it
-// (Available-Dictionary, and "dcz" in Accept-Encoding).
+// A Handler answers requests for the pages of a site (C05, C07): with the page,
+// compressed, or ranges of it; with 304 if the client has it; and with the
+// difference to a version that the client has, if the request names that version as
+// in RFC 9842 (Available-Dictionary, and "dcz" in Accept-Encoding).
 //
-// A page has the entity tag that its digest is, in hexadecimal digits, and a
-// coding of it that tag with the name of the coding. Whoever has a page in any
-// coding has the page: each of its tags is answered with 304.
+// The entity tag of a page is its digest in hexadecimal digits; that of an encoded
+// page is followed by the name of the coding. A client that has a page in any
+// coding has the page: each of these tags is answered with 304.
 //
-// It answers for what the journal offers, Public allows, and can be opened. All else is 404,
-// but for 410 and 308 where the journal remembers that a page is gone, or where
-// to. What it sends has the digest that the journal says. While a page is being
-// changed it sends the version that the journal has, or, if that was not kept,
-// what stands there, without saying that it is anything.
+// It serves pages that the journal offers, Public allows, and Open opens. All others
+// are 404, except for 410 and 308 if the journal remembers that a page is gone or has
+// moved. The bytes have the digest in the journal. While a page is being changed, the
+// Handler sends the version in the journal, or, if that is not stored, the current
+// file without a validator or digest.
 //
-// Dictionaries are a matter of HTTPS, for browsers: they want the site's
-// web server to speak it.
+// Browsers use dictionaries only over HTTPS: the site's web server must speak it.
 type Handler struct {
 	Store   *Store
 	Journal *server.Journal
 
-	// Base is the site's base URL. The host that a request names does not count.
+	// Base is the site's base URL. The Host header of a request is ignored.
 	Base string
 
-	// Public reports whether a URL may be told to anybody. Nil means all.
+	// Public reports whether a URL is public. Nil means that all are.
 	Public func(url string) bool
 
-	// CacheControl is what that header says with a page. Empty leaves it out. A
-	// browser uses a page as a dictionary only while it may use it at all,
-	// be it stale: "max-age=60, stale-while-revalidate=604800".
+	// CacheControl is the value of that header for a page. Empty leaves it out. A
+	// browser uses a page as a dictionary only while its cache may use the page,
+	// even if stale: "max-age=60, stale-while-revalidate=604800".
 	CacheControl string
 }
 
 const (
-	// mostRanges is how many parts of a page may be asked for at once. Who asks
-	// for more is sent all of it.
+	// mostRanges bounds the ranges of one request. A request for more is sent the
+	// whole page.
 	mostRanges = 10
 
-	// deltaPatience is how long a request waits for a difference before it is
-	// answered by all of the page.
+	// deltaPatience is how long a request waits for a difference before it gets the
+	// whole page.
 	deltaPatience = 2 * time.Second
 
-	leastPacked = 256     // bytes: what is smaller is not compressed
-	wholePage   = 4 << 20 // bytes: what is larger is not held in memory
+	leastPacked = 256     // bytes: smaller pages are not compressed
+	wholePage   = 4 << 20 // bytes: larger pages are not held in memory
 )
 
 // ServeHTTP answers a request for a page.
@@ -84,13 +83,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !ok:
 		h.gone(w, page)
 	case !e.Held.IsZero():
-		refuse(w, http.StatusNotFound) // whoever took it away meant that, even if it is still kept
+		refuse(w, http.StatusNotFound) // it was removed on purpose, even if a version is still stored
 	default:
 		h.page(w, r, &e.Item)
 	}
 }
 
-// url returns the URL that is asked for.
+// url returns the canonical URL of a request.
 func (h *Handler) url(r *http.Request) (string, bool) {
 	path := r.URL.EscapedPath()
 	if r.URL.RawQuery != "" {
@@ -109,7 +108,7 @@ func refuse(w http.ResponseWriter, status int) {
 	http.Error(w, http.StatusText(status), status)
 }
 
-// gone answers for a page that is not there.
+// gone answers for a page that the journal does not offer.
 func (h *Handler) gone(w http.ResponseWriter, page string) {
 	t, ok, err := h.Journal.Gone(page)
 	switch {
@@ -140,7 +139,7 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request, it *protocol.Item
 	}
 }
 
-// A response is the answer to one request for a page that is there.
+// A response is the response to one request for a page that the journal offers.
 type response struct {
 	*Handler
 	w    http.ResponseWriter
@@ -149,7 +148,7 @@ type response struct {
 	tag  string // of the page, without quotes
 }
 
-// describe says what is known of a page, whatever is sent of it.
+// describe sets the headers that do not depend on what is sent of the page.
 func (a *response) describe() {
 	head := a.w.Header()
 	kind := a.item.Type
@@ -167,8 +166,8 @@ func (a *response) describe() {
 	}
 }
 
-// send sends bytes that are those of tag, or the part of them that is asked
-// for, unless the request says that they are not wanted.
+// send sends the content with entity tag tag, or the requested ranges of it,
+// subject to the conditions of the request.
 func (a *response) send(tag, name string, content io.ReadSeeker, size int) {
 	head := a.w.Header()
 	head.Set("ETag", `"`+tag+`"`)
@@ -181,8 +180,8 @@ func (a *response) send(tag, name string, content io.ReadSeeker, size int) {
 		d := a.item.Digest
 		head.Set("Repr-Digest", d.String())
 	}
-	// A date in the future, of a clock that was ahead, may not be told (RFC 9110,
-	// 8.8.2.1). All that follows has the same one until then: by the tag alone they differ.
+	// A Last-Modified in the future, of a clock that was ahead, is not allowed (RFC
+	// 9110, 8.8.2.1). Later versions would have the same one: only the tag tells them apart.
 	modified := a.item.Modified.Truncate(time.Second)
 	if modified.After(time.Now()) {
 		modified = time.Time{}
@@ -190,8 +189,8 @@ func (a *response) send(tag, name string, content io.ReadSeeker, size int) {
 	http.ServeContent(a.w, a.r, "", modified, content)
 }
 
-// held answers whoever has the page, in whatever coding, and says that it is
-// the tag that he knows it by; as far as the page can be opened.
+// held answers a client that has the page in any coding with 304 and the tag that
+// the client sent, provided that the page can be opened.
 func (a *response) held() bool {
 	tag, ok := heldTag(a.r.Header.Values("If-None-Match"), a.tag)
 	if !ok {
@@ -211,8 +210,8 @@ func (a *response) held() bool {
 	return true
 }
 
-// delta sends what differs from the version that the asker has, if he has one
-// of which it is known. Parts of that are not sent: it may be made anew.
+// delta sends the difference to the version that the client has, if that is
+// available. It sends no ranges of it: a later computation may give other bytes.
 func (a *response) delta() bool {
 	base, ok := dictionary(a.r.Header)
 	if !ok || !coding.ParseAccept(a.r.Header.Values("Accept-Encoding")).Names("dcz") || a.r.Header.Get("Range") != "" {
@@ -243,7 +242,7 @@ func (a *response) whole() {
 	tag, name, b := a.tag, "", page
 	if len(page) >= leastPacked && packable(a.item.Type) {
 		for _, n := range coding.ParseAccept(a.r.Header.Values("Accept-Encoding")).Order("zstd", "gzip") {
-			// Parts are parts of the page itself, but for whoever goes on with a coding that he began with.
+			// Ranges are of the plain page, unless If-Range continues a download in this coding.
 			if a.r.Header.Get("Range") != "" && a.r.Header.Get("If-Range") != `"`+a.tag+"-"+n+`"` {
 				continue
 			}
@@ -261,7 +260,7 @@ func (a *response) whole() {
 	a.send(tag, name, bytes.NewReader(b), len(b))
 }
 
-// large sends a page from its file: who reads slowly shall not hold memory.
+// large sends a page from its file, so that a slow client does not hold memory.
 func (a *response) large() {
 	f, ok := a.open()
 	if !ok {
@@ -282,7 +281,7 @@ func (a *response) large() {
 	a.unsaid(f)
 }
 
-// stranger sends what stands at the URL: it is not what the journal says.
+// stranger sends the current file, whose bytes the journal does not describe.
 func (a *response) stranger() {
 	if f, ok := a.open(); ok {
 		defer f.Close()
@@ -290,7 +289,7 @@ func (a *response) stranger() {
 	}
 }
 
-// open opens the file. Where it cannot, it has answered.
+// open opens the file. If it returns false, it has sent an error response.
 func (a *response) open() (io.ReadCloser, bool) {
 	f, err := a.Store.open(a.r.Context(), a.item.URL)
 	switch {
@@ -305,7 +304,7 @@ func (a *response) open() (io.ReadCloser, bool) {
 	return nil, false
 }
 
-// unsaid sends a file of which nothing is said but its media type.
+// unsaid sends a file with its media type, but without validators and digest.
 func (a *response) unsaid(f io.Reader) {
 	head := a.w.Header()
 	head.Del("Use-As-Dictionary")
@@ -320,15 +319,15 @@ func (a *response) unsaid(f io.Reader) {
 	}
 }
 
-// packable reports whether a media type is of text, which can be compressed.
+// packable reports whether content of a media type is text that compresses well.
 func packable(kind string) bool {
 	kind, _, _ = strings.Cut(kind, ";")
 	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "xml") || strings.HasSuffix(kind, "json") ||
 		strings.HasSuffix(kind, "javascript") || kind == "image/svg+xml"
 }
 
-// heldTag returns the first entity tag of a list that is one of a page's,
-// without quotes, and false if none is. The page's own tag is tag.
+// heldTag returns the first entity tag in lists that is tag, the page's own, or
+// that of one of its codings, without quotes; and false if there is none.
 func heldTag(lists []string, tag string) (string, bool) {
 	for _, list := range lists {
 		for t := range strings.SplitSeq(list, ",") {
@@ -345,7 +344,7 @@ func heldTag(lists []string, tag string) (string, bool) {
 	return "", false
 }
 
-// dictionary returns the digest of the version that the asker has.
+// dictionary returns the digest in Available-Dictionary.
 func dictionary(head http.Header) (d protocol.Digest, ok bool) {
 	values := head.Values("Available-Dictionary")
 	if len(values) != 1 {
@@ -361,7 +360,7 @@ func dictionary(head http.Header) (d protocol.Digest, ok bool) {
 	return d, true
 }
 
-// literal writes the path of a URL as a pattern that only it matches, within
+// literal returns a pattern that only the given path of a URL matches, escaped for
 // a string of a structured header field.
 func literal(path string) string {
 	var b strings.Builder

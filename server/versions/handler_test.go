@@ -31,16 +31,16 @@ func (r *rig) front() *httptest.Server {
 	return f
 }
 
-// An answer is what a request brought.
+// An answer is a response with its body.
 type answer struct {
 	*http.Response
 	body []byte
 }
 
-// asker adds nothing to what a test asks with.
+// asker adds no headers to a test's request.
 var asker = &http.Transport{DisableCompression: true}
 
-// ask sends a request; head holds names and values of fields by turns.
+// ask sends a request; head holds alternating names and values of header fields.
 func ask(t *testing.T, f *httptest.Server, method, path string, head ...string) answer {
 	t.Helper()
 	req, err := http.NewRequest(method, f.URL+path, nil)
@@ -165,8 +165,8 @@ func TestPageRequests(t *testing.T) {
 	}
 }
 
-// Of a page that changed while the clock was ahead no date is told until that
-// is past: all later versions have the same one.
+// If a page changed while the clock was ahead, no Last-Modified is sent until that time is past: all later
+// versions have the same one.
 func TestDateAhead(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(71, 72))
 	r := newRig(t, nil)
@@ -225,7 +225,7 @@ func TestCodings(t *testing.T) {
 			if a.Header.Get("Content-Length") == "" || len(a.body) >= len(page) {
 				t.Errorf("%q: %d bytes, %v", takes, len(a.body), a.Header)
 			}
-			// He goes on with what he began with.
+			// The resumed download has the coding of the first part.
 			if part := ask(t, f, "GET", "/page.html", "Accept-Encoding", takes, "Range", "bytes=10-", "If-Range", tag); part.StatusCode != 206 || !bytes.Equal(part.body, a.body[10:]) {
 				t.Errorf("%q, the rest: %v, %d bytes of %d", takes, part.Status, len(part.body), len(a.body))
 			}
@@ -247,7 +247,7 @@ func TestCodings(t *testing.T) {
 	}
 }
 
-// Whoever has a version is sent what differs from it, in the way that browsers ask.
+// A client that has a version gets a delta against it, as browsers request it.
 func TestDictionary(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(35, 36))
 	r := newRig(t, nil)
@@ -298,7 +298,7 @@ func TestDictionary(t *testing.T) {
 	}
 }
 
-// A large page is sent from its file, and is what it is said to be.
+// A large page is sent from its file, with the right digest and headers.
 func TestLargePages(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(43, 44))
 	r := newRig(t, nil)
@@ -306,7 +306,7 @@ func TestLargePages(t *testing.T) {
 	r.first(map[string][]byte{"large.html": one})
 	old := time.Now().Add(-time.Hour)
 	name := filepath.Join(r.site.Docroot, "large.html")
-	r.ok(os.Chtimes(name, old, old)) // it is remembered then
+	r.ok(os.Chtimes(name, old, old)) // then its digest is remembered
 	r.look()
 	f := r.front()
 	tag := `"` + tagOf(one) + `"`
@@ -321,7 +321,7 @@ func TestLargePages(t *testing.T) {
 	ask(t, f, "GET", "/large.html", "If-None-Match", tag).is(t, "held", 304, []byte{})
 	two := edited(rnd, one)
 	two = append(two, one[:max(0, len(one)-len(two))]...)
-	r.write("large.html", two[:len(one)]) // of the same length, and not looked at
+	r.write("large.html", two[:len(one)]) // of the same length, and not scanned
 	a := ask(t, f, "GET", "/large.html")
 	a.is(t, "changed", 200, two[:len(one)])
 	if a.Header.Get("ETag") != "" || a.Header.Get("Last-Modified") != "" {
@@ -334,7 +334,7 @@ func TestLargePages(t *testing.T) {
 	}
 }
 
-// What is gone, moved or forbidden; and what is changed before it has been looked at.
+// Pages that are gone, moved or forbidden; and pages that are changed before the next scan.
 func TestPagesThatGo(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(37, 38))
 	r := newRig(t, nil)
@@ -345,7 +345,7 @@ func TestPagesThatGo(t *testing.T) {
 	if got := ask(t, f, "GET", "/a%20b(1).html").Header.Get("Use-As-Dictionary"); got != `match="/a%20b\\(1\\).html"` {
 		t.Errorf("%s", got)
 	}
-	// Taken away, and not looked at yet: it is gone all the same.
+	// Deleted and not yet scanned: it is gone all the same.
 	r.remove("gone.html")
 	if a := ask(t, f, "GET", "/gone.html"); a.StatusCode != 404 || bytes.Contains(a.body, page[:100]) {
 		t.Errorf("%v", a.Status)
@@ -353,18 +353,18 @@ func TestPagesThatGo(t *testing.T) {
 	r.ok(os.Rename(filepath.Join(r.site.Docroot, "from.html"), filepath.Join(r.site.Docroot, "to.html")))
 	r.write("robots.txt", []byte("User-agent: *\nDisallow: /private\n"))
 	r.look()
-	r.look() // and the grace is over
+	r.look() // and the grace period is over
 	for path, want := range map[string]int{"/gone.html": 410, "/from.html": 308, "/to.html": 200, "/private.html": 404, "/never.html": 404} {
 		a := ask(t, f, "GET", path)
 		if a.StatusCode != want || want == 308 && a.Header.Get("Location") != base+"to.html" || bytes.Contains(a.body, page[:100]) {
 			t.Errorf("%s: %v %v", path, a.Status, a.Header)
 		}
 	}
-	// Changed, and not looked at yet: what the journal says is what is sent.
+	// Changed and not yet scanned: the version in the journal is sent.
 	r.write("index.html", edited(rnd, page))
 	ask(t, f, "GET", "/").is(t, "before the look", 200, page)
 	r.look()
-	// The same where it was not kept: then nothing is said of it.
+	// The same if that version was not stored: then the response makes no claim about it.
 	r.ok(os.RemoveAll(r.store.Dir))
 	r.open(nil)
 	f = r.front()
@@ -377,7 +377,7 @@ func TestPagesThatGo(t *testing.T) {
 	}
 }
 
-// While a page is written all the time, whoever asks gets one whole version, as it claims.
+// While a page is rewritten all the time, every response is one whole version that matches its headers.
 func TestAnswersWhileWriting(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(39, 40))
 	r := newRig(t, nil)

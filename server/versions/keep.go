@@ -12,10 +12,10 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// Run keeps what the site has, until ctx ends: first what is present and not
-// kept yet, as far as there is room, beside all other work and no faster than
-// half of a processor allows; then what changes. Of what is withdrawn it throws
-// away all that there is, in memory too. It returns what ended it.
+// Run stores versions until ctx ends: first the current ones that are not stored
+// yet, as far as there is room, using at most half of a processor; then those of
+// pages that change. It deletes all versions of withdrawn pages, in memory too. It
+// returns the error that ended it.
 func (s *Store) Run(ctx context.Context) error {
 	s.ready()
 	if s.Journal == nil {
@@ -27,7 +27,7 @@ func (s *Store) Run(ctx context.Context) error {
 			return fmt.Errorf("keep versions: %w", err)
 		}
 		at := s.Journal.Head()
-		s.recent.clear() // of that pages may have been withdrawn while nobody followed
+		s.recent.clear() // pages may have been withdrawn before we followed
 		var err error
 		if s.Dir != "" {
 			err = s.tidy()
@@ -45,12 +45,12 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// fillSize is how many pages are found at a time: no view of the journal is
-// held while they are read.
+// fillSize bounds the pages looked up in one view of the journal, which is closed
+// before they are read.
 const fillSize = 64
 
-// tidy throws away what was kept of pages that are gone: they may have been
-// withdrawn while nobody followed.
+// tidy deletes the versions of pages that are gone: the pages may have been
+// withdrawn while nothing followed the journal.
 func (s *Store) tidy() error {
 	present, err := s.present()
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *Store) tidy() error {
 	return nil
 }
 
-// Fill keeps what is present and not kept yet, as Run does at its beginning,
-// as fast as it can.
+// Fill stores the current versions that are not stored yet, as Run does first, but
+// at full speed.
 func (s *Store) Fill(ctx context.Context) error {
 	s.ready()
 	if s.Dir == "" || s.Journal == nil {
@@ -109,8 +109,8 @@ func (s *Store) fill(ctx context.Context, slowly bool) error {
 	}
 }
 
-// missing returns some items that are not kept, after a URL, and the URL to
-// look after next; empty if there is nothing behind it.
+// missing returns some items after a URL that are not stored, and the URL for the
+// next call; empty at the end.
 func (s *Store) missing(after string) (missing []protocol.Item, next string, err error) {
 	v, err := s.Journal.View()
 	if err != nil {
@@ -131,20 +131,20 @@ func (s *Store) missing(after string) (missing []protocol.Item, next string, err
 	return missing, next, nil
 }
 
-// wanted reports whether a page is one to keep.
+// wanted reports whether a page is to be stored.
 func (s *Store) wanted(it *protocol.Item) bool {
 	return !it.Digest.IsZero() && it.Length <= s.maxPage() && s.public(it.URL)
 }
 
-// filled reports whether there is no room to speak of: what is present already
-// is not driven out by what is present too.
+// filled reports whether there is little room left: one current version does not
+// displace another.
 func (s *Store) filled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes > s.maxBytes()-s.maxBytes()/10 || !s.trouble.IsZero() || s.tight
 }
 
-// takeIn keeps what stands at a URL, if it is still what it was.
+// takeIn stores the current page of a URL, if it still has the digest of it.
 func (s *Store) takeIn(ctx context.Context, it *protocol.Item) {
 	id := idOf(it.URL)
 	if s.Dir == "" || s.Open == nil || s.has(id, it.Digest, false) || s.resting() {
@@ -161,7 +161,7 @@ func (s *Store) takeIn(ctx context.Context, it *protocol.Item) {
 	}
 }
 
-// follow takes in what changes after a cursor.
+// follow processes the changes after a cursor.
 func (s *Store) follow(ctx context.Context, at protocol.Cursor) error {
 	for {
 		if err := s.Journal.Wait(ctx, at); err != nil {
@@ -180,11 +180,11 @@ func (s *Store) follow(ctx context.Context, at protocol.Cursor) error {
 				s.withdraw(idOf(c.From))
 			}
 			if c.Op == protocol.Delete || !s.public(c.Item.URL) {
-				s.withdraw(id) // it may be there again, as is said by what follows
+				s.withdraw(id) // if it exists again, a later change says so
 				continue
 			}
 			if !c.Prev.IsZero() {
-				s.has(id, c.Prev, true) // now it is of use: those who have it will ask
+				s.has(id, c.Prev, true) // mark it as used: clients that have it will request differences
 			}
 			if s.wanted(&c.Item) {
 				s.takeIn(ctx, &c.Item)
@@ -198,10 +198,10 @@ func (s *Store) follow(ctx context.Context, at protocol.Cursor) error {
 	}
 }
 
-// Keeping returns inv, whose Read also keeps what it has read before it
-// returns: so a version is kept before anybody can overwrite it. It takes a
-// tenth of the time for that, at most; what it passes over is taken in by Run
-// a little later. So are the pages of a first look.
+// Keeping returns inv with a Read that also stores the page before it returns, so
+// that a version is stored before it can be overwritten. Storing takes at most a
+// tenth of the time; Run stores the skipped pages a little later, and those of the
+// first scan.
 func (s *Store) Keeping(inv inventory.Inventory) inventory.Inventory {
 	k := keeping{inv, s}
 	if h, ok := inv.(inventory.Healer); ok {
@@ -236,7 +236,7 @@ func (s *Store) keep(ctx context.Context, it *protocol.Item) {
 	s.credit.spend(time.Since(begun))
 }
 
-// keepPage keeps a whole page whose bytes are at hand, for inventories that
+// keepPage stores a whole page whose bytes are in memory, for inventories that
 // are no files: see Fetch.Features of package catalog.
 func (s *Store) keepPage(url string, page []byte) {
 	s.ready()
@@ -246,9 +246,9 @@ func (s *Store) keepPage(url string, page []byte) {
 	}
 }
 
-// Seeing returns features that also keeps the pages that it is shown: what
-// Fetch.Features of package catalog is, for a site whose pages are fetched. It
-// is shown HTML of at most 2 MiB whole, and nothing else. features may be nil.
+// Seeing returns features, extended to store the pages passed to it: for
+// Fetch.Features of package catalog, on a site whose pages are fetched. That
+// receives HTML of at most 2 MiB whole, and nothing else. features may be nil.
 func (s *Store) Seeing(features func(url string, page []byte, whole bool) (inventory.Features, error)) func(string, []byte, bool) (inventory.Features, error) {
 	return func(url string, page []byte, whole bool) (inventory.Features, error) {
 		var f inventory.Features
@@ -263,8 +263,8 @@ func (s *Store) Seeing(features func(url string, page []byte, whole bool) (inven
 	}
 }
 
-// credit is how much time keeping may take of those who have other work: a
-// tenth, and up to half a second at once.
+// credit bounds the time that keep takes from its callers: a tenth, and up to
+// half a second at once.
 type credit struct {
 	mu   sync.Mutex
 	owes time.Duration

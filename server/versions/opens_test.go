@@ -17,10 +17,10 @@ import (
 	"github.com/parleyweb/parley/server/versions"
 )
 
-// A shelf has one page at every URL. It counts the files that are open.
+// A shelf has the same page at every URL. It counts the open files.
 type shelf struct {
 	page   []byte
-	gate   chan struct{} // nothing is read before it is closed; nil: at once
+	gate   chan struct{} // reads wait until it is closed; nil: no wait
 	open   atomic.Int64
 	opened atomic.Int64
 }
@@ -48,8 +48,7 @@ func (l lent) Close() error {
 	return nil
 }
 
-// However many ask for larger pages, or for differences: those who wait for
-// their turn have no file open.
+// For any number of requests for larger pages or deltas, a request that waits for its slot has no file open.
 func TestWaitsWithoutFile(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(61, 62))
 	page := func(ctx context.Context, s *versions.Store, it *protocol.Item) error {
@@ -72,8 +71,8 @@ func TestWaitsWithoutFile(t *testing.T) {
 		ask        func(context.Context, *versions.Store, *protocol.Item) error
 		size, many int
 
-		open  int64 // while nothing can be read
-		begun int64 // that were opened until then
+		open  int64 // while reads are blocked
+		begun int64 // opened until then
 		total int64
 	}{
 		{"pages", page, 64<<10 + 1, 40, 8, 48, 80},
@@ -112,8 +111,7 @@ func TestWaitsWithoutFile(t *testing.T) {
 	}
 }
 
-// A larger page that goes away while somebody waits for his turn to read it is
-// not given to him, though it is kept.
+// A larger page that is removed while a request waits for its slot is not returned, even if it is stored.
 func TestGoneWhileWaiting(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(63, 64))
 	var left atomic.Int64
@@ -139,8 +137,8 @@ func TestGoneWhileWaiting(t *testing.T) {
 	}
 }
 
-// A page is opened once for each request, by which it is known to be there.
-// Where it cannot be opened for another reason than that, it may be later.
+// A page is opened once for each request, to prove that it exists. If it cannot be opened for another reason,
+// it may be available later.
 func TestRequestOpensOnce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(65, 66))
 	r := newRig(t, nil)
@@ -161,7 +159,7 @@ func TestRequestOpensOnce(t *testing.T) {
 	f := r.front()
 	for _, c := range []struct {
 		trouble syscall.Errno
-		status  int // 0: as without trouble
+		status  int // 0: as without an error
 	}{{0, 0}, {syscall.EACCES, 404}, {syscall.ENOENT, 404}, {syscall.EMFILE, 503}} {
 		if c.trouble != 0 {
 			trouble.Store(c.trouble)

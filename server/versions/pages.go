@@ -24,13 +24,13 @@ var (
 )
 
 const (
-	// maxOpens is how many larger pages are read into memory at one time: no
-	// more of their files are open, but for the moment in which somebody finds that
-	// his can be opened. Smaller ones are read as soon as they are opened, and closed
-	// then: of these as many are open as are asked for at one time.
+	// maxOpens bounds the larger pages that are read into memory at one time. No more
+	// of their files are open, except for the moment in which a request checks that a
+	// file can be opened. Smaller pages are read and closed as soon as they are
+	// opened: as many of these are open as there are requests.
 	maxOpens  = 8
-	smallPage = 64 << 10 // bytes: what has no more is about as soon read again as found in memory, and is not kept there
-	largePage = 2 << 20  // bytes: differences of larger ones are computed one at a time
+	smallPage = 64 << 10 // bytes: pages up to this size are not cached, since reading them again is about as fast
+	largePage = 2 << 20  // bytes: differences of larger pages are computed one at a time
 )
 
 func (s *Store) prepare() {
@@ -42,7 +42,7 @@ func (s *Store) prepare() {
 	s.recent.max = cmp.Or(max(s.MaxMemory, 0), 64<<20)
 }
 
-// take waits for a token; its caller gives it back by reading from tokens.
+// take waits for a token; the caller returns it by reading from tokens.
 func take(ctx context.Context, tokens chan struct{}) error {
 	select {
 	case tokens <- struct{}{}:
@@ -52,9 +52,9 @@ func take(ctx context.Context, tokens chan struct{}) error {
 	}
 }
 
-// Page returns the bytes of a page, as [server.Pages] says, if the page is
-// there and item is what the journal says of it: what it held before is to be had as
-// the base of a difference, and by Version. They are not to be changed.
+// Page returns the bytes of a page, as [server.Pages] says, if the page exists
+// and item is the current version by the journal: former versions are available
+// only as the base of a difference, and by Version. Do not modify the bytes.
 func (s *Store) Page(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
 	f, err := s.isThere(ctx, item)
 	if err != nil {
@@ -63,10 +63,9 @@ func (s *Store) Page(ctx context.Context, item *protocol.Item, max int64) ([]byt
 	return s.bytesOf(ctx, item, max, f)
 }
 
-// Version returns the bytes of a page as it is, or as it was: as they were
-// kept, or as they stand there now. Of a page that is gone, or vanished, it
-// returns none. It is for those whom the site trusts with what a page held
-// before, and is otherwise as Page.
+// Version returns the bytes of the current version of a page, or of a stored
+// former one. For a page that is gone, or has vanished, it returns an error. It is
+// for readers whom the site trusts with former versions, and otherwise like Page.
 func (s *Store) Version(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
 	_, f, err := s.there(ctx, item.URL)
 	if err != nil {
@@ -75,8 +74,8 @@ func (s *Store) Version(ctx context.Context, item *protocol.Item, max int64) ([]
 	return s.bytesOf(ctx, item, max, f)
 }
 
-// Present reports whether Page may give what item is, as far as it is to be had:
-// whoever keeps the bytes for those who ask next asks this first. See [server.Presence].
+// Present reports whether Page may return the bytes of item, without reading them: a
+// caller that caches the bytes calls it before each use. See [server.Presence].
 func (s *Store) Present(item *protocol.Item) bool {
 	f, err := s.isThere(context.Background(), item)
 	if err != nil {
@@ -86,8 +85,8 @@ func (s *Store) Present(item *protocol.Item) bool {
 	return s.public(item.URL)
 }
 
-// isThere opens a page that is there, and is what item says. The error wraps
-// server.ErrNoVersion, but for trouble with the journal or the end of ctx.
+// isThere opens a page that exists and whose digest by the journal is that of item.
+// The error wraps server.ErrNoVersion, except for errors of the journal or of ctx.
 func (s *Store) isThere(ctx context.Context, item *protocol.Item) (io.ReadCloser, error) {
 	is, f, err := s.there(ctx, item.URL)
 	if err == nil && s.Journal != nil && is != item.Digest {
@@ -97,11 +96,11 @@ func (s *Store) isThere(ctx context.Context, item *protocol.Item) (io.ReadCloser
 	return f, err
 }
 
-// there opens a page that is there, and returns its digest as far as there is a
-// journal. Whoever takes a page away, or from the notifier, means its bytes
-// too, even while that is not announced yet, or is not to be; so the error wraps
-// server.ErrNoVersion. What is opened is asked for last: it is what stands
-// there now, if that is what the journal says.
+// there opens a page that exists, and returns its digest if there is a journal. A
+// page that was removed, or is unreadable for the notifier, is refused with an error
+// that wraps server.ErrNoVersion even before its deletion is announced, or if it never
+// is: its owner means the bytes too. The file is opened last, so that it is the current
+// one.
 func (s *Store) there(ctx context.Context, url string) (d protocol.Digest, f io.ReadCloser, err error) {
 	if s.Journal != nil {
 		e, ok, err := s.Journal.Get(url)
@@ -117,10 +116,10 @@ func (s *Store) there(ctx context.Context, url string) (d protocol.Digest, f io.
 	return d, f, err
 }
 
-// open opens what stands at a URL now: what cannot be opened is given to
-// nobody, however well it may have been kept. The error wraps
-// server.ErrNoVersion, and fs.ErrNotExist or fs.ErrPermission if it is that.
-// Without Open there is nothing to be read.
+// open opens the current page of a URL: a page that cannot be opened is not
+// served, even if it is stored. The error wraps server.ErrNoVersion, and
+// fs.ErrNotExist or fs.ErrPermission if that is the cause. Without Open it returns
+// a file that does not exist.
 func (s *Store) open(ctx context.Context, url string) (io.ReadCloser, error) {
 	if s.Open == nil {
 		return absent{}, nil
@@ -137,13 +136,13 @@ func (s *Store) open(ctx context.Context, url string) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("it cannot be opened: %w: %w", server.ErrNoVersion, err)
 }
 
-// absent is a file that is not there.
+// absent is a file that does not exist.
 type absent struct{}
 
 func (absent) Read([]byte) (int, error) { return 0, fs.ErrNotExist }
 func (absent) Close() error             { return nil }
 
-// bytesOf returns a version of a page at whose URL stands f now. It closes f.
+// bytesOf returns the version item of a page whose current file is f. It closes f.
 func (s *Store) bytesOf(ctx context.Context, item *protocol.Item, max int64, f io.ReadCloser) ([]byte, error) {
 	s.ready()
 	max = min(max, s.maxPage())
@@ -158,11 +157,11 @@ func (s *Store) bytesOf(ctx context.Context, item *protocol.Item, max int64, f i
 	return page, err
 }
 
-// isSmall reports whether a page is known to be one that is read without waiting.
+// isSmall reports whether a page is known to be so small that it is read without waiting.
 func isSmall(item *protocol.Item) bool { return item.Length >= 0 && item.Length <= smallPage }
 
-// page returns the version of a page that item says: as f, which stands at its
-// URL, if it is small, and else as versionOf does. It closes f before it waits.
+// page returns the version item of a page: from its current file f if it is small
+// and matches, and else by versionOf. It closes f before it waits.
 func (s *Store) page(ctx context.Context, item *protocol.Item, f io.ReadCloser) ([]byte, error) {
 	if isSmall(item) {
 		b, err := s.standing(item, f)
@@ -176,8 +175,8 @@ func (s *Store) page(ctx context.Context, item *protocol.Item, f io.ReadCloser) 
 	return s.versionOf(ctx, item, item.Digest)
 }
 
-// versionOf returns the version d of a page: from memory, as a larger one stands
-// at its URL, or as it is kept.
+// versionOf returns the version d of a page: from the cache, from its current file
+// if it is larger, or from disk.
 func (s *Store) versionOf(ctx context.Context, item *protocol.Item, d protocol.Digest) ([]byte, error) {
 	key := versionKey{id: idOf(item.URL), digest: d}
 	if b, ok := s.recent.get(key); ok {
@@ -198,11 +197,11 @@ func (s *Store) versionOf(ctx context.Context, item *protocol.Item, d protocol.D
 	})
 }
 
-// read returns a version from where it is: soonest from where it is meant to
-// stand, but a small one, which was looked for there without waiting.
+// read returns a version from the current file, if it is not small (the caller has
+// already tried that for small pages), or else from disk.
 func (s *Store) read(ctx context.Context, item *protocol.Item, d protocol.Digest) ([]byte, error) {
 	if d == item.Digest && !isSmall(item) {
-		f, err := s.open(ctx, item.URL) // which may have gone since
+		f, err := s.open(ctx, item.URL) // the page may be gone since
 		if err != nil {
 			return nil, fmt.Errorf("page %s: %w", item.URL, err)
 		}
@@ -221,10 +220,10 @@ func (s *Store) read(ctx context.Context, item *protocol.Item, d protocol.Digest
 	return nil, fmt.Errorf("page %s: %w", item.URL, server.ErrNoVersion)
 }
 
-// errOther is that something else stands at a URL than the page that is looked for.
+// errOther says that the current file is another version than the wanted one.
 var errOther = errors.New("it is another by now")
 
-// standing returns what f holds, if that is what item says.
+// standing returns the content of f, if it has the digest of item.
 func (s *Store) standing(item *protocol.Item, f io.Reader) ([]byte, error) {
 	most := s.maxPage()
 	if item.Length >= 0 {
@@ -240,14 +239,14 @@ func (s *Store) standing(item *protocol.Item, f io.Reader) ([]byte, error) {
 	return b, err
 }
 
-// errNotWorth is what is remembered of a difference that is no smaller than the page.
+// errNotWorth is the error for a difference that is no smaller than the page.
 var errNotWorth = fmt.Errorf("it is no smaller than the page: %w", server.ErrNoVersion)
 
-// Delta returns what leads from an earlier version of a page, or the same one,
-// to that of item, as [server.Pages] says, which is to be the present one: what
-// was between is told to nobody. It is worth it if it is smaller than the page
-// compressed by gzip. It is computed once, and remembered as long as there is
-// room. It is not to be changed.
+// Delta returns the difference from an earlier version of a page, or the same one,
+// to item, as [server.Pages] says. item must be the current version: intermediate
+// versions are not served. If the difference is not smaller than the page compressed
+// by gzip, Delta returns an error. It is computed once, and cached as long as there is
+// room. Do not modify it.
 func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Digest) (delta []byte, err error) {
 	s.ready()
 	defer func() { s.asked(err) }()
@@ -274,7 +273,7 @@ func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Di
 	return delta, nil
 }
 
-// asked counts a difference that was asked for.
+// asked counts a request for a difference.
 func (s *Store) asked(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,13 +285,13 @@ func (s *Store) asked(err error) {
 	}
 }
 
-// delta computes a difference. It is nil if it is not worth it.
+// delta computes a difference. It is nil if it is too large.
 func (s *Store) delta(ctx context.Context, item *protocol.Item, key deltaKey) ([]byte, error) {
 	tokens := s.small
 	if item.Length < 0 || item.Length > largePage {
 		tokens = s.large
 	}
-	// Whoever waits for his turn holds no pages, and no file.
+	// While it waits for a token, a request holds no pages and no file.
 	if err := take(ctx, tokens); err != nil {
 		return nil, err
 	}
@@ -326,7 +325,7 @@ func (s *Store) delta(ctx context.Context, item *protocol.Item, key deltaKey) ([
 	return delta, nil
 }
 
-// press returns a page in a coding. Packers of that coding are kept in pool.
+// press returns a page in a coding. pool holds packers of that coding.
 func press(pool *sync.Pool, coded string, page []byte) []byte {
 	p, _ := pool.Get().(*coding.Packer)
 	if p == nil {
@@ -339,13 +338,13 @@ func press(pool *sync.Pool, coded string, page []byte) []byte {
 	return p.Append(nil, page)
 }
 
-// gzip returns a page as it is sent to most.
+// gzip returns a page compressed by gzip, as most clients receive it.
 func (s *Store) gzip(page []byte) []byte { return press(&s.gzips, "gzip", page) }
 
 func (s *Store) zstd(page []byte) []byte { return press(&s.packers, "zstd", page) }
 
-// packed returns a page in a coding, "gzip" or "zstd", and nil if it would not
-// be smaller. The page has digest d.
+// packed returns a page in a coding, "gzip" or "zstd", or nil if that is not
+// smaller. d is the digest of the page.
 func (s *Store) packed(ctx context.Context, url string, d protocol.Digest, page []byte, name string) ([]byte, error) {
 	key := versionKey{idOf(url), d, name}
 	b, ok := s.recent.get(key)
@@ -372,19 +371,19 @@ func (s *Store) packed(ctx context.Context, url string, d protocol.Digest, page 
 	})
 }
 
-// A seekingFile is a file that can be sent from its middle.
+// A seekingFile is a file from which ranges can be sent.
 type seekingFile interface {
 	fs.File
 	io.Seeker
 }
 
-// youth is how long ago a file must have been written for its date to say that
-// it was not written since.
+// youth is the age from which an equal mtime proves that a file was not written
+// since: younger mtimes can hide a second write.
 const youth = 2 * time.Second
 
-// isVersion reports whether a file is the version that item says, and
-// remembers that for as long as the file is not touched. It leaves the file at
-// its beginning.
+// isVersion reports whether a file has the digest of item, and caches the result
+// as long as the file's size and mtime do not change. It leaves the file at its
+// beginning.
 func (s *Store) isVersion(ctx context.Context, item *protocol.Item, f seekingFile) (bool, error) {
 	s.ready()
 	before, err := f.Stat()
@@ -424,7 +423,7 @@ func (s *Store) isVersion(ctx context.Context, item *protocol.Item, f seekingFil
 	return string(said) == "yes", err
 }
 
-// withContext reads until its context ends.
+// withContext is a Reader that fails when its context has ended.
 type withContext struct {
 	ctx context.Context
 	r   io.Reader

@@ -21,8 +21,8 @@ import (
 	"github.com/parleyweb/parley/server/versions"
 )
 
-// On a disk that is nearly full nothing is kept, and what was is given back:
-// the journal needs it more. That is said once, and pages are given as ever.
+// On a nearly full disk no version is stored, and stored ones are deleted: the journal needs the space more.
+// This is logged once, and pages are served as usual.
 func TestReserve(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(51, 52))
 	r := newRig(t, nil)
@@ -57,8 +57,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// What cannot be opened is given to nobody, by any door, however well it is
-// kept; and is given again once it can be.
+// A page that cannot be opened is served by no door, even if it is stored; it is served again once it can be
+// opened.
 func TestNothingOfWhatCannotBeOpened(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(53, 54))
 	var shut atomic.Bool
@@ -104,7 +104,7 @@ func TestNothingOfWhatCannotBeOpened(t *testing.T) {
 	known := []string{"If-None-Match", `"` + hex.EncodeToString(sum[:]) + `"`}
 	check := func(open bool) {
 		t.Helper()
-		for range 2 { // packed, and out of what is kept of that
+		for range 2 { // packed, and from the stored copy of that
 			for _, ref := range refs {
 				if b := tell(ref); bytes.Contains(b, []byte("12345")) != open {
 					t.Errorf("open: %v, and %s: %.200s", open, ref, b)
@@ -142,8 +142,8 @@ func TestNothingOfWhatCannotBeOpened(t *testing.T) {
 	check(true)
 }
 
-// What was withdrawn does not come back out of memory when its page does,
-// whether versions are kept on disk or not.
+// A withdrawn page does not come back from memory when the page itself returns, whether versions are stored
+// on disk or not.
 func TestWithdrawnFromMemory(t *testing.T) {
 	for _, where := range []string{"disk", "memory"} {
 		t.Run(where, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestWithdrawnFromMemory(t *testing.T) {
 			version := func() ([]byte, error) {
 				return r.store.Version(context.Background(), item(base+"page.html", secret), 1<<20)
 			}
-			// Run is made to follow to here: what it does before it begins to throws memory away too.
+			// Run must have followed to this point: what it does at its start also clears the memory.
 			r.write("gone.html", text(rnd, 3000))
 			r.look()
 			if where == "disk" {

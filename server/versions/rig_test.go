@@ -19,7 +19,7 @@ import (
 
 const base = "https://www.example.org/"
 
-// A rig is a site that is looked at when the test says so.
+// A rig is a site that is scanned when the test says so.
 type rig struct {
 	t         testing.TB
 	dir       string
@@ -43,7 +43,7 @@ func newRig(t testing.TB, set func(*versions.Store)) *rig {
 	return r
 }
 
-// open makes a new store of what an earlier one has left, as after a restart.
+// open creates a new store over the files of an earlier one, as after a restart.
 func (r *rig) open(set func(*versions.Store)) {
 	r.logged = new(bytes.Buffer)
 	r.store = &versions.Store{Dir: filepath.Join(r.dir, "versions"), Journal: r.journal, Open: r.site.OpenPage, Public: r.site.Public,
@@ -75,14 +75,14 @@ func (r *rig) remove(place string) {
 	r.ok(os.Remove(filepath.Join(r.site.Docroot, filepath.FromSlash(place))))
 }
 
-// look looks at everything.
+// look scans everything.
 func (r *rig) look() {
 	r.t.Helper()
 	_, err := r.publisher.Turn(context.Background())
 	r.ok(err)
 }
 
-// first writes some pages and describes the site for the first time.
+// first writes some pages and runs the first scan.
 func (r *rig) first(pages map[string][]byte) {
 	r.t.Helper()
 	for place, page := range pages {
@@ -104,7 +104,7 @@ func (r *rig) delta(url string, was, is []byte) ([]byte, error) {
 	return r.store.Delta(context.Background(), item(url, is), protocol.Sum(was))
 }
 
-// leads checks that a difference is to be had, and right.
+// leads checks that a delta is available and correct.
 func (r *rig) leads(url string, was, is []byte) {
 	r.t.Helper()
 	delta, err := r.delta(url, was, is)
@@ -117,7 +117,7 @@ func (r *rig) leads(url string, was, is []byte) {
 	}
 }
 
-// noVersion checks that there is nothing to be had, and no other error.
+// noVersion checks that the error is ErrNoVersion.
 func noVersion(t *testing.T, what string, b []byte, err error) {
 	t.Helper()
 	if !errors.Is(err, server.ErrNoVersion) {
@@ -125,7 +125,7 @@ func noVersion(t *testing.T, what string, b []byte, err error) {
 	}
 }
 
-// text is a page of about n bytes, of which gzip makes a third.
+// text returns a page of about n bytes, which gzip reduces to a third.
 func text(r *rand.Rand, n int) []byte {
 	var b bytes.Buffer
 	b.WriteString("<title>A page</title>\n")
@@ -135,7 +135,7 @@ func text(r *rand.Rand, n int) []byte {
 	return b.Bytes()
 }
 
-// noise is a page of n bytes of which nothing makes less.
+// noise returns an incompressible page of n bytes.
 func noise(r *rand.Rand, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -144,7 +144,7 @@ func noise(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// edited is a page with a few edits.
+// edited returns a page with a few edits.
 func edited(r *rand.Rand, page []byte) []byte {
 	page = bytes.Clone(page)
 	for range 1 + r.IntN(4) {

@@ -10,22 +10,22 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// keepEach is how many old versions a page has before all others go first: a
-// page that changes every minute shall not drive out what the rest had.
+// keepEach is the number of old versions of a page that outlast all further ones:
+// a page that changes every minute must not displace the versions of other pages.
 const keepEach = 8
 
-// A candidate is a version that may have to go.
+// A candidate is a version that may be deleted.
 type candidate struct {
 	id      pageID
 	version version
 	rank    int  // among the old versions of its page, the newest being 0
-	present bool // it is what its page is now
+	present bool // it is the current version of its page
 }
 
-// makeRoom sets a number of bytes aside. If they are not free it throws away as
-// much as leaves a tenth of the space free. Old versions go before present
-// ones: those of pages with many first, then those that were longest of no use.
-// Of present ones the largest go first: they leave the most room for others.
+// makeRoom reserves size bytes. If they are not free it deletes versions until a
+// tenth of the space is free. Old versions go before current ones: those of pages
+// with many first, then the least recently used. Of current ones the largest go
+// first: they leave the most room for others.
 func (s *Store) makeRoom(size int64) {
 	if s.setAside(size) {
 		return
@@ -33,13 +33,13 @@ func (s *Store) makeRoom(size int64) {
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
 	if s.setAside(0) {
-		return // somebody has been at it
+		return // another goroutine has made room
 	}
 	s.sweep(s.maxBytes() - s.maxBytes()/10)
 }
 
-// spare reports whether so many bytes can be written without taking what is
-// left to others. It gives back what was taken of that.
+// spare reports whether size bytes can be written without using the Reserve. If
+// not, it first deletes versions to restore the Reserve.
 func (s *Store) spare(size int64) bool {
 	free, known := atomicfile.Spare(s.Dir, s.Reserve)
 	s.mu.Lock()
@@ -66,8 +66,8 @@ func (s *Store) spare(size int64) bool {
 
 var errFull = errors.New("the file system is nearly full")
 
-// giveBack throws away so many bytes of what is kept, and a tenth of the rest:
-// it takes a look at all of it to find what is worth least.
+// giveBack deletes size bytes of versions, and a tenth of the rest, since each
+// sweep has to examine all of them.
 func (s *Store) giveBack(size int64) {
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
@@ -77,8 +77,8 @@ func (s *Store) giveBack(size int64) {
 	s.sweep(goal)
 }
 
-// sweep throws away what is worth least until no more than goal is kept, in
-// bytes. sweeping is held.
+// sweep deletes the least valuable versions until at most goal bytes are stored.
+// sweeping is held.
 func (s *Store) sweep(goal int64) {
 	if s.Stats().Versions == 0 {
 		return
@@ -113,7 +113,7 @@ func (s *Store) sweep(goal int64) {
 	s.log().Debug("old versions of pages made room", "gone", len(out), "kept", len(list)-len(out))
 }
 
-// setAside counts bytes as taken, and reports whether that is within the bound.
+// setAside counts size bytes as used, and reports whether the total is within the bound.
 func (s *Store) setAside(size int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func toInt(b bool) int {
 	return 0
 }
 
-// present returns the digests of the pages of which something is kept.
+// present returns the current digests of the public pages that have stored versions.
 func (s *Store) present() (map[pageID]protocol.Digest, error) {
 	if s.Journal == nil {
 		return nil, nil

@@ -1,9 +1,9 @@
-// Package versions holds the versions of a site's pages, as they are and as
-// they were, and what differs between them (Castillo 2004: C05 to C08).
+// Package versions serves the current and old versions of a site's pages, and
+// differences between them (Castillo 2004: C05 to C08).
 //
-// A [Store] keeps old versions on disk within a bound. It gives them, and
-// differences against them, to the doors of a server.Notifier; a [Handler]
-// gives them to whoever asks for the pages themselves.
+// A [Store] stores old versions on disk within a bound. The doors of a
+// server.Notifier use it for pages and differences; a [Handler] answers HTTP
+// requests for the pages themselves.
 package versions
 
 import (
@@ -29,51 +29,51 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A Store implements server.Pages. What stands on the site now it reads there;
-// versions that pages had it keeps compressed, one file each.
+// A Store implements server.Pages. It reads current pages from the site, and
+// stores their former versions compressed, one file each.
 //
-// A page can be kept only while it is there. So it is taken in when it is read
-// by an inventory (see [Store.Keeping]), and by Run, which follows the journal
-// and finds what was passed over, such as the pages of a first look. Where
-// neither was in time, or the disk is full, the version is not kept: then there
-// is no difference against it, and nothing else is missing.
+// A version can be stored only while it is the current one. So it is stored when
+// an inventory reads it (see [Store.Keeping]), and by Run, which follows the journal
+// and finds skipped pages, such as those of the first scan. If neither was in
+// time, or the disk is full, the version is not stored: the only consequence is
+// that there are no differences against it.
 //
-// Nothing is synced. What a crash or a failing disk makes of a version is found
-// by its digest, and thrown away.
+// Nothing is synced. A version damaged by a crash or a failing disk is detected
+// by its digest, and deleted.
 //
 // The fields are not changed once a method has been called. The methods may be
 // called by many goroutines at once. One process at a time uses a directory:
 // the one that has the journal.
 type Store struct {
-	// Dir is the directory of old versions, made if it is not there. It is
-	// nobody else's, and not below the docroot. Empty keeps nothing.
+	// Dir is the directory of old versions, created if it does not exist. It is for
+	// this store alone, and not below the docroot. If empty, nothing is stored.
 	Dir string
 
-	// Journal is the site's. It tells what is present, which is kept longest.
-	// Without it nothing counts as present there, and it is for others to
-	// say what is gone: no page is refused for that.
+	// Journal is the site's. It tells which versions are current: these are deleted
+	// last. Without it none counts as current, and pages are not checked for being
+	// gone: that is left to the caller.
 	Journal *server.Journal
 
-	// Open opens what stands at a URL now: Site.OpenPage. Nil means that the
-	// present pages can be had only as far as they have been kept.
+	// Open opens the current page of a URL: Site.OpenPage. Nil means that current
+	// pages are available only if they are stored.
 	Open func(ctx context.Context, url string) (io.ReadCloser, error)
 
-	// Public reports whether url may be told to anybody. Of what may not be,
-	// nothing is taken in, and what was is thrown away. Nil means all.
+	// Public reports whether url is public. Pages that are not are not stored, and
+	// their stored versions are deleted. Nil means that all are.
 	Public func(url string) bool
 
 	MaxBytes  int64 // on disk, whole blocks counted; zero means 1 GiB
-	MaxPage   int64 // the largest page, in bytes; zero means 32 MiB, and is the most
-	MaxMemory int64 // of larger pages, packed ones and differences that were asked for lately; zero means 64 MiB
+	MaxPage   int64 // the largest page, in bytes; zero means 32 MiB, the maximum
+	MaxMemory int64 // cache of larger pages, compressed pages and differences; zero means 64 MiB
 
-	// MaxAtOnce is how many differences are computed at one time. Zero means
-	// as many as half of the processors. Large pages go one at a time.
+	// MaxAtOnce bounds the differences computed at one time. Zero means half of
+	// the processors. Those of large pages are computed one at a time.
 	MaxAtOnce int
 
-	// Reserve is how much of the file system is left to others, in bytes: first
-	// of all to the journal. Where less is free nothing is kept, and of what
-	// was as much is given back as brings that about. Zero means a twentieth of
-	// the file system, at least 64 MiB and at most 1 GiB.
+	// Reserve is the free space to leave in the file system, in bytes, mainly for the
+	// journal. While less is free nothing is stored, and stored versions are deleted
+	// until the reserve is free. Zero means a twentieth of the file system, at least
+	// 64 MiB and at most 1 GiB.
 	Reserve int64
 
 	Log *slog.Logger
@@ -84,26 +84,26 @@ type Store struct {
 	works  flights[deltaKey, []byte]
 	small  chan struct{} // a token for each computation
 	large  chan struct{}
-	opens  chan struct{} // a token for each page that is being read
+	opens  chan struct{} // a token for each page being read
 	credit credit
 
 	packers, gzips, bodies sync.Pool
 
-	sweeping sync.Mutex // held by who makes room
+	sweeping sync.Mutex // held while making room
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	pages   map[pageID][]version
 	count   int
 	deltas  int
 	given   int
 	refused int
 	bytes   int64     // on disk
-	trouble time.Time // since when nothing can be written; zero if it can
-	tried   time.Time // when it was last tried in that time
+	trouble time.Time // since when writes fail; zero if they succeed
+	tried   time.Time // the last failed attempt
 	tight   bool      // the file system has been too full, and has not had much room since
 }
 
-// A pageID stands for a URL.
+// A pageID is a hash of a URL.
 type pageID [16]byte
 
 func idOf(url string) (id pageID) {
@@ -112,17 +112,17 @@ func idOf(url string) (id pageID) {
 	return id
 }
 
-// A version is what is known of a kept version. A page has few of them.
+// A version is the index entry of a stored version. A page has few of them.
 type version struct {
 	digest protocol.Digest
 	size   int64 // on disk
-	used   int64 // when it was last of use, in nanoseconds since 1970
-	saved  int64 // what of that the file's date says
+	used   int64 // when it was last used, in nanoseconds since 1970
+	saved  int64 // the value of used that the file's mtime has
 }
 
 const (
-	blockSize = 4096             // how files are counted, in bytes
-	saveEvery = 10 * time.Minute // how exact dates are
+	blockSize = 4096             // file sizes are rounded up to this, in bytes
+	saveEvery = 10 * time.Minute // how far mtimes may lag behind used
 
 	suffix    = ".zst"
 	temporary = "new-"
@@ -140,7 +140,7 @@ func (s *Store) public(url string) bool { return s.Public == nil || s.Public(url
 
 func (s *Store) log() *slog.Logger { return cmp.Or(s.Log, slog.New(slog.DiscardHandler)) }
 
-// ready prepares the store, and finds what an earlier process has kept.
+// ready prepares the store, and loads the versions stored by an earlier process.
 func (s *Store) ready() {
 	s.once.Do(func() {
 		s.prepare()
@@ -154,8 +154,8 @@ func (s *Store) ready() {
 	})
 }
 
-// load reads the names of the files, and takes away what a killed process left
-// unfinished.
+// load reads the names of the files, and removes temporary files of a killed
+// process.
 func (s *Store) load() error {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (s *Store) load() error {
 	return nil
 }
 
-// add takes a version into the index. Its caller holds mu, or is alone.
+// add adds a version to the index. The caller holds mu, or is the only user.
 func (s *Store) add(id pageID, v version) {
 	s.pages[id] = append(s.pages[id], v)
 	s.count++
@@ -217,7 +217,7 @@ func (s *Store) path(id pageID, d protocol.Digest) string {
 	return filepath.Join(s.Dir, hex.EncodeToString(id[:1]), name(id, d))
 }
 
-// has reports whether a version is kept. It counts as of use now if touch is set.
+// has reports whether a version is stored. If touch is set, it marks it as used now.
 func (s *Store) has(id pageID, d protocol.Digest, touch bool) bool {
 	now := time.Now().UnixNano()
 	save := false
@@ -232,7 +232,7 @@ func (s *Store) has(id pageID, d protocol.Digest, touch bool) bool {
 	}
 	s.mu.Unlock()
 	if save {
-		os.Chtimes(s.path(id, d), time.Time{}, time.Unix(0, now)) // else it is taken to be older after a restart
+		os.Chtimes(s.path(id, d), time.Time{}, time.Unix(0, now)) // so that its last use survives a restart
 	}
 	return ok
 }
@@ -246,8 +246,8 @@ func find(list []version, d protocol.Digest) *version {
 	return nil
 }
 
-// get returns a kept version, and false if it is not kept, or damaged: then it
-// is not kept any more.
+// get returns a stored version, and false if it is not stored, or damaged: a
+// damaged version is deleted.
 func (s *Store) get(id pageID, d protocol.Digest) ([]byte, bool) {
 	if !s.has(id, d, false) {
 		return nil, false
@@ -273,7 +273,7 @@ func (s *Store) readVersion(id pageID, d protocol.Digest) ([]byte, error) {
 	if fi, err := f.Stat(); err == nil {
 		size = fi.Size()
 	}
-	// What does not become smaller is a little larger.
+	// A page that does not compress becomes a little larger.
 	packed, err := readAll(f, size, s.maxPage()+s.maxPage()/100+1024)
 	if err != nil {
 		return nil, err
@@ -295,9 +295,9 @@ func (s *Store) readVersion(id pageID, d protocol.Digest) ([]byte, error) {
 
 var errLarge = errors.New("too large")
 
-// readAll reads what has at most so many bytes. Where it is known how many there
-// should be, which is not negative, no more is waited for when these have come:
-// its callers know what they read by its digest.
+// readAll reads r to its end, but at most most bytes. If known is not negative, it
+// stops after that many bytes without waiting for the end: callers verify the
+// digest.
 func readAll(r io.Reader, known, most int64) ([]byte, error) {
 	if known > most {
 		return nil, fmt.Errorf("%w: %d bytes, more than %d", errLarge, known, most)
@@ -323,7 +323,6 @@ func readAll(r io.Reader, known, most int64) ([]byte, error) {
 	}
 }
 
-// drop throws a version away.
 func (s *Store) drop(id pageID, d protocol.Digest) {
 	s.mu.Lock()
 	s.forget(id, d)
@@ -332,7 +331,7 @@ func (s *Store) drop(id pageID, d protocol.Digest) {
 	os.Remove(s.path(id, d))
 }
 
-// forget takes a version out of the index. Its caller holds mu.
+// forget removes a version from the index. mu is held.
 func (s *Store) forget(id pageID, d protocol.Digest) {
 	list := s.pages[id]
 	v := find(list, d)
@@ -350,8 +349,8 @@ func (s *Store) forget(id pageID, d protocol.Digest) {
 	}
 }
 
-// withdraw throws all versions of a page away, and what was made of them: it is
-// not public any more.
+// withdraw deletes all versions of a page, and the cached data made from them: the
+// page is not public any more.
 func (s *Store) withdraw(id pageID) {
 	s.mu.Lock()
 	list := s.pages[id]
@@ -367,8 +366,8 @@ func (s *Store) withdraw(id pageID) {
 	}
 }
 
-// Purge throws away all versions of a page, and what was made of them, and
-// reports whether any was kept. What the page holds now is given as ever.
+// Purge deletes all stored versions of a page, and the cached data made from them,
+// and reports whether any was stored. The current page is still served.
 func (s *Store) Purge(url string) bool {
 	s.ready()
 	id := idOf(url)
@@ -379,8 +378,8 @@ func (s *Store) Purge(url string) bool {
 	return kept
 }
 
-// put keeps a version, whose digest is d. A version that is there by its name
-// is there whole, as far as the system was not stopped.
+// put stores a version, whose digest is d. A file with its final name is complete,
+// unless the system crashed.
 func (s *Store) put(id pageID, d protocol.Digest, page []byte) {
 	if s.Dir == "" || int64(len(page)) > s.maxPage() || !s.spare(int64(len(page))) || s.resting() {
 		return
@@ -394,7 +393,7 @@ func (s *Store) put(id pageID, d protocol.Digest, page []byte) {
 	err := s.write(s.path(id, d), packed)
 	now := time.Now().UnixNano()
 	s.mu.Lock()
-	s.bytes -= size // what makeRoom has set aside
+	s.bytes -= size // reserved by makeRoom
 	over := err == nil && !s.trouble.IsZero()
 	if err == nil {
 		s.trouble = time.Time{}
@@ -406,7 +405,7 @@ func (s *Store) put(id pageID, d protocol.Digest, page []byte) {
 	switch {
 	case err != nil:
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-			s.giveBack(size) // others need it more
+			s.giveBack(size) // other users of the disk need the space more
 		}
 		s.inTrouble(err)
 	case over:
@@ -437,7 +436,7 @@ func (s *Store) write(path string, b []byte) error {
 	return err
 }
 
-// inTrouble notes that nothing can be written, and says so once.
+// inTrouble records that writes fail, and logs it once.
 func (s *Store) inTrouble(err error) {
 	s.mu.Lock()
 	s.tried = time.Now()
@@ -451,28 +450,28 @@ func (s *Store) inTrouble(err error) {
 	}
 }
 
-// resting reports whether there was trouble a moment ago.
+// resting reports whether a write failed less than tryAgain ago.
 func (s *Store) resting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.trouble.IsZero() && time.Since(s.tried) < tryAgain
 }
 
-// Stats says how much is kept.
+// Stats says how much is stored.
 type Stats struct {
 	Versions int   `json:"versions"`
 	Bytes    int64 `json:"bytes"`   // on disk
 	Trouble  bool  `json:"trouble"` // nothing can be written at present
 
-	// Since the store began: differences that were computed; answers that were
-	// a difference, each as often as it was asked for; and those that were
-	// none, since a version is not kept or the page itself is no larger.
+	// Since the store began: differences computed; requests answered with a
+	// difference; and requests without one, since a version is not stored or the
+	// page itself is no larger.
 	Deltas  int `json:"deltas"`
 	Given   int `json:"given"`
 	Refused int `json:"refused"`
 }
 
-// Stats returns how much is kept now.
+// Stats returns how much is stored now.
 func (s *Store) Stats() Stats {
 	s.ready()
 	s.mu.Lock()

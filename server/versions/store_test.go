@@ -24,7 +24,7 @@ import (
 	"github.com/parleyweb/parley/server/versions"
 )
 
-// Whatever is edited, each version leads to the present one, also after a restart.
+// For any edits, there is a delta from each version to the present one, also after a restart.
 func TestVersionsOfRandomEdits(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	r := newRig(t, nil)
@@ -46,7 +46,7 @@ func TestVersionsOfRandomEdits(t *testing.T) {
 				changed[place] = true
 			}
 		}
-		r.look() // nothing else is waited for: what was read is kept
+		r.look() // no further wait: pages are stored as they are read
 		if round%8 == 7 {
 			r.open(nil)
 		}
@@ -66,13 +66,13 @@ func TestVersionsOfRandomEdits(t *testing.T) {
 	}
 }
 
-// The changes that a run finds it takes in, and what was there before too.
+// Run stores the pages of the changes that it finds, and the pages from before.
 func TestRunFollows(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	r := newRig(t, nil)
 	one := text(rnd, 5000)
 	r.write("index.html", one)
-	r.publisher.Inventory = r.site // nothing is kept by reading
+	r.publisher.Inventory = r.site // reading stores nothing
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
 	run.Go(func() { r.store.Run(ctx) })
@@ -85,7 +85,7 @@ func TestRunFollows(t *testing.T) {
 	r.look()
 	r.kept(2)
 	r.leads(base, one, two)
-	// What is withdrawn by a rule is kept no more.
+	// A page withdrawn by a rule is no longer stored.
 	r.ok(os.WriteFile(filepath.Join(r.site.Docroot, "robots.txt"), []byte("User-agent: *\nDisallow: /\n"), 0o644))
 	r.look()
 	r.kept(0)
@@ -93,7 +93,7 @@ func TestRunFollows(t *testing.T) {
 	noVersion(t, "a page that is forbidden", b, err)
 }
 
-// kept waits until a number of versions are kept.
+// kept waits until the given number of versions is stored.
 func (r *rig) kept(want int) {
 	r.t.Helper()
 	for end := time.Now().Add(20 * time.Second); r.store.Stats().Versions != want; time.Sleep(time.Millisecond) {
@@ -103,7 +103,7 @@ func (r *rig) kept(want int) {
 	}
 }
 
-// A restart throws away what became of pages that were withdrawn meanwhile.
+// A restart deletes the versions of pages that were withdrawn meanwhile.
 func TestWithdrawnWhileNobodyFollowed(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	r := newRig(t, nil)
@@ -123,7 +123,7 @@ func TestWithdrawnWhileNobodyFollowed(t *testing.T) {
 	}
 }
 
-// A difference is computed once, however many ask, and gives way to those who give up.
+// A delta is computed once for any number of requests, and requests that are cancelled stop waiting for it.
 func TestDeltaIsShared(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	r := newRig(t, nil)
@@ -137,7 +137,7 @@ func TestDeltaIsShared(t *testing.T) {
 		all.Go(func() {
 			ctx, cancel := context.WithCancel(context.Background())
 			if i%4 == 0 {
-				cancel() // some of them at once
+				cancel() // some are cancelled at once
 			}
 			_, err := r.store.Delta(ctx, item(base, two), protocol.Sum(one))
 			if err != nil && i%4 != 0 {
@@ -173,7 +173,7 @@ func TestNotWorthIt(t *testing.T) {
 			is, err = os.ReadFile(filepath.Join(r.site.Docroot, c.place))
 			r.ok(err)
 		}
-		for range 2 { // it is remembered
+		for range 2 { // the result is remembered
 			b, err := r.delta(base+c.place, c.was, is)
 			noVersion(t, c.place, b, err)
 		}
@@ -181,7 +181,7 @@ func TestNotWorthIt(t *testing.T) {
 	if n := r.store.Stats().Deltas; n != 2 {
 		t.Errorf("%d were computed", n)
 	}
-	// A base that nobody has, or that another page had, costs nothing.
+	// A base that nobody has, or that belongs to another page, costs nothing.
 	b, err := r.delta(base+"a.html", tiny, one)
 	noVersion(t, "a version of another page", b, err)
 	b, err = r.delta(base+"b.html", []byte("never was"), long)
@@ -189,7 +189,7 @@ func TestNotWorthIt(t *testing.T) {
 	if n := r.store.Stats().Deltas; n != 2 {
 		t.Errorf("%d were computed", n)
 	}
-	// Neither is anything larger than was asked for.
+	// A page larger than the given limit costs nothing either.
 	b, err = r.store.Page(context.Background(), item(base+"b.html", long), 100)
 	noVersion(t, "a large page", b, err)
 	if _, err := r.store.Page(context.Background(), &protocol.Item{URL: base + "b.html", Digest: protocol.Sum(long), Length: -1}, 100); err == nil {
@@ -197,7 +197,7 @@ func TestNotWorthIt(t *testing.T) {
 	}
 }
 
-// The bound holds, and what goes first is what is of least use.
+// The space limit holds, and the least useful versions are deleted first.
 func TestRoom(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(11, 12))
 	const most = 60 * 8192 // pages of 7000 bytes take two blocks
@@ -211,7 +211,7 @@ func TestRoom(t *testing.T) {
 	quieter := edited(rnd, quiet)
 	r.write("quiet.html", quieter)
 	r.look()
-	// One page changes all the time: it drives out its own versions, and nobody else's.
+	// One page changes all the time: it displaces its own versions, and no others.
 	busy := pages["00.html"]
 	for range 80 {
 		busy = append(noise(rnd, 10), busy[10:]...)
@@ -234,7 +234,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// Where what is present is more than there is room for, the largest goes.
+// If the present pages need more space than the limit, the largest is deleted.
 func TestRoomForPresentPages(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(13, 14))
 	const most = 400 << 10
@@ -263,7 +263,7 @@ func TestRoomForPresentPages(t *testing.T) {
 			}
 		}
 	}
-	// A page that would take most of the room is not kept at all.
+	// A page that would take most of the space is not stored at all.
 	r.write("huge.html", noise(rnd, most/2))
 	r.look()
 	if n := r.store.Stats().Bytes; n > most || n < most/2 {
@@ -271,7 +271,7 @@ func TestRoomForPresentPages(t *testing.T) {
 	}
 }
 
-// onDisk checks that the files are those that are counted.
+// onDisk checks that the files match the counts.
 func (r *rig) onDisk(most int64) {
 	r.t.Helper()
 	var bytes int64
@@ -296,7 +296,7 @@ func (r *rig) files() (list []string) {
 	return list
 }
 
-// What is damaged is found, thrown away, and never told.
+// A damaged version is found, deleted, and never served.
 func TestDamagedVersions(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(15, 16))
 	for what, damage := range map[string]func([]byte) []byte{
@@ -334,7 +334,7 @@ func TestDamagedVersions(t *testing.T) {
 	}
 }
 
-// Without a place to keep anything the present pages are there, and one line in the log.
+// Without a usable directory the present pages are served, and the log has one line.
 func TestNoPlaceToKeep(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(17, 18))
 	r := newRig(t, func(s *versions.Store) {
@@ -363,7 +363,7 @@ func TestNoPlaceToKeep(t *testing.T) {
 	}
 }
 
-// Once there is a place again, versions are kept again.
+// Once the directory is usable again, versions are stored again.
 func TestPlaceComesBack(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -379,7 +379,7 @@ func TestPlaceComesBack(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		s.KeepPage(base, page) // it does not try all the time
+		s.KeepPage(base, page) // it does not retry every time
 		if st := s.Stats(); !st.Trouble || st.Versions != 0 || st.Bytes != 0 {
 			t.Errorf("%+v", st)
 		}
@@ -391,7 +391,7 @@ func TestPlaceComesBack(t *testing.T) {
 	})
 }
 
-// Whatever happens at once, the bound holds and all that is told is right.
+// Under concurrent use, the space limit holds and every result is right.
 func TestManyAtOnce(t *testing.T) {
 	const most = 256 << 10
 	s := &versions.Store{Dir: filepath.Join(t.TempDir(), "versions"), MaxBytes: most, MaxMemory: 100_000}
@@ -434,7 +434,7 @@ func TestManyAtOnce(t *testing.T) {
 	r.onDisk(most)
 }
 
-// Nothing outside of the site is ever kept, nor told.
+// A file outside the site is never stored or served.
 func TestNothingFromOutside(t *testing.T) {
 	r := newRig(t, nil)
 	secret := []byte(strings.Repeat("<p>secret</p>\n", 100))
@@ -458,7 +458,7 @@ func TestNothingFromOutside(t *testing.T) {
 	}
 }
 
-// A site without files: what is shown to the store is kept.
+// A site without files: pages passed to the store are stored.
 func TestPagesWithoutFiles(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(19, 20))
 	r := newRig(t, func(s *versions.Store) { s.Open, s.Public, s.Journal = nil, nil, nil })
@@ -470,7 +470,7 @@ func TestPagesWithoutFiles(t *testing.T) {
 	if f, err := see(url, two, true); err != nil || f.Title != "seen" {
 		t.Errorf("%+v, %v", f, err)
 	}
-	see(url, one[:100], false) // not all of it
+	see(url, one[:100], false) // not the whole page
 	r.leads(url, one, two)
 	if n := r.store.Stats().Versions; n != 2 {
 		t.Errorf("%d versions", n)

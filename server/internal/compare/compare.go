@@ -15,39 +15,38 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A comparison puts the journal's view away to append, and must then find its
-// place in it again, which takes a second in a million entries. So it gathers
-// steps up to flushAfter, which take some 20 MB, or for flushTime, so that
-// followers hear of a long rebuild while it goes on.
+// A comparison must close its view of the journal to append, and then seek its place again, which takes a
+// second in a million entries. So it gathers steps up to flushAfter, which take some 20 MB, or for flushTime,
+// so that followers hear of a long rebuild while it goes on.
 const (
 	flushAfter = 32 * protocol.MaxBatch
 	flushTime  = 5 * time.Second
 )
 
-// A comparison is a Look on its way.
+// A comparison is a Look in progress.
 type comparison struct {
 	look  *Look
 	found Found
 
 	left    *entries
 	steps   []journal.Step
-	flushed time.Time // when steps were last appended; the real time
-	broken  bool      // the journal takes no more
+	flushed time.Time // when steps were last appended; wall-clock time
+	broken  bool      // an append has failed
 
-	gone   []journal.Entry   // absent, and newly so or ripe
-	born   []inventory.Offer // new, and read
-	direct bool              // new pages are taken in at once: no moves
+	gone   []journal.Entry   // absent entries, newly so or due for deletion
+	born   []inventory.Offer // offers of new pages, already read
+	direct bool              // new pages are appended at once, without looking for moves
 	unseen []string
 	unread int
 
-	inherited int // pages newly held of which no look has seen anything
+	inherited int // newly held pages that no scan has ever seen
 
-	// Entries that are there because they were announced: in the whole journal before this look, and those
-	// that are so no more by the steps, and by what was appended of them.
+	// Entries that are there because they were announced: in the whole journal before this scan, and those
+	// that the pending steps and the appended steps replace.
 	announced, giving, given int
 }
 
-// settle ends the first description.
+// settle ends the baseline: the first description becomes visible.
 func (c *comparison) settle() error {
 	if c.look.Journal.Len() == 0 && len(c.unseen) > 0 {
 		return fmt.Errorf("nothing could be looked at below %s", c.unseen[0])
@@ -55,21 +54,20 @@ func (c *comparison) settle() error {
 	return c.look.Journal.Settle()
 }
 
-// walk does the merge join. It appends what can be decided at once, and fills
-// gone and born with what only the end of the walk decides. On an error
-// nothing is known of what was not yielded.
+// walk does the merge join. It appends the steps that can be decided at once, and collects in gone and born
+// those that only the end of the walk decides. After an error, absence means nothing.
 func (c *comparison) walk(ctx context.Context) error {
 	c.left, c.flushed = &entries{j: c.look.Journal, scopes: c.look.Scopes}, time.Now()
 	defer func() { c.left.pause() }()
 	if c.look.Journal.Len() == 0 {
-		c.left.end = true // a view of nothing is not worth keeping open
+		c.left.end = true // no need to keep a view of an empty journal open
 	}
 	if !c.look.Journal.Whole() {
-		c.direct = true // what is not told to anybody need not be told as a move
+		c.direct = true // a baseline is not told to followers, so moves do not matter
 	}
 	var e journal.Entry
 	more, begun := false, false
-	begin := func() (err error) { // an Inventory may write to the journal before it yields something
+	begin := func() (err error) { // an Inventory may write to the journal before its first yield
 		if !begun {
 			begun = true
 			e, more, err = c.next()
@@ -130,7 +128,7 @@ func (c *comparison) walk(ctx context.Context) error {
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return err // an Inventory may end quietly then, and absence would say nothing
+		return err // an Inventory may end without error then, and absence would mean nothing
 	}
 	err := begin()
 	for err == nil && more {
@@ -145,7 +143,7 @@ func (c *comparison) walk(ctx context.Context) error {
 	return c.flush(ctx)
 }
 
-// advance makes room for steps and moves to the journal's next entry.
+// advance flushes if needed, and moves to the journal's next entry.
 func (c *comparison) advance(ctx context.Context) (journal.Entry, bool, error) {
 	if err := c.flushFull(ctx); err != nil {
 		return journal.Entry{}, false, err
@@ -161,7 +159,7 @@ func (c *comparison) next() (journal.Entry, bool, error) {
 	return e, more, err
 }
 
-// known compares a present page with its offer.
+// known compares a journal entry with its offer.
 func (c *comparison) known(ctx context.Context, e journal.Entry, o inventory.Offer) error {
 	switch {
 	case o.LeftOut != "":
@@ -192,12 +190,12 @@ func (c *comparison) known(ctx context.Context, e journal.Entry, o inventory.Off
 	return nil
 }
 
-// isStamp reports whether a stamp that was kept is that of an offer.
+// isStamp reports whether a stored stamp is that of an offer.
 func isStamp(kept []byte, o inventory.Offer) bool {
 	return len(kept) > 0 && (bytes.Equal(kept, o.Stamp) || bytes.Equal(kept, o.Young))
 }
 
-// unchanged takes in that a page is what it was, without its being read.
+// unchanged records that a page is unchanged, without reading it.
 func (c *comparison) unchanged(e journal.Entry) {
 	if e.Held.IsZero() {
 		c.found.Report.Unchanged++
@@ -215,7 +213,7 @@ func (c *comparison) unchanged(e journal.Entry) {
 	c.keep(e, now)
 }
 
-// compareRead compares a present page with what was read of it.
+// compareRead compares a journal entry with the page as it was read.
 func (c *comparison) compareRead(ctx context.Context, e journal.Entry, r inventory.Offer) error {
 	it, tell := ItemAfter(e.Item, r, c.look.Now)
 	it.Importance = c.importanceOf(it)
@@ -241,14 +239,13 @@ func (c *comparison) compareRead(ctx context.Context, e journal.Entry, r invento
 	case len(e.Stamp) > 0 && !IsInherited(e) && !bytes.Equal(e.Stamp, r.Stamp):
 		c.found.Report.Touched++
 	default:
-		c.found.Report.Unchanged++ // its stamp was too young to be kept
+		c.found.Report.Unchanged++ // its stamp was too young to be stored
 	}
 	c.keep(e, now)
 	return nil
 }
 
-// keep stores what is now known of a page, if that is not what was known, and
-// tells nobody.
+// keep stores a page's new entry, if it differs, without a change for followers.
 func (c *comparison) keep(was, now journal.Entry) {
 	if was.Item == now.Item && bytes.Equal(was.Stamp, now.Stamp) && bytes.Equal(was.Sketch, now.Sketch) &&
 		was.Held.Equal(now.Held) && was.Newest.Equal(now.Newest) && was.Other.Equal(now.Other) {
@@ -257,7 +254,7 @@ func (c *comparison) keep(was, now journal.Entry) {
 	c.steps = append(c.steps, journal.Step{Entry: now})
 }
 
-// importanceOf asks how important a page is.
+// importanceOf returns a page's importance.
 func (c *comparison) importanceOf(it protocol.Item) protocol.Importance {
 	if c.look.Importance == nil {
 		return it.Importance
@@ -265,7 +262,7 @@ func (c *comparison) importanceOf(it protocol.Item) protocol.Importance {
 	return c.look.Importance(it.URL)
 }
 
-// fresh takes in an offer of what the journal does not hold.
+// fresh handles an offer that the journal does not hold.
 func (c *comparison) fresh(ctx context.Context, o inventory.Offer) error {
 	switch {
 	case o.LeftOut != "":
@@ -295,7 +292,7 @@ func (c *comparison) fresh(ctx context.Context, o inventory.Offer) error {
 	return nil
 }
 
-// createBorn takes in the new pages that are no moves.
+// createBorn appends the new pages that are not moves.
 func (c *comparison) createBorn(ctx context.Context) error {
 	for _, r := range c.born {
 		if err := c.create(ctx, r); err != nil {
@@ -315,8 +312,8 @@ func (c *comparison) create(ctx context.Context, r inventory.Offer) error {
 	return err
 }
 
-// newborn is the entry of a page that the journal does not hold. It reports
-// false if there is none, because the page is being changed.
+// newborn returns the entry of a page that the journal does not hold. It reports false if the page is being
+// changed.
 func (c *comparison) newborn(ctx context.Context, it protocol.Item, r inventory.Offer) (e journal.Entry, ok bool, err error) {
 	it.Importance = c.importanceOf(it)
 	e = journal.Entry{Item: it, Stamp: r.Stamp, Sketch: r.Sketch}
@@ -326,8 +323,8 @@ func (c *comparison) newborn(ctx context.Context, it protocol.Item, r inventory.
 			return e, false, err
 		}
 		if was {
-			// No time that the page had was later. Not even its last bytes
-			// may have an earlier one: there may have been others in it.
+			// No earlier mtime of the page was later than its deletion. Not even the same bytes may have an
+			// earlier one: others may have been served with it.
 			e.Other = second(dead.At)
 		}
 	}
@@ -335,18 +332,18 @@ func (c *comparison) newborn(ctx context.Context, it protocol.Item, r inventory.
 	return e, ok, err
 }
 
-// absent notes that a present page was not offered.
+// absent handles a journal entry that was not offered.
 func (c *comparison) absent(e journal.Entry) {
 	switch {
 	case !c.look.Inventory.Public(e.Item.URL):
 		c.withdraw(e)
 	case IsAnnounced(e):
 		c.unchanged(e)
-	case c.isUnseen(e.Item.URL): // as far as is known by now: finish looks again
+	case c.isUnseen(e.Item.URL): // as far as is known now: finish checks again
 	case e.Held.After(c.look.Now) && !c.look.Accept:
-		c.hold(e) // the clock was set back: it would wait until then, and for its grace
+		c.hold(e) // the clock was set back: the page would wait until then, and for its grace period
 	case !e.Held.IsZero() && !c.look.Accept && (c.look.MayBeAnnounced(e) || !c.look.Ripe(e.Held)):
-		// It waits.
+		// It stays held.
 	case len(c.gone) < c.look.limit():
 		c.gone = append(c.gone, e)
 	case e.Held.IsZero():
@@ -363,8 +360,7 @@ func (c *comparison) withdraw(e journal.Entry) {
 	c.steps = append(c.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: e.Item.URL, Length: -1}}})
 }
 
-// takeOver notes that the next step makes of an entry one that is not there
-// because it was announced.
+// takeOver counts an announced entry that the next step replaces.
 func (c *comparison) takeOver(e journal.Entry) {
 	if IsAnnounced(e) {
 		c.giving++
@@ -378,11 +374,10 @@ func (c *comparison) unsettled(url string) {
 	}
 }
 
-// errUnread is what comparison.read returns for content that could not be
-// read, so that nothing is known of it.
+// errUnread is what comparison.read returns for content that could not be read.
 var errUnread = errors.New("content could not be read")
 
-// read reads an offer, unless the Inventory knew its digest already.
+// read reads an offer's content, unless the Inventory already knew its digest.
 func (c *comparison) read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	if !o.Digest.IsZero() {
 		return o, nil
@@ -409,13 +404,12 @@ func (c *comparison) flushFull(ctx context.Context) error {
 	if !c.left.end && len(c.steps) < flushAfter && time.Since(c.flushed) < flushTime {
 		return nil
 	}
-	// A journal that must grow cannot while a view is open.
+	// A journal cannot grow while a view is open.
 	c.left.pause()
 	return c.flush(ctx)
 }
 
-// flush appends all steps gathered so far, in transactions of bounded size.
-// No view may be open.
+// flush appends all pending steps, in transactions of bounded size. No view may be open.
 func (c *comparison) flush(ctx context.Context) error {
 	tells := func(s journal.Step) bool { return s.Op != "" }
 	if c.look.Prove != nil && c.look.Journal.Whole() && slices.ContainsFunc(c.steps, tells) {

@@ -8,15 +8,14 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// entries walks what a journal holds within scopes, in order. It can be
-// paused: a view that stays open keeps the journal from growing, so it is put
-// away for every append, and opened again where it was.
+// entries walks a journal's entries within scopes, in order. It can be paused: an open view keeps the journal
+// from growing, so it is closed for every append, and opened again at the same place.
 type entries struct {
 	j      *journal.Journal
-	scopes []inventory.Scope // as covering returns them
-	end    bool              // nothing more to come
+	scopes []inventory.Scope // as inventory.Covering returns them
+	end    bool              // no more entries
 
-	last    string // the URL given last
+	last    string // the last URL returned
 	view    *journal.View
 	sources sources
 }
@@ -53,8 +52,8 @@ func (n *entries) next() (journal.Entry, bool, error) {
 	return e, true, nil
 }
 
-// open opens a view and one source for all shallow scopes, whose ranges do
-// not interleave, and one for each deep scope.
+// open opens a view, with one source for all shallow scopes, whose ranges do not interleave, and one for each
+// deep scope.
 func (n *entries) open() (err error) {
 	if n.view, err = n.j.View(); err != nil {
 		return err
@@ -85,7 +84,7 @@ func (n *entries) open() (err error) {
 	return err
 }
 
-// pause puts the view away.
+// pause closes the view.
 func (n *entries) pause() {
 	n.sources = nil
 	if n.view != nil {
@@ -94,10 +93,10 @@ func (n *entries) pause() {
 	}
 }
 
-// A source is what readers give, one after the other.
+// A source chains readers.
 type source struct {
 	readers []*journal.Reader
-	entry   journal.Entry // to be given next
+	entry   journal.Entry // the next one
 }
 
 // next moves to the next entry, and returns false after the last.

@@ -12,28 +12,25 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A web server makes its validators of a file's size and of the second in
-// which it changed; nginx, of nothing else: ETag of both, Last-Modified of the
-// second. So two things can go wrong that a journal of digests can put right.
+// A web server derives its validators from a file's size and the second of its mtime; nginx from nothing
+// else: the ETag from both, Last-Modified from the second. So two things can go wrong that a journal of
+// digests can repair.
 //
-// A rebuild that writes the same bytes anew gives them a new second, and
-// nobody's copy is valid any more: the file is given back the second of the
-// last change of its bytes.
+// A rebuild that writes the same bytes again gives them a new second, which invalidates every copy: the file
+// gets back the second of the last change of its bytes.
 //
-// Other bytes in the same second, or in an older one (rsync -t, cp -p, a build
-// that gives all files one date), leave the validators of before, and visitors
-// keep what is no longer there: the file is given the second after the latest
+// Other bytes in the same second, or in an older one (rsync -t, cp -p, a build that gives all files one
+// date), keep the old validators, and visitors keep outdated bytes: the file gets the second after the latest
 // in which this URL had other bytes.
 //
-// What no look has seen cannot be known: two edits within a second of which
-// only the second was looked at leave nothing to tell them apart by.
+// States that no scan has seen are unknown: if two edits fall within one second and only the second was
+// scanned, nothing distinguishes them.
 
-// servedAhead is how far ahead of ours the clock of a file system may be. A
-// time beyond is one that somebody made up: it is not counted among those that
-// visitors were told, since no change could ever come after it.
+// servedAhead is how far a file system's clock may be ahead of ours. A later mtime is an invented one: it is
+// not counted among those that visitors have seen, since no change could ever come after it.
 const servedAhead = time.Minute
 
-// second is what a web server tells of a time.
+// second returns a time with the precision at which a web server sends it.
 func second(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -41,8 +38,8 @@ func second(t time.Time) time.Time {
 	return time.Unix(t.Unix(), 0).UTC()
 }
 
-// newest is the latest second that visitors may have been told together with
-// the present bytes of a page. Before it was kept, that was the item's own.
+// Newest returns the latest second that visitors may have seen together with the present bytes of a page: the
+// item's own if none is stored.
 func Newest(e journal.Entry) time.Time {
 	if e.Newest.IsZero() {
 		return second(e.Item.Modified)
@@ -50,7 +47,7 @@ func Newest(e journal.Entry) time.Time {
 	return e.Newest
 }
 
-// healTo is the second that a page should have; zero if there is none.
+// healTo returns the second that a page's mtime should have; zero if there is none.
 func healTo(e journal.Entry) time.Time {
 	to := second(e.Item.Modified)
 	if !to.IsZero() && !to.After(e.Other) {
@@ -59,10 +56,9 @@ func healTo(e journal.Entry) time.Time {
 	return to
 }
 
-// date notes in an entry which second visitors may be told of what was read,
-// and makes it another one where that should be. It reports false if the page
-// is being changed, so that nothing is known of it now. Again says that it was
-// read for that alone.
+// date records in an entry which second visitors may have seen with the bytes just read, and heals the mtime
+// if it should be another. It reports false if the page is being changed, so that nothing is known of it now.
+// again says that the page was read for healing alone.
 func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Offer, again bool) (ok bool, err error) {
 	if r.Digest.IsZero() || r.Modified.IsZero() {
 		return true, nil
@@ -75,10 +71,9 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 	if c.look.Healer == nil || to.IsZero() || to.Equal(second(r.Modified)) {
 		return true, nil
 	}
-	// Once the clock has ticked since the time that it is to have, no later
-	// write can leave the same. The second that it has should be over too:
-	// killed in between we would not know that it was told, and other bytes
-	// may follow within it.
+	// Once the clock has ticked past the target time, no later write can have the same mtime. The second of
+	// the present mtime should be over too: after a kill in between we would not know that visitors saw it,
+	// and other bytes may follow within it.
 	at := to
 	if over := second(r.Modified).Add(time.Second); !r.Modified.After(now) && over.After(at) {
 		at = over
@@ -105,7 +100,7 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 		} else if c.found.Unhealed++; c.found.Unhealed == 1 {
 			c.found.Unhealing = err
 		}
-		if !errors.Is(err, inventory.ErrLinked) { // the page that has the file is healed
+		if !errors.Is(err, inventory.ErrLinked) { // the page that owns the file is healed
 			c.found.Report.Unhealed++
 			c.found.Report.Unhealing = err.Error()
 		}
@@ -113,27 +108,24 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 	return true, nil
 }
 
-// maxRefused is how many pages may turn out in vain to be read again so that
-// they are healed, before no more are.
+// maxRefused bounds the pages that are read again in vain in order to heal them. Beyond it none are.
 const maxRefused = 64
 
-// owesTime reports whether a page that need not be read has a time all the
-// same that should be another: it was looked at before anybody healed.
+// owesTime reports whether a page with an unchanged stamp has an mtime that should be healed: it was scanned
+// before there was a Healer.
 func (c *comparison) owesTime(e journal.Entry, o inventory.Offer) bool {
 	return c.look.Healer != nil && !e.Other.IsZero() && !o.Modified.IsZero() && !second(o.Modified).After(e.Other) &&
 		len(c.look.Refused) < maxRefused && !c.look.Refused[e.Item.URL]
 }
 
-// HealPatience is how far in the future the time may lie that a page is to
-// get, for a Turn to wait for it.
+// HealPatience is how far in the future the target mtime of a page may lie for a Turn to wait for it.
 const HealPatience = 2 * time.Second
 
-// Debts says in which directories there are pages whose time could not be set
-// yet, and when that can be.
+// Debts holds the directories with pages whose mtime could not be set yet, and when it can be.
 type Debts map[inventory.Scope]time.Time
 
-// Add notes a page. All that can soon be done in a directory is done at one
-// time; what must wait for long is found again by then.
+// Add records a page. All pages of a directory that can be healed soon are healed at one time; those that
+// must wait long are found again by then.
 func (d *Debts) Add(s inventory.Scope, at, now time.Time) {
 	if *d == nil {
 		*d = make(Debts)

@@ -9,14 +9,14 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// massFloor is how many pages may vanish at once from a site of any size
-// without that being a mass disappearance, unless they are all it has.
+// massFloor is how many pages may vanish at once from a site of any size without being a mass disappearance,
+// unless they are all it has.
 const massFloor = 20
 
-// finish decides what the walk left open: moves, new pages, holds, and the
-// deletions whose time has come. No view may be open.
+// finish decides what the walk left open: moves, new pages, holds, and deletions that are due. No view may be
+// open.
 func (c *comparison) finish(ctx context.Context) error {
-	// What could not be looked at has not vanished.
+	// A page that could not be scanned has not vanished.
 	gone := c.gone[:0]
 	for _, e := range c.gone {
 		if !c.isUnseen(e.Item.URL) {
@@ -46,7 +46,7 @@ func (c *comparison) finish(ctx context.Context) error {
 		return err
 	}
 	if len(ripe) == 0 || c.found.Report.MassHeld && !c.look.Accept {
-		c.found.Again = false // nothing is made room for
+		c.found.Again = false // a repeat would find no more room
 		return nil
 	}
 	for _, url := range ripe {
@@ -59,7 +59,7 @@ func (c *comparison) finish(ctx context.Context) error {
 	return c.countHeld()
 }
 
-// countHeld counts what is held now, and finds when the next of it is ripe.
+// countHeld counts the held pages, and finds when the next one is due.
 func (c *comparison) countHeld() error {
 	c.found.Report.HeldNow, c.found.Held = 0, time.Time{}
 	waiting := 0
@@ -73,8 +73,8 @@ func (c *comparison) countHeld() error {
 			c.found.Held = e.Held
 		}
 	})
-	// What was announced cannot vanish, and what waits may have been: neither
-	// makes a disappearance smaller, or is part of one.
+	// Announced pages cannot vanish, and inherited ones that wait may have been announced: neither kind
+	// counts on either side.
 	c.found.Report.MassHeld = IsMass(c.found.Report.HeldNow-waiting, c.look.Journal.Len()-(c.announced-c.given)-waiting)
 	if c.inherited > 0 {
 		c.look.Warn("pages of the published manifest are offered by nothing, and no look has ever seen them: they stay until they are announced again, or somebody accepts their deletion",
@@ -100,7 +100,7 @@ func EachHeld(j *journal.Journal, f func(journal.Entry)) error {
 	return nil
 }
 
-// hold notes that a page was not found.
+// hold records that a page was not found.
 func (c *comparison) hold(e journal.Entry) {
 	c.found.Report.Held++
 	e.Held = c.look.Now
@@ -119,8 +119,8 @@ func (c *comparison) isUnseen(url string) bool {
 	return false
 }
 
-// IsMass reports whether held pages of present ones (the held included) are a
-// mass disappearance, which only a person or their return resolves.
+// IsMass reports whether held of present pages (the held included) are a mass disappearance, which ends only
+// when a person accepts it or the pages return.
 func IsMass(held, present int) bool {
 	return held > 0 && (held >= present || held > massFloor && held > present/2)
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// ItemOf is the item that an offer, read, describes for the first time. Late
-// says that it was not there before: then it cannot be older than the last
-// look, and where nobody says when it changed, that is now.
+// ItemOf returns the item of an offer that is new to the journal, after reading. Late says that the page was not
+// there at the last scan: so it is no older than that, and if nothing states when it changed, that is now.
 func ItemOf(o inventory.Offer, now time.Time, late bool) protocol.Item {
 	m, span := claim(o, now)
 	if m.IsZero() && late && !o.Digest.IsZero() {
@@ -21,20 +20,19 @@ func ItemOf(o inventory.Offer, now time.Time, late bool) protocol.Item {
 		Text: o.Text, Language: o.Language, Canonical: o.Canonical}
 }
 
-// claim is when an offer claims to have changed, as far as that is of use.
+// claim returns when an offer claims to have changed, if the claim is usable.
 func claim(o inventory.Offer, now time.Time) (time.Time, time.Duration) {
 	m, ok := protocol.SaneModified(o.Modified, now)
 	switch {
 	case !ok:
 		return time.Time{}, 0
 	case m.Before(o.Modified):
-		return m.UTC().Truncate(time.Millisecond), 0 // it was to come
+		return m.UTC().Truncate(time.Millisecond), 0 // it was in the future
 	}
 	return m.UTC().Truncate(time.Millisecond), o.Span
 }
 
-// ItemAfter is the item of a present page once an offer of it was read, and
-// whether that is to be told.
+// ItemAfter returns the item of a known page after an offer of it was read, and whether followers are told.
 func ItemAfter(was protocol.Item, r inventory.Offer, now time.Time) (it protocol.Item, tell bool) {
 	it = ItemOf(r, now, false)
 	it.Importance = was.Importance
@@ -42,7 +40,7 @@ func ItemAfter(was protocol.Item, r inventory.Offer, now time.Time) (it protocol
 	case r.Digest.IsZero():
 		return afterClaim(was, it)
 	case was.Digest.IsZero():
-		// The bytes may have been these all the time: their date is as good as it was.
+		// The bytes may have been the same all along: their date stays valid.
 		if it.Modified.Before(was.Modified) {
 			it.Modified, it.Span = was.Modified, was.Span
 		}
@@ -53,9 +51,8 @@ func ItemAfter(was protocol.Item, r inventory.Offer, now time.Time) (it protocol
 		}
 		return it, true
 	}
-	// What a page says of itself belongs to the bytes: where it is read
-	// otherwise than it was, as by a newer Parley or with other masks, that
-	// alone is nothing to tell everybody. Nor is a length that nobody knew.
+	// A page's features belong to its bytes: if they are extracted differently, as by a newer Parley or with
+	// other masks, that alone is no change for followers. Nor is a length that was unknown.
 	it.Modified, it.Span, it.Length = was.Modified, was.Span, was.Length
 	if it.Type == "" {
 		it.Type = was.Type
@@ -63,9 +60,8 @@ func ItemAfter(was protocol.Item, r inventory.Offer, now time.Time) (it protocol
 	return it, it.Type != was.Type
 }
 
-// afterClaim is after for an offer that knows nothing of the bytes: what it
-// claims is all there is. A date that is not later than the one known is no
-// news, and what is known of the bytes stays known.
+// afterClaim is ItemAfter for an offer without a digest: its claims are all there is. A date that is not
+// later than the known one is no change, and the digest and other facts about the bytes are kept.
 func afterClaim(was, it protocol.Item) (protocol.Item, bool) {
 	if it.Title == "" {
 		it.Title = was.Title
@@ -84,11 +80,11 @@ func afterClaim(was, it protocol.Item) (protocol.Item, bool) {
 	if dated {
 		return it, it.Length != was.Length || it.Type != was.Type
 	}
-	return it, !it.Equal(was) // nothing else could tell that it changed
+	return it, !it.Equal(was) // nothing else could show that it changed
 }
 
-// movedOn is the honest modified of bytes that have changed: what they claim
-// where that lies after the previous one, else now; in any case later.
+// movedOn returns the modified time of changed bytes: the claimed one if it is after the previous one and not
+// in the future, else now; in any case later than the previous one.
 func movedOn(claimed, prev, now time.Time) time.Time {
 	if claimed.After(prev) && !claimed.After(now) {
 		return claimed
@@ -99,7 +95,7 @@ func movedOn(claimed, prev, now time.Time) time.Time {
 	return prev.Add(time.Millisecond)
 }
 
-// significance is how much of a page's main text an update changed.
+// Significance returns how much of a page's main text an update changed.
 func Significance(was, now journal.Entry) protocol.Significance {
 	a, b := was.Item.Text, now.Item.Text
 	if a.IsZero() || b.IsZero() {
@@ -115,6 +111,5 @@ func Significance(was, now journal.Entry) protocol.Significance {
 	return protocol.SignificanceOf(max(share, leastShare))
 }
 
-// leastShare is the share of a main text that changed at all: less could not
-// be told from nothing.
+// leastShare is the smallest share stated for a main text that changed at all: less would look like none.
 const leastShare = 0.001

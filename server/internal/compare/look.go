@@ -1,6 +1,5 @@
-// Package compare finds what has changed on a site: it puts what an inventory offers beside what the
-// journal holds, tells moves from deletions, heals times, and appends what differs. It is what a
-// Publisher does at each look.
+// Package compare finds what has changed on a site: it compares an inventory with the journal, distinguishes
+// moves from deletions, heals mtimes, and appends the differences. A Publisher does this at each scan.
 package compare
 
 import (
@@ -13,51 +12,51 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// MaxMoves is how long each side list is by default.
+// MaxMoves is the default limit of each side list.
 const MaxMoves = 100_000
 
-// A Look puts what an Inventory offers beside what a journal holds, and appends what differs: a merge
-// join, both in the order of protocol.Compare. All fields but Healer, Refused and Importance must be set.
+// A Look compares an Inventory with a journal, and appends the differences: a merge join, both sides in the
+// order of protocol.Compare. All fields but Healer, Refused and Importance must be set.
 type Look struct {
 	Inventory inventory.Inventory
-	Journal   *journal.Journal  // of which nobody else is a writer meanwhile
+	Journal   *journal.Journal  // has no other writer meanwhile
 	Scopes    []inventory.Scope // in order, none within another; none at all means everything
 	Accept    bool              // announce every deletion
-	Limit     int               // of each side list: new pages and vanished ones among which moves are found; zero means MaxMoves
-	Now       time.Time         // when it began
+	Limit     int               // of each side list: new pages, and vanished ones, among which moves are found; zero means MaxMoves
+	Now       time.Time         // when the scan began
 	Clock     func() time.Time
-	Prove     func() error              // called before the first steps that will be told
-	Ripe      func(held time.Time) bool // is a page held since then to be announced?
+	Prove     func() error              // called before the first steps that followers will see
+	Ripe      func(held time.Time) bool // may a page that is held since then be announced as deleted?
 	Warn      func(msg string, args ...any)
 	Progress  func(inventory.Report)
 
-	Healer     inventory.Healer                     // nil: times stay as they are found
-	Refused    map[string]bool                      // pages that were read in vain to be healed, by any Look; needed where there is a Healer
-	Importance func(url string) protocol.Importance // nil: what is known of it stays
+	Healer     inventory.Healer                     // nil: mtimes stay as they are
+	Refused    map[string]bool                      // pages that any Look read in vain in order to heal them; required with a Healer
+	Importance func(url string) protocol.Importance // nil: the stored importance stays
 
-	// MayBeAnnounced reports whether an inherited page may be an announced one. Announced counts the
-	// entries that are there because they were announced; a Look at everything counts them itself.
+	// MayBeAnnounced reports whether an inherited page may be an announced one. Announced counts the entries
+	// that are there because they were announced; a full scan counts them itself.
 	MayBeAnnounced func(journal.Entry) bool
 	Announced      int
 }
 
-// Found is what a Look has come to.
+// Found is the result of a Look.
 type Found struct {
 	Report inventory.Report // without At, Duration and Head
 
-	Held  time.Time         // since when the page is held that is ripe next; zero if none
-	Soon  []inventory.Scope // to be looked at again soon
-	Again bool              // more was ripe than the side list holds: look once more
+	Held  time.Time         // when the held page that is due next began to be held; zero if none
+	Soon  []inventory.Scope // to be scanned again soon
+	Again bool              // more pages were due than the side list holds: scan once more
 
-	Owed      Debts // what is to be healed later
-	Unhealed  int   // pages whose time could not be set
-	Unhealing error // why the first of them could not
+	Owed      Debts // pages to be healed later
+	Unhealed  int   // pages whose mtime could not be set
+	Unhealing error // the error of the first of them
 
-	Announced int // entries that are there because they were announced, after it
+	Announced int // announced entries after this Look
 }
 
-// Run takes one look. After an error Found says what was taken in before it; then nothing is held or announced as
-// gone on account of that look, and of a look at everything Announced is as little exact as it was before.
+// Run does one scan. After an error Found reports what was recorded before it; that scan then causes no hold
+// and no deletion, and after a full scan Announced is no more exact than before.
 func (l *Look) Run(ctx context.Context) (Found, error) {
 	c := &comparison{look: l}
 	if len(l.Scopes) > 0 {
@@ -67,7 +66,7 @@ func (l *Look) Run(ctx context.Context) (Found, error) {
 	if err == nil {
 		err = c.finish(ctx)
 	} else if ctx.Err() == nil && !c.broken {
-		err = errors.Join(err, c.flush(ctx)) // what a walk cut short knew for certain
+		err = errors.Join(err, c.flush(ctx)) // what an aborted walk had decided for certain
 	}
 	if err == nil && len(l.Scopes) == 0 && !l.Journal.Whole() {
 		err = c.settle()
@@ -79,7 +78,7 @@ func (l *Look) Run(ctx context.Context) (Found, error) {
 	return c.found, err
 }
 
-// limit is of each side list.
+// limit returns the limit of each side list.
 func (l *Look) limit() int {
 	if l.Limit > 0 {
 		return l.Limit

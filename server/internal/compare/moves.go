@@ -10,18 +10,16 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// match is what is known of one digest while moves are looked for. A digest
-// that more than one new page has, or more than one that vanished, tells
-// nothing: real docroots hold many equal files.
+// match collects the pages with one digest while moves are looked for. A digest of more than one new page, or
+// of more than one that vanished, proves nothing: real docroots hold many equal files.
 type match struct {
-	born, lost int // how many have it
+	born, lost int // number of pages with the digest
 	to         int // index in born
 	from       journal.Entry
-	seen       bool // this look found that from is absent
+	seen       bool // this scan found that from is absent
 }
 
-// moves finds the new pages that are vanished ones under another URL, and
-// takes both off their side list.
+// moves finds the new pages that are vanished ones under another URL, and removes both from their side lists.
 func (c *comparison) moves(ctx context.Context) error {
 	if len(c.born) == 0 {
 		return nil
@@ -43,7 +41,7 @@ func (c *comparison) moves(ctx context.Context) error {
 			m.from, m.seen = e, seen
 		}
 	}
-	listed := make(map[string]bool) // held ones that are in gone too
+	listed := make(map[string]bool) // held entries that are in gone too
 	for _, e := range c.gone {
 		lost(e, true)
 		if !e.Held.IsZero() {
@@ -89,14 +87,14 @@ func (c *comparison) moves(ctx context.Context) error {
 			continue
 		}
 		it := ItemOf(r, c.look.Now, true)
-		it.Modified, it.Span = m.from.Item.Modified, m.from.Item.Span // the bytes are as old as they were
+		it.Modified, it.Span = m.from.Item.Modified, m.from.Item.Span // the bytes have not changed
 		it.Importance = m.from.Item.Importance
 		e, ok, err := c.newborn(ctx, it, r)
 		if err != nil {
 			return err
 		}
 		if !ok {
-			continue // when it rests, the page that vanished is held, and found again
+			continue // once it has settled, the vanished page is held, and the move is found then
 		}
 		c.found.Report.Moved++
 		c.steps = append(c.steps, journal.Step{Op: protocol.Move, From: m.from.Item.URL, Entry: e})
@@ -107,8 +105,7 @@ func (c *comparison) moves(ctx context.Context) error {
 	return nil
 }
 
-// lookFor returns which of these held pages are absent still: a hold is not a
-// fact, and its page may stand there again, not looked at yet.
+// lookFor returns which of these held pages are still absent: a held page may be back, and not scanned yet.
 func (c *comparison) lookFor(ctx context.Context, urls []string) (map[string]bool, error) {
 	absent := make(map[string]bool, len(urls))
 	scopes := make([]inventory.Scope, len(urls))

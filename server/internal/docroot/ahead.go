@@ -12,52 +12,50 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// Most of a look is waiting for the system to describe files, one by one. So
-// a walk lets one goroutine list directories, and some others describe what is
-// in them, a bounded number of files ahead of who compares them.
+// Most of a scan is waiting for the system to stat files, one by one. So one goroutine lists directories, and
+// several others stat their files, a bounded number of files ahead of the goroutine that compares them.
 const (
-	describers = 4   // more than processors, since on a cold disk they wait
-	batches    = 16  // that are listed, described or compared at one time
+	describers = 4   // more than processors, since they wait for a cold disk
+	batches    = 16  // being listed, described or compared at one time
 	batchSize  = 512 // files, of some hundred bytes each
 )
 
-// A batch is some files of one directory, and what there is to say of them.
+// A batch is some files of one directory, and the offers made of them.
 type batch struct {
 	dir   *walkDir
 	open  *sharedDir // nil if there are no files
-	files []file     // those of one URL stand together, and in one batch
+	files []file     // files with one URL are adjacent, and in one batch
 	links map[string]string
 
 	out  []said
-	done chan struct{} // holds a token once all is said
+	done chan struct{} // holds a token once out is complete
 }
 
-// said is what a walk yields.
+// said is one result of a walk.
 type said struct {
 	offer inventory.Offer
-	real  string // where the file stands below the root, if it was described
+	real  string // path below the root without symbolic links, if it was described
 	err   error
 }
 
-// ahead is the part of a walk that runs ahead.
+// ahead is the part of a walk that runs ahead of the consumer.
 type ahead struct {
 	*walk
-	ctx   context.Context // of the walk, or ended by stop
+	ctx   context.Context // of the walk; also ended by stop
 	end   context.CancelFunc
 	ended sync.WaitGroup
 
-	order chan *batch // what is to be yielded, in order; closed at the end
-	work  chan *batch // what is to be described
-	free  chan *batch // what may be used; so nobody waits for another channel
+	order chan *batch // to be yielded, in order; closed at the end
+	work  chan *batch // to be described
+	free  chan *batch // free for use; its bound keeps sends to order and work from blocking
 	err   error       // why the walk ended; read once order is closed
 
 	cur   *batch // being filled
-	files []file // of the present directory
+	files []file // of the current directory
 	links map[string]string
 }
 
-// lookAhead begins to list what stands in the directories of starts, which
-// are ordered. The caller stops it.
+// lookAhead begins to list the directories of starts, which are ordered. The caller must call stop.
 func (w *walk) lookAhead(ctx context.Context, starts []*walkDir) *ahead {
 	a := &ahead{walk: w, order: make(chan *batch, batches), work: make(chan *batch, batches), free: make(chan *batch, batches)}
 	a.ctx, a.end = context.WithCancel(ctx)
@@ -83,20 +81,20 @@ func (w *walk) lookAhead(ctx context.Context, starts []*walkDir) *ahead {
 	return a
 }
 
-// stop ends what lookAhead began, and waits for it.
+// stop ends the goroutines of lookAhead, and waits for them.
 func (a *ahead) stop() {
 	a.end()
 	a.ended.Wait()
 }
 
-// giveBack takes back a batch that has been yielded.
+// giveBack frees a batch that has been yielded.
 func (a *ahead) giveBack(b *batch) {
 	clear(b.out)
 	b.dir, b.open, b.links, b.out, b.files = nil, nil, nil, b.out[:0], b.files[:0]
 	a.free <- b
 }
 
-// list goes through all directories, level by level.
+// list lists all directories, level by level.
 func (a *ahead) list(starts []*walkDir) error {
 	var level []*walkDir
 	for len(level) > 0 || len(starts) > 0 {
@@ -137,7 +135,7 @@ func (a *ahead) batch() (*batch, error) {
 	return a.cur, nil
 }
 
-// send ends the batch that is being filled.
+// send hands on the batch that is being filled.
 func (a *ahead) send() error {
 	b := a.cur
 	if b == nil {
@@ -153,7 +151,7 @@ func (a *ahead) send() error {
 	return a.ctx.Err()
 }
 
-// say takes in what is known without describing it.
+// say appends a result that needs no stat.
 func (a *ahead) say(s said) error {
 	b, err := a.batch()
 	if err != nil {
@@ -165,7 +163,7 @@ func (a *ahead) say(s said) error {
 	return nil
 }
 
-// sendFiles takes in the files of a directory, which are sorted.
+// sendFiles hands on the files of a directory, which are sorted.
 func (a *ahead) sendFiles(d *walkDir, open *sharedDir) error {
 	for i := 0; i < len(a.files); {
 		j := i + 1
@@ -187,7 +185,7 @@ func (a *ahead) sendFiles(d *walkDir, open *sharedDir) error {
 	return nil
 }
 
-// A sharedDir is an open directory, closed by the last who uses it.
+// A sharedDir is an open directory, closed by its last user.
 type sharedDir struct {
 	*os.File
 	users atomic.Int32

@@ -17,9 +17,8 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// Whatever the shape of a tree, a look yields what a plain walk finds, in
-// order: directories of more files than are described at once, many of few,
-// and files that share a URL.
+// For any shape of tree, a scan yields the same as a plain walk, in order: with directories of more files
+// than are described at once, many directories of few, and files that share a URL.
 func TestLookAheadAgainstAPlainWalk(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	d := newDisk(t)
@@ -70,7 +69,7 @@ func TestLookAheadAgainstAPlainWalk(t *testing.T) {
 	}
 }
 
-// Who ends a look early leaves nothing behind, neither goroutines nor open files.
+// A scan that is ended early leaves nothing behind, neither goroutines nor open files.
 func TestLookEndsEarly(t *testing.T) {
 	d := newDisk(t)
 	for i := range 100 {
@@ -86,7 +85,7 @@ func TestLookEndsEarly(t *testing.T) {
 	for range 50 {
 		look()
 	}
-	// A goroutine that has said that it is done is counted until it is gone.
+	// A goroutine that has signalled its end is counted until it is gone.
 	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > goroutines || openFiles(t) > files; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d goroutines and %d open files, and before there were %d and %d", runtime.NumGoroutine(), openFiles(t), goroutines, files)
@@ -94,7 +93,7 @@ func TestLookEndsEarly(t *testing.T) {
 	}
 }
 
-// openFiles counts them where the system tells.
+// openFiles returns the number of open files, where the system shows it.
 func openFiles(t *testing.T) int {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -103,8 +102,8 @@ func openFiles(t *testing.T) int {
 	return len(list)
 }
 
-// What lies far ahead is not looked at before its turn comes; and a directory
-// that has become a link out of the site by then leads nowhere.
+// A directory far ahead is not read before the scan comes near it; and if it has become a link out of the
+// site by then, the link is not followed.
 func TestLookAheadIsBounded(t *testing.T) {
 	d := newDisk(t)
 	for i := range 60 {

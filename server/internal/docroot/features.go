@@ -8,17 +8,16 @@ import (
 )
 
 const (
-	featuresSize = 2 << 20 // how much of a page is asked for its features, in bytes
+	featuresSize = 2 << 20 // how many bytes of a page are searched for features
 )
 
-// hasFeatures reports whether files of a media type are asked for features.
+// hasFeatures reports whether files of a media type are searched for features.
 func hasFeatures(mediaType string) bool {
 	return mediaType == "text/html" || mediaType == "application/xhtml+xml"
 }
 
-// versioned returns the stamp of a file of a media type, which tells by which
-// FeaturesVersion the file was asked for its features, if it is. A stamp of
-// nothing stays one.
+// versioned appends FeaturesVersion to the stamp of a file, if files of its media type are searched for
+// features. An empty stamp stays empty.
 func (s *Site) versioned(stamp []byte, mediaType string) []byte {
 	if len(stamp) == 0 || !hasFeatures(mediaType) {
 		return stamp
@@ -26,8 +25,7 @@ func (s *Site) versioned(stamp []byte, mediaType string) []byte {
 	return append(stamp, s.version...)
 }
 
-// prepareVersion makes of FeaturesVersion what becomes part of stamps: nothing
-// where there is none.
+// prepareVersion hashes FeaturesVersion for use in stamps: nothing without a version.
 func (s *Site) prepareVersion() {
 	if s.Settings.Features != nil && s.Settings.FeaturesVersion != "" {
 		sum := sha256.Sum256([]byte(s.Settings.FeaturesVersion))
@@ -35,8 +33,8 @@ func (s *Site) prepareVersion() {
 	}
 }
 
-// features asks the beginning of a page, whose URL, Type and Stamp are in o,
-// what it says of itself. An error leaves it open whether it may be published.
+// features extracts the features of a page, whose URL, Type and Stamp are in o, from its beginning. After an
+// error it is unknown whether the page may be published.
 func (s *Site) features(o *inventory.Offer, head []byte) error {
 	var f inventory.Features
 	if s.Settings.Features != nil && hasFeatures(o.Type) {
@@ -48,7 +46,7 @@ func (s *Site) features(o *inventory.Offer, head []byte) error {
 	f.Clean(o.URL)
 	o.Title, o.Language, o.Canonical, o.Text, o.Sketch = f.Title, f.Language, f.Canonical, f.Text, f.Sketch
 	if !f.NoIndex && !f.UnavailableAfter.IsZero() {
-		o.Stamp, o.Young = nil, nil // it is read at each look, until its time has come
+		o.Stamp, o.Young = nil, nil // read at each scan, until that time
 	}
 	if f.NoIndex {
 		o.LeftOut = leftNoIndex

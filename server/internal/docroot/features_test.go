@@ -46,7 +46,7 @@ func TestFeaturesOfWhatIsRead(t *testing.T) {
 	}
 }
 
-// What a page says of itself is taken in as far as it is what it should be.
+// A page's metadata is used only as far as it is valid.
 func TestFeaturesAreCleaned(t *testing.T) {
 	d := newDisk(t, "d/a.html")
 	own := base + "d/a.html"

@@ -15,15 +15,14 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// Why the time of a page stays as it is.
+// Why the mtime of a page stays as it is.
 var (
 	errHardLink = errors.New("the file has other names: the time is theirs too")
 	errKeptTime = errors.New("the file system keeps another time than it was given")
 )
 
-// Heal sets the time of the file behind an offer that Read returned. A file that
-// is also found elsewhere, by a symbolic link below the docroot or by another
-// name, has one time for two pages, and is left alone.
+// Heal sets the mtime of the file behind an offer that Read returned. A file that is also found elsewhere, by
+// a symbolic link below the docroot or by another name, has one mtime for two pages, and is left alone.
 func (s *Site) Heal(ctx context.Context, o inventory.Offer, to time.Time) (inventory.Offer, error) {
 	h, err := s.heal(ctx, o, to)
 	if err != nil {
@@ -71,8 +70,8 @@ func (s *Site) heal(ctx context.Context, o inventory.Offer, to time.Time) (inven
 	if err := setTime(f, path, to); err != nil {
 		return o, err
 	}
-	// Whoever wrote between the reading and this has the time that was just
-	// set, which says that nothing has changed. So it is read again.
+	// A write between the reading and this now has the time that was just set, as if nothing had changed. So
+	// the file is read again.
 	digest, err := digestOf(ctx, f, before.Size)
 	if err != nil {
 		return o, err
@@ -90,7 +89,7 @@ func (s *Site) heal(ctx context.Context, o inventory.Offer, to time.Time) (inven
 	}
 	stamp := now.Settled()
 	if now.Changed.IsZero() || now.Changed.Nanosecond() == 0 {
-		stamp = now.Stamp(time.Now()) // coarse times: the usual caution
+		stamp = now.Stamp(time.Now()) // coarse times: as careful as with a file just read
 	}
 	o.Modified, o.Stamp = now.Modified, s.versioned(stamp, o.Type)
 	if !is {
@@ -99,7 +98,7 @@ func (s *Site) heal(ctx context.Context, o inventory.Offer, to time.Time) (inven
 	return o, nil
 }
 
-// digestOf reads an open file from its beginning, which should have this size.
+// digestOf hashes an open file, positioned at its beginning, which should have this size.
 func digestOf(ctx context.Context, f io.Reader, size int64) (d protocol.Digest, err error) {
 	r := lendReader()
 	defer r.giveBack()

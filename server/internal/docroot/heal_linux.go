@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setTime sets when an open file changed, and leaves alone when it was read.
-// It is futimens(3): the path may by now be that of another file.
+// setTime sets the mtime of an open file, and leaves its access time alone. It is futimens(3): the path may
+// lead to another file by now.
 func setTime(f *os.File, _ string, to time.Time) error {
 	mtime, err := unix.TimeToTimespec(to)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// setTime sets when the file at path changed. Here that goes by path alone: if
-// another file stands there by now, the reading that follows finds the open
-// one without its time.
+// setTime sets the mtime of the file at path. Here only the path works: if it leads to another file by now,
+// the reading that follows finds that the open file did not get the time.
 func setTime(_ *os.File, path string, to time.Time) error { return os.Chtimes(path, time.Time{}, to) }

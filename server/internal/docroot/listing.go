@@ -14,10 +14,10 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A file is what a directory holds, but for directories. A directory may hold
-// a million, so it has no more than it must.
+// A file is a directory entry that is not a directory. A directory may hold a million, so the struct is
+// small.
 type file struct {
-	tail string // of its URL, after that of the directory
+	tail string // its URL after that of the directory
 	name string
 	kind fileKind
 }
@@ -25,12 +25,12 @@ type file struct {
 type fileKind byte
 
 const (
-	regularFile fileKind = iota // or a symbolic link to one, within the root
+	regularFile fileKind = iota // or a symbolic link to one within the root
 	outsideFile                 // a symbolic link that leads out of the root
 	irregularFile
 )
 
-// dir lists what stands in a directory, and appends the directories in it to next.
+// dir lists a directory, and appends its subdirectories to next.
 func (a *ahead) dir(d *walkDir, next []*walkDir) ([]*walkDir, error) {
 	a.files, a.links = a.files[:0], nil
 	d.own = a.ownIn(d)
@@ -66,20 +66,20 @@ func (a *ahead) dir(d *walkDir, next []*walkDir) ([]*walkDir, error) {
 		return next[:first], a.say(said{err: &inventory.UnseenError{Prefix: d.prefix, Err: err}})
 	}
 	slices.SortFunc(next[first:], func(a, b *walkDir) int { return strings.Compare(a.prefix, b.prefix) })
-	// Of two files with one URL, the one that is called so stands first.
+	// Of two files with one URL, the one with that very name comes first.
 	slices.SortFunc(a.files, func(a, b file) int {
 		if c := strings.Compare(a.tail, b.tail); c != 0 {
 			return c
 		}
 		return len(a.name) - len(b.name)
 	})
-	// Systems may give a name twice if it is made anew while they list.
+	// Systems may list a name twice if it is created anew meanwhile.
 	next = append(next[:first], slices.CompactFunc(next[first:], func(a, b *walkDir) bool { return a.place == b.place })...)
 	a.files = slices.CompactFunc(a.files, func(a, b file) bool { return a.name == b.name })
 	return next, a.sendFiles(d, open)
 }
 
-// entry takes in what a directory holds: a file, or a directory, which it returns if it is to be walked.
+// entry handles a directory entry. It returns a directory that is to be walked.
 func (a *ahead) entry(d *walkDir, f *os.File, name string, mode fs.FileMode) (*walkDir, error) {
 	s := a.site
 	switch {
@@ -93,7 +93,7 @@ func (a *ahead) entry(d *walkDir, f *os.File, name string, mode fs.FileMode) (*w
 		}
 		return c, nil
 	case name[0] == '.' && s.names.Dir(d.left, joinPlace(d.place, name), name) == public.Hidden:
-		return nil, a.leftOut(joinPlace(d.place, name), public.Hidden) // wherever it may lead
+		return nil, a.leftOut(joinPlace(d.place, name), public.Hidden) // wherever it leads
 	case mode&fs.ModeSymlink != 0:
 		l, err := s.link(a.tree, d, f, name)
 		switch {
@@ -125,12 +125,12 @@ func (a *ahead) entry(d *walkDir, f *os.File, name string, mode fs.FileMode) (*w
 	return nil, nil
 }
 
-// leftOut takes in what has no URL and is left out.
+// leftOut appends a left-out entry without a URL.
 func (a *ahead) leftOut(place, left string) error {
 	return a.say(said{offer: inventory.Offer{Place: place, LeftOut: left, Length: -1}})
 }
 
-// describe says what there is to say of the files of a batch.
+// describe makes the offers of a batch.
 func (w *walk) describe(b *batch) {
 	now := time.Now()
 	for i := 0; i < len(b.files); {
@@ -143,8 +143,8 @@ func (w *walk) describe(b *batch) {
 	}
 }
 
-// same describes the files of one URL, which is but one file as a rule. The
-// first that nothing is against has the URL; if there is none, the first of all.
+// same describes the files of one URL, usually a single one. The first file that is not left out gets the
+// URL; if there is none, the first of all.
 func (w *walk) same(b *batch, now time.Time, list []file) {
 	if len(list) == 1 {
 		if o, real, ok := w.offer(b, now, list[0]); ok {
@@ -178,13 +178,13 @@ func (w *walk) same(b *batch, now time.Time, list []file) {
 	b.out = append(b.out, offers...)
 }
 
-// offer returns what there is to say of a file, and false if it has gone, or
-// nothing could be found out, which it says.
+// offer describes a file. It returns false if the file has gone, or if an error prevents it, which it appends
+// to the batch.
 func (w *walk) offer(b *batch, now time.Time, x file) (o inventory.Offer, real string, ok bool) {
 	s, d := w.site, b.dir
 	o.URL, o.Length = d.prefix+x.tail, -1
 	if d.plain && x.tail == x.name {
-		o.Place = o.URL[len(s.urls.base):] // one string for both
+		o.Place = o.URL[len(s.urls.base):] // share one string
 	} else {
 		o.Place = joinPlace(d.place, x.name)
 	}
@@ -220,8 +220,7 @@ func (w *walk) offer(b *batch, now time.Time, x file) (o inventory.Offer, real s
 	return o, real, true
 }
 
-// left returns why a file is left out, as far as that can be said without
-// looking at it.
+// left returns why a file is left out, as far as that is known without a stat.
 func (w *walk) left(d *walkDir, o *inventory.Offer, x file, real string, linked bool) string {
 	s := w.site
 	left := s.names.File(d.left, o.Place, x.name)
@@ -244,7 +243,7 @@ func (w *walk) left(d *walkDir, o *inventory.Offer, x file, real string, linked 
 	return left
 }
 
-// realPath returns where the file of a directory stands below the root.
+// realPath returns the path of a directory's file below the root, without symbolic links.
 func (w *walk) realPath(d *walkDir, place, name string) string {
 	if d.real == d.place || d.parent == nil {
 		return place
@@ -252,17 +251,16 @@ func (w *walk) realPath(d *walkDir, place, name string) string {
 	return d.real + "/" + name
 }
 
-// What own outputs a directory holds.
+// An ownKind says which of a directory's entries are our own outputs.
 type ownKind byte
 
 const (
 	noOwn  ownKind = iota
-	hasOwn         // some of what stands in it
-	isOwn          // all
+	hasOwn         // some of its entries
+	isOwn          // all of them
 )
 
-// ownIn finds out what own outputs a directory holds, which most do not: not
-// to look for every file.
+// ownIn returns the ownKind of a directory: most are noOwn, which saves a lookup for each file.
 func (w *walk) ownIn(d *walkDir) ownKind {
 	switch {
 	case ownOutput(w.own, d.place), ownOutput(w.own, d.real):

@@ -15,10 +15,9 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// Look walks the docroot. It goes by level, since that is the order of URLs: all
-// directories of one depth, ordered by URL, and in each of them its files. So
-// it remembers the directories of two levels and the names in one directory.
-// What it yields was looked at a bounded number of files ahead.
+// Look walks the docroot level by level, which is the order of URLs: all directories of one depth, ordered by
+// URL, and in each of them its files. So it remembers the directories of two levels and the names in one
+// directory. Files are described a bounded number ahead of what it yields.
 //
 // Dot directories are not entered; they are reported once, without a URL. A
 // scope whose directory does not exist, or is never public, yields nothing.
@@ -31,7 +30,7 @@ func (s *Site) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inv
 	}
 }
 
-// errStop says that the caller of Look wants no more.
+// errStop says that the caller of Look has stopped.
 var errStop = errors.New("stop")
 
 // A walk is one Look.
@@ -41,8 +40,8 @@ type walk struct {
 	rules *robots.Rules
 	yield func(inventory.Offer, error) bool
 
-	own     map[string]bool // places of own outputs
-	ownDirs map[string]bool // where they stand
+	own     map[string]bool // places of our own outputs
+	ownDirs map[string]bool // the directories of those
 }
 
 func (w *walk) run(ctx context.Context, scopes []inventory.Scope) error {
@@ -74,7 +73,7 @@ func (w *walk) run(ctx context.Context, scopes []inventory.Scope) error {
 		for i := range b.out {
 			x := &b.out[i]
 			if x.real != "" && x.offer.LeftOut == "" {
-				// Now, not when it was described: who reads it does so now.
+				// Checked now, not when the file was described: the caller reads it now.
 				x.offer.Unsettled = s.settling.has(t, x.real)
 			}
 			if !w.yield(x.offer, x.err) {
@@ -105,13 +104,12 @@ func (w *walk) prepare(ctx context.Context, whole bool) (err error) {
 	return nil
 }
 
-// root returns the walkDir that every walk comes from.
+// root returns the walkDir at which every walk begins.
 func (s *Site) root() *walkDir {
 	return &walkDir{prefix: s.urls.base, real: ".", deep: true, plain: true}
 }
 
-// starts returns where to begin for the given scopes, ordered by URL, none
-// within another.
+// starts returns the directories of the given scopes, ordered by URL, none within another.
 func (w *walk) starts(scopes []inventory.Scope) ([]*walkDir, error) {
 	root := w.site.root()
 	if len(scopes) == 0 || len(scopes) > inventory.MaxScopes {
@@ -135,8 +133,8 @@ func (w *walk) starts(scopes []inventory.Scope) ([]*walkDir, error) {
 	return starts, nil
 }
 
-// enter goes down from the root to the directory of a scope, by the same rules
-// as a walk. It returns nil if a walk would not come there, or nothing is there.
+// enter descends from the root to the directory of a scope, by the same rules as a walk. It returns nil if a
+// walk would not get there, or nothing is there.
 func (w *walk) enter(root *walkDir, sc inventory.Scope) (*walkDir, error) {
 	place, _ := w.site.urls.dir(sc.Prefix)
 	d := *root

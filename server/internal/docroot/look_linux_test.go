@@ -11,7 +11,7 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A directory that cannot be read is not an empty one.
+// A directory that cannot be read does not count as empty.
 func TestDocrootUnreadable(t *testing.T) {
 	d := newDisk(t, "a.html", "closed/b.html", "closed/deep/c.html", "d/e.html", "f.html")
 	for dir := d.dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {

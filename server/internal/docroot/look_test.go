@@ -50,7 +50,7 @@ func TestDocrootRoot(t *testing.T) {
 	}
 }
 
-// randomTree fills a docroot with names that sort in surprising ways.
+// randomTree fills a docroot with names whose sort order is surprising.
 func randomTree(d *disk, r *rand.Rand) (dirs []string) {
 	parts := []string{"a", "a-b", "a.b", "a b", "A", "ä", "a~", "0", "a!", "a,", "zz", "index.html", "%41", "a&", "a\xff", "-", "b/", "é"}
 	name := func() string {
@@ -75,8 +75,8 @@ func randomTree(d *disk, r *rand.Rand) (dirs []string) {
 	return dirs
 }
 
-// A look comes in the order of protocol.Compare, and a look at scopes is the
-// part of it that lies in them, in the same order. (docroot.look checks the order.)
+// A scan yields entries in the order of protocol.Compare, and a scan of scopes yields the entries within
+// them, in the same order. (docroot.look checks the order.)
 func TestDocrootScopes(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -88,7 +88,7 @@ func TestDocrootScopes(t *testing.T) {
 		if !slices.IsSortedFunc(offeredURLs(whole), protocol.Compare) {
 			t.Fatal("out of order")
 		}
-		// Directories as URLs, those behind links too, and some that are none.
+		// URLs of directories, also of those behind links, and some that do not exist.
 		prefixes := []string{base, base + "none/", base + ".git/", base + "../x/", base + "a%2Fb/", "http://other.example/", base + "a"}
 		for _, o := range whole {
 			if o.URL != "" {
@@ -115,7 +115,7 @@ func TestDocrootScopes(t *testing.T) {
 	}
 }
 
-// offeredURLs returns all URLs, also of what is left out.
+// offeredURLs returns all URLs, including those left out.
 func offeredURLs(list []inventory.Offer) (urls []string) {
 	for _, o := range list {
 		if o.URL != "" {
@@ -125,8 +125,8 @@ func offeredURLs(list []inventory.Offer) (urls []string) {
 	return urls
 }
 
-// Files and directories that come and go while a look is going on: it ends
-// well, and what it had seen before they went is found to be gone when it is read.
+// If files and directories come and go during a scan, it still completes, and a file that was seen and has
+// since gone is found missing when it is read.
 func TestDocrootChangesDuringLook(t *testing.T) {
 	d := newDisk(t, "a.html", "b.html", "c/d.html", "e/f.html")
 	for o, err := range d.site.Look(t.Context(), nil) {
@@ -144,7 +144,7 @@ func TestDocrootChangesDuringLook(t *testing.T) {
 	}
 	d.wantOffered("a.html")
 	for range d.site.Look(t.Context(), nil) {
-		break // and nothing is yielded after that
+		break // and no entry follows it
 	}
 }
 

@@ -11,11 +11,10 @@ import (
 	"testing"
 )
 
-// Whatever stands in a docroot, a look publishes nothing that it should not,
-// and hangs on nothing.
+// For any content of a docroot, a scan publishes only what it should, and never hangs.
 func TestDocrootHostile(t *testing.T) {
 	d := newDisk(t, "index.html", "a.html", "sub/b.html", "sub/deep/c.html", "data/page.src")
-	outside := filepath.Join(filepath.Dir(d.dir), "root-secret") // shares the root's name as a prefix
+	outside := filepath.Join(filepath.Dir(d.dir), "root-secret") // has the root's name as a prefix
 	d.must(os.Mkdir(outside, 0o755))
 	d.must(os.WriteFile(filepath.Join(outside, "s.html"), []byte("secret"), 0o644))
 
@@ -27,18 +26,18 @@ func TestDocrootHostile(t *testing.T) {
 	d.write("in\xffvalid/x.html", "x")
 
 	d.link("a.html", "link.html")                       // a page of its own
-	d.link(d.path("sub/b.html"), "absolute.html")       // so too
-	d.link("data/page.src", "src.html")                 // what counts is its own name
+	d.link(d.path("sub/b.html"), "absolute.html")       // so is this
+	d.link("data/page.src", "src.html")                 // its own name counts
 	d.link("../root-secret/s.html", "out.html")         //
 	d.link(outside, "outdir")                           //
 	d.link("/etc/passwd", "sub/passwd.html")            //
-	d.link("outdir/s.html", "through.html")             // by way of a link out
+	d.link("outdir/s.html", "through.html")             // through a link that leads out
 	d.link("nowhere", "dangling.html")                  //
 	d.link("loop.html", "loop.html")                    // itself
 	d.link("..", "sub/parent")                          // its own parent
 	d.link("../..", "sub/deep/root")                    //
 	d.link("sub", "again")                              // a directory twice
-	d.link("../../root/sub/deep", "sub/outandin")       // leaves, and comes back
+	d.link("../../root/sub/deep", "sub/outandin")       // leaves the root and comes back
 	d.must(syscall.Mkfifo(d.path("pipe.html"), 0o644))  //
 	l, err := net.Listen("unix", d.path("socket.html")) //
 	d.must(err)

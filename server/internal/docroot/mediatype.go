@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// mediaType returns the media type of a file by its name. The table is our own
-// and not the system's, so that a manifest is the same bytes on every machine.
+// mediaType returns the media type of a file by its name. It does not use the system's table, so that a
+// manifest is the same bytes on every machine.
 func mediaType(name string) string {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".html", ".htm":

@@ -2,14 +2,14 @@ package docroot
 
 import "sync"
 
-// maxNoIndex is how many pages are remembered that said noindex, which
-// takes some 30 MB. One more, and another is forgotten: it is read again.
+// maxNoIndex bounds the remembered noindex pages, which take some 30 MB. Beyond it an arbitrary one is
+// forgotten, and read again.
 const maxNoIndex = 100_000
 
-// noIndexed are the pages that said noindex when they were read.
+// noIndexed holds the pages that said noindex when they were last read.
 type noIndexed struct {
 	mu     sync.Mutex
-	stamps map[string]string // by URL: what the page had then
+	stamps map[string]string // by URL: the stamp at that reading
 }
 
 // remember notes that the page at url said noindex when it had this stamp.
@@ -44,9 +44,8 @@ func (n *noIndexed) has(url string) bool {
 	return ok
 }
 
-// says reports whether the page at url said noindex when it was last read, and
-// has not changed since. Where it has, it stays remembered until it is read
-// again, so that Public does not tell of it meanwhile.
+// says reports whether the page at url said noindex when it was last read, and has not changed since. A page
+// that has changed stays remembered until it is read again, so that Public does not allow it meanwhile.
 func (n *noIndexed) says(url string, stamp []byte) bool {
 	if len(stamp) == 0 {
 		return false

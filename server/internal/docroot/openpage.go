@@ -12,10 +12,11 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// smallSize is how many bytes are soon read, so that it counts how long it takes to open them.
+// smallSize is the size up to which opening a file takes longer than reading it, so that the fast way to open
+// it pays.
 const smallSize = 64 << 10
 
-// Open opens what Look offered. It is found as Read finds it.
+// Open opens the file behind an offer of Look, found as by Read.
 func (s *Site) Open(ctx context.Context, o inventory.Offer) (io.ReadCloser, error) {
 	r, err := s.openOffer(ctx, o)
 	if err != nil {
@@ -60,7 +61,7 @@ func (s *Site) openOffer(ctx context.Context, o inventory.Offer) (io.ReadCloser,
 	return nil, err
 }
 
-// OpenPage opens the file behind the URL of a page, in the same way.
+// OpenPage opens the file behind a page's URL, in the same way.
 func (s *Site) OpenPage(ctx context.Context, url string) (io.ReadCloser, error) {
 	for _, place := range s.publicPlaces(url) {
 		r, err := s.openOffer(ctx, inventory.Offer{URL: url, Place: place})

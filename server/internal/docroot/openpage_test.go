@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A page is opened whole, be it small or large, and can be read again from any
-// place; what is not regular is none, and whoever closes it twice closes nothing else.
+// A page of any size is opened completely and can be read again from any offset; a file that is not regular
+// is not opened, and closing a page twice closes nothing else.
 func TestOpenPageWhole(t *testing.T) {
 	d := newDisk(t)
 	d.must(os.Mkdir(d.path("dir.html"), 0o755))
@@ -29,7 +29,7 @@ func TestOpenPageWhole(t *testing.T) {
 			}
 		}
 		d.must(r.Close())
-		other, err := os.Open(d.path("dir.html")) // it has the number that is free again
+		other, err := os.Open(d.path("dir.html")) // it reuses the free file descriptor
 		d.must(err)
 		if err := r.Close(); !errors.Is(err, fs.ErrClosed) {
 			t.Errorf("%s: closed twice: %v", name, err)
@@ -47,8 +47,8 @@ func TestOpenPageWhole(t *testing.T) {
 	}
 }
 
-// Pages that are opened one after the other share a docroot; but none of them
-// is from before the last look, which told what it is.
+// Pages opened one after the other share an open docroot, but none is read from a docroot older than the last
+// scan.
 func TestOpenPageAfterALookIsNoOlder(t *testing.T) {
 	d := newDisk(t)
 	releases := filepath.Dir(d.dir)

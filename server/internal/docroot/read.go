@@ -18,21 +18,20 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// readTries is how often a file is read that changes while it is read.
+// readTries is how often a file is read that changes during the reading.
 const readTries = 3
 
-// readSize is how much of a file is read at once, in bytes.
+// readSize is how many bytes are read at once.
 const readSize = 256 << 10
 
-// headKept is the largest head that a reader keeps room for when it is given
-// back, in bytes: most pages are smaller, and one large page shall not cost
-// its size for ever.
+// headKept bounds the head buffer of a reader in the pool, in bytes: most pages are smaller, and one large
+// page must not hold its memory forever.
 const headKept = 256 << 10
 
-// A reader is what reading a file takes. They are lent out by readers.
+// A reader holds the buffers for reading a file. They are pooled in readers.
 type reader struct {
 	hash hash.Hash
-	head []byte // the first bytes of what was hashed, as many as were asked for
+	head []byte // the first bytes of the file, as many as were requested
 	buf  [readSize]byte
 }
 
@@ -51,9 +50,8 @@ func (r *reader) giveBack() {
 	readers.Put(r)
 }
 
-// Read reads the file behind an offer of Look. It is found by its Place, below
-// the docroot of the look that is going on, and opened so that no symbolic link
-// leads out of it.
+// Read reads the file behind an offer of Look, by its Place below the docroot of the current scan. No
+// symbolic link can lead out of the docroot.
 func (s *Site) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	r, err := s.read(ctx, o)
 	if err != nil {
@@ -84,7 +82,7 @@ func (s *Site) read(ctx context.Context, o inventory.Offer) (inventory.Offer, er
 	return o, nil
 }
 
-// readOnce reads a file, and reports whether it was the same all the while.
+// readOnce reads a file, and reports whether it stayed the same meanwhile.
 func (s *Site) readOnce(ctx context.Context, t *tree, o *inventory.Offer) (steady bool, err error) {
 	f, left, err := t.open(o.Place)
 	if err != nil || left != "" {
@@ -117,7 +115,7 @@ func (s *Site) readOnce(ctx context.Context, t *tree, o *inventory.Offer) (stead
 		head = int(min(before.Size, featuresSize))
 		r.head = slices.Grow(r.head[:0], head)
 	}
-	// One byte more than there should be tells of a file that grows.
+	// One byte more than expected reveals a file that grows.
 	n, err := r.read(ctx, io.LimitReader(f, before.Size+1), head)
 	if err != nil {
 		return false, err
@@ -134,8 +132,7 @@ func (s *Site) readOnce(ctx context.Context, t *tree, o *inventory.Offer) (stead
 	return true, s.features(o, r.head)
 }
 
-// read hashes all of a file, and keeps as much of its head. It is like
-// io.Copy, but that it ends with ctx.
+// read hashes a whole file, and keeps its first head bytes. Unlike io.Copy it ends with ctx.
 func (r *reader) read(ctx context.Context, f io.Reader, head int) (n int64, err error) {
 	r.head = r.head[:0]
 	for {
@@ -155,15 +152,14 @@ func (r *reader) read(ctx context.Context, f io.Reader, head int) (n int64, err 
 	}
 }
 
-// open opens the file at a place, without waiting if it should be a pipe, or
-// says why that is left out.
+// open opens the file at a place, without blocking on a pipe, or returns why it is left out.
 func (t *tree) open(place string) (f *os.File, left string, err error) {
 	name := filepath.FromSlash(place)
 	if f, err = t.openFile(name); err == nil {
 		return f, "", nil
 	}
-	// It may be that the way leads out; that there is an absolute link, which
-	// os.Root does not follow, although it leads back in; or that nothing is there.
+	// The path may lead out; or it has an absolute link, which os.Root does not follow even if it leads back
+	// in; or nothing is there.
 	path, _, ferr := follow(t.path, name)
 	switch {
 	case ferr != nil && (isGone(ferr) || errors.Is(ferr, errTooManyLinks)):

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openBeneath opens what has a name in the tree by one call of the system,
-// which lets nothing lead out of the tree. It returns nil where that fails, for
-// whatever reason.
+// openBeneath opens a name in the tree by openat2, which lets no path lead out of the tree. It returns nil if
+// that fails, for whatever reason.
 func (t *tree) openBeneath(name string, flags int) *os.File {
 	fd, err := t.descriptor(name, flags)
 	if err != nil {
@@ -28,8 +27,7 @@ func (t *tree) descriptor(name string, flags int) (int, error) {
 	return unix.Openat2(int(t.top.Fd()), name, &how)
 }
 
-// openSmall opens a file in the same way, if it is regular and has at most so
-// many bytes; else it returns nil.
+// openSmall opens a file in the same way, if it is regular and has at most most bytes; else it returns nil.
 func (t *tree) openSmall(name string, most int64) io.ReadCloser {
 	fd, err := t.descriptor(name, stat.Quietly)
 	if err != nil {
@@ -44,8 +42,8 @@ func (t *tree) openSmall(name string, most int64) io.ReadCloser {
 	return f
 }
 
-// A smallFile is a regular file, without what an os.File is ready for: it takes
-// half as long to open and close. It is for one goroutine, who closes it.
+// A smallFile is a regular file without the machinery of an os.File: opening and closing take half as long.
+// It is for one goroutine, which closes it.
 type smallFile struct{ fd int }
 
 func (f *smallFile) Read(b []byte) (int, error) {
@@ -69,7 +67,7 @@ func (f *smallFile) Seek(offset int64, whence int) (int64, error) {
 
 func (f *smallFile) Close() error {
 	if f.fd < 0 {
-		return fs.ErrClosed // the number may be another file's by now
+		return fs.ErrClosed // the descriptor may be another file's by now
 	}
 	err := unix.Close(f.fd)
 	f.fd = -1
@@ -106,7 +104,7 @@ func readNames(dir *os.File, f func(name string, mode fs.FileMode) error) error 
 			}
 			s := string(name)
 			mode, known := direntMode(kind)
-			if !known { // some file systems do not say
+			if !known { // some file systems do not state the type
 				st, err := stat.At(dir, s, false)
 				if err != nil && isGone(err) {
 					continue
@@ -122,9 +120,8 @@ func readNames(dir *os.File, f func(name string, mode fs.FileMode) error) error 
 	}
 }
 
-// direntOf reads the first struct linux_dirent64 of b: inode and offset of 8
-// bytes each, its size of 2, a type of 1, and the name, which ends with a NUL.
-// The size is 0 if it is none.
+// direntOf reads the first struct linux_dirent64 of b: inode and offset of 8 bytes each, its size of 2, a
+// type of 1, and the name, which ends with a NUL. The size is 0 if b holds none.
 func direntOf(b []byte) (name []byte, kind byte, size int) {
 	const start = 19
 	if len(b) < start {

@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/server/internal/stat"
 )
 
-// openBeneath is for systems that can do it by one call.
+// openBeneath is for systems that have openat2.
 func (t *tree) openBeneath(string, int) *os.File { return nil }
 
 // openSmall is too.

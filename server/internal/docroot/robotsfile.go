@@ -15,15 +15,15 @@ import (
 	"github.com/parleyweb/parley/server/internal/public"
 )
 
-// robotsEvery is how often a robots.txt is read again that no event tells of.
+// robotsEvery is how often a robots.txt is read again for which there are no file events.
 const robotsEvery = time.Minute
 
-// prepareRobots says where the rules come from.
+// prepareRobots sets up the robots.Keeper.
 func (s *Site) prepareRobots() {
 	s.robots = robots.Keeper{Name: s.robotsName(), Fetch: s.fetchRobots, Wait: s.Settings.RobotsWait, Remind: s.Settings.RobotsRemind, Hurry: s.Settings.Hurry, Log: s.Settings.Log, Notes: s.Settings.Notes}
 }
 
-// robotsName is where robots.txt is: a file or a URL.
+// robotsName returns the path or the URL of robots.txt.
 func (s *Site) robotsName() string {
 	origin := protocol.Origin(s.urls.base)
 	switch {
@@ -35,12 +35,11 @@ func (s *Site) robotsName() string {
 	return filepath.Join(s.Settings.Docroot, "robots.txt")
 }
 
-// robotsRest is how long a look waits for a robots.txt that is being written.
+// robotsRest bounds how long a scan waits for a robots.txt that is being written.
 const robotsRest = time.Second
 
-// readRules reads robots.txt once it has rested, unless it goes on being
-// written: half a robots.txt forbids less than a whole one. No View of the
-// Journal is open.
+// readRules reads robots.txt after its debounce, or takes the stored rules if it keeps being written: half a
+// robots.txt forbids less than a whole one. No View of the Journal is open.
 func (s *Site) readRules(ctx context.Context, t *tree) (*robots.Rules, error) {
 	name, ok := s.robotsFile(t)
 	for begin := time.Now(); ok && s.settling.hasPath(name) && time.Since(begin) < robotsRest && pause.For(ctx, 5*time.Millisecond); {
@@ -55,8 +54,8 @@ func (s *Site) readRules(ctx context.Context, t *tree) (*robots.Rules, error) {
 	return s.robots.Refresh(ctx)
 }
 
-// robotsFile returns the path of robots.txt if it is a file. If that is a
-// symbolic link, it is the link's path.
+// robotsFile returns the path of robots.txt if it is a file. If that is a symbolic link, it is the link's own
+// path.
 func (s *Site) robotsFile(t *tree) (name string, ok bool) {
 	switch name = s.robotsName(); {
 	case public.IsURL(name):
@@ -75,9 +74,8 @@ func (s *Site) robotsFile(t *tree) (name string, ok bool) {
 	return filepath.Join(dir, filepath.Base(abs)), true
 }
 
-// fetchRobots returns what robots.txt says, nil if there is none. That it need
-// not exist holds for the docroot's, and for a URL that answers 404 or 410; a
-// file that somebody has named must be there.
+// fetchRobots returns the content of robots.txt, or nil if there is none. The docroot's robots.txt need not
+// exist, and a URL may answer 404 or 410; a file that the settings name must exist.
 func (s *Site) fetchRobots(ctx context.Context) ([]byte, error) {
 	name := s.robotsName()
 	if public.IsURL(name) {
@@ -101,14 +99,14 @@ func (s *Site) fetchRobots(ctx context.Context) ([]byte, error) {
 	return public.ReadRobots(ctx, name)
 }
 
-// AcceptRobots makes the next look at everything accept robots.txt as it is then.
+// AcceptRobots makes the next full scan accept robots.txt as it is then.
 func (s *Site) AcceptRobots() {
 	if s.Check() == nil {
 		s.robots.Hasten()
 	}
 }
 
-// RobotsTrouble says what a person should know of robots.txt, and whether it has been logged.
+// RobotsTrouble returns a problem of robots.txt that a person should know, and whether it has been logged.
 func (s *Site) RobotsTrouble() (trouble string, said bool) {
 	return s.robots.Trouble(), s.robots.Said()
 }

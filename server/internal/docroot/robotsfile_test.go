@@ -27,8 +27,8 @@ func noRobots(t *testing.T) string {
 	return name
 }
 
-// The robots.txt of a host is no page of it, though a pattern includes it: who fetches it as one would have been given rules
-// without taking them in.
+// A host's robots.txt is not a page, even if a pattern includes it: a client that fetched it as one would get
+// rules that are not yet in force.
 func TestSiteDoesNotPublishItsRobots(t *testing.T) {
 	d := newDisk(t, "a.txt", "d/robots.txt")
 	d.site.Settings.Include = []string{"**/*.txt", "*.txt"}
@@ -60,8 +60,8 @@ func TestSiteRobots(t *testing.T) {
 	}
 	d.wantOffered()
 
-	// While it cannot be read, what it said last counts. Who has never read it
-	// must take it that it may forbid everything.
+	// While it cannot be read, its last content counts. Without any, everything must be assumed to be
+	// forbidden.
 	d.must(os.Remove(d.path("robots.txt")))
 	d.must(os.Mkdir(d.path("robots.txt"), 0o755))
 	d.wantOffered()
@@ -87,7 +87,7 @@ func TestSiteRobots(t *testing.T) {
 	d.wantOffered("a.html", "private/")
 }
 
-// Of a robots.txt that is too long no rule counts that the limit cuts in two.
+// If a robots.txt is too long, the rule that the limit cuts in two does not count.
 func TestSiteRobotsLong(t *testing.T) {
 	d := newDisk(t, "a.html", "private/b.html")
 	head, cut := "user-agent: *\ndisallow: /private/\n", "allow: /private/"
@@ -96,14 +96,14 @@ func TestSiteRobotsLong(t *testing.T) {
 	d.wantOffered("a.html")
 }
 
-// What a robots.txt forbids more counts at once; what it forbids less counts a
-// minute later, if it stays so. One that is lost forbids what it did, for good.
+// Additional rules in robots.txt count at once; a removed rule is dropped a minute later, if it stays
+// removed. If robots.txt is lost, its rules stay in force.
 func TestSiteRobotsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisk(t, "a.html", "private/b.html")
 		pass := func(seconds int) { time.Sleep(time.Duration(seconds) * time.Second) }
 		d.write("robots.txt", "user-agent: *\ndisallow: /private/")
-		d.wantOffered("a.html") // the first counts as it is
+		d.wantOffered("a.html") // the first version counts at once
 		d.write("robots.txt", "user-agent: *\ndisallow: /a")
 		d.wantOffered() // both count
 		pass(59)
@@ -123,7 +123,7 @@ func TestSiteRobotsChanges(t *testing.T) {
 				t.Errorf("nobody is told of %q", lost)
 			}
 		}
-		d.write("robots.txt", "user-agent: *\ndis") // the other half comes later
+		d.write("robots.txt", "user-agent: *\ndis") // the second half comes later
 		d.wantOffered("private/b.html")
 		d.write("robots.txt", "user-agent: *\ndisallow:")
 		d.wantOffered("private/b.html")
@@ -135,7 +135,7 @@ func TestSiteRobotsChanges(t *testing.T) {
 			t.Error(trouble)
 		}
 
-		// What is read twice is the same text, and what lies between counts too.
+		// The new rules must stay the same for the whole minute: another text in between restarts it.
 		d.write("robots.txt", "user-agent: *\ndisallow: /")
 		d.wantOffered()
 		for _, allowed := range []string{"/a", "/private", "/a"} {
@@ -152,7 +152,7 @@ func TestSiteRobotsChanges(t *testing.T) {
 	})
 }
 
-// A named crawler is told what its own group allows, before and after.
+// For a named crawler, its own groups before and after the change count.
 func TestSiteRobotsByGroup(t *testing.T) {
 	d := newDisk(t, "a.html", "b.html", "c.html")
 	d.write("robots.txt", "user-agent: *\ndisallow: /a\n\nuser-agent: NiceBot\ndisallow: /b\n")
@@ -166,8 +166,8 @@ func TestSiteRobotsByGroup(t *testing.T) {
 	}
 }
 
-// What was forbidden is remembered with the journal: the next process finds
-// robots.txt missing, or half of it, and tells nobody more for that.
+// The rules are stored in the journal: if the next process finds robots.txt missing or cut short, it does not
+// publish more for that.
 func TestSiteRobotsAfterARestart(t *testing.T) {
 	d := newDisk(t, "a.html", "private/b.html")
 	state := filepath.Join(filepath.Dir(d.dir), "state")
@@ -178,7 +178,7 @@ func TestSiteRobotsAfterARestart(t *testing.T) {
 		return func() { d.must(j.Close()) }
 	}
 	whole := "user-agent: *\n" + strings.Repeat("disallow: /x/%00%01%02%03\n", 16000) + "disallow: /private/"
-	d.write("robots.txt", whole) // as long as counts
+	d.write("robots.txt", whole) // as long as the limit allows
 	end := start(0)
 	d.wantOffered("a.html")
 	end()
@@ -207,12 +207,12 @@ func TestSiteRobotsAfterARestart(t *testing.T) {
 	end = start(time.Nanosecond)
 	d.wantOffered()
 	end()
-	end = start(time.Nanosecond) // the next run
+	end = start(time.Nanosecond) // the next process
 	d.wantOffered("private/b.html")
 	end()
 }
 
-// A rule counts whichever of a file's URLs it is written for.
+// A rule counts for a file if it matches any of the file's URLs.
 func TestSiteRobotsBothURLs(t *testing.T) {
 	d := newDisk(t, "index.html", "a.html", "private/index.html", "private/b.html", "sub/index.html", "x y.html")
 	for _, c := range []struct {
@@ -272,10 +272,10 @@ func TestSiteRobotsURL(t *testing.T) {
 	d.wantOffered("a.html", "private/b.html")
 }
 
-// The robots.txt of a site below a path is that of its host.
+// If a site is below a path, its host's robots.txt counts.
 func TestSiteRobotsBelowAPath(t *testing.T) {
 	d := newDisk(t, "a.html", "secret/b.html")
-	d.write("robots.txt", "User-agent: *\nDisallow: /\n") // which nobody asks for
+	d.write("robots.txt", "User-agent: *\nDisallow: /\n") // which no crawler fetches
 	status := 200
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/robots.txt" {

@@ -56,7 +56,7 @@ func TestRulesTable(t *testing.T) {
 	}
 }
 
-// A backup or a dump that has got the name of a page is none, unless somebody names it.
+// A backup or dump that is named like a page is not published unless it is included explicitly.
 func TestRulesOfBackupsWithNamesOfPages(t *testing.T) {
 	want := map[string]string{
 		"a.bak.html": "backup", "a.html.orig.html": "backup", "a.old.htm": "backup", "a.bak2.html": "backup", "a~.html": "backup",
@@ -115,7 +115,7 @@ func TestRulesCleanURLs(t *testing.T) {
 	}
 }
 
-// A path that leads to an own output by another name does not publish it.
+// An own output is not published under another path that leads to it.
 func TestRulesOwnByAnotherName(t *testing.T) {
 	d := newDisk(t, "a.html", "out.html")
 	d.link("out.html", "other.html")

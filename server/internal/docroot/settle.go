@@ -7,46 +7,44 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// How long a path must rest before it is looked at.
+// Debounce: how long a path must be without events before it is scanned.
 const (
 	settleQuiet = 15 * time.Millisecond // editors write, sync and rename within less
 	settleMost  = 2 * time.Second       // the longest, for a path that keeps changing
-	settleEmpty = time.Second           // an empty file is about to be written, as a rule
-	settleLimit = 10 * time.Second      // looked at all the same, so that nothing can starve
+	settleEmpty = time.Second           // an empty file is usually about to be written
+	settleLimit = 10 * time.Second      // since the first event: then it is scanned all the same, so that no path starves
 )
 
-// settleAgain is how soon a path must change again after its last event, in
-// terms of what it had to rest then, to be one that keeps changing: it must
-// rest twice as long this time. So a file that is being written in pieces, of
-// whatever size, is not read anew for every piece.
+// settleAgain detects a path that keeps changing: if its next event comes within settleAgain times its last
+// debounce, that doubles. So a file that is written in pieces, of whatever size, is not read anew for every
+// piece.
 const settleAgain = 8
 
-// maxTold is how many paths that have settled are remembered for that.
+// maxTold bounds the settled paths that are remembered for that.
 const maxTold = 1 << 12
 
-// maxSettling is how many paths are followed one by one. Beyond it everything is dirty.
+// maxSettling bounds the paths that are tracked one by one. Beyond it everything is dirty.
 const maxSettling = 1 << 16
 
-// settling is the set of paths that are being changed at this moment: Watch
-// fills it, and Look leaves alone what is in it. Paths are absolute and
-// without symbolic links. The zero settling is empty.
+// settling is the set of paths that are being changed at this moment: Watch fills it, and Look marks its
+// files Unsettled. Paths are absolute and without symbolic links. The zero settling is empty.
 type settling struct {
 	mu    sync.Mutex
 	paths map[string]changing
-	told  map[string]changing // the last that have settled
-	hurry time.Duration       // above zero: the longest rest of a path, see Settings
+	told  map[string]changing // the last paths that have settled
+	hurry time.Duration       // above zero: the longest debounce, see Settings
 }
 
-// changing is how a path has been changing.
+// changing is the recent history of a path.
 type changing struct {
 	path        string
 	first, last time.Time // events
 	least       time.Duration
-	empty       bool // it was when it had rested for long enough
+	empty       bool // the file was empty after its debounce
 }
 
-// rested is when the path will have rested long enough: as long as it has been
-// changing, so that the wait doubles while it goes on, within limits.
+// rested returns when the path will have settled: it must rest for as long as it has been changing, so that
+// the wait doubles while it goes on, within limits.
 func (q *settling) rested(c changing) time.Time {
 	quiet := pause.AtMost(min(max(c.last.Sub(c.first), c.least), settleMost), q.hurry)
 	if c.empty {
@@ -59,7 +57,7 @@ func (q *settling) rested(c changing) time.Time {
 	return at
 }
 
-// note takes in that a path changed. It reports false if there are too many.
+// note records an event of a path. It reports false if there are too many paths.
 func (q *settling) note(path string, now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,8 +79,8 @@ func (q *settling) note(path string, now time.Time) bool {
 	return true
 }
 
-// due returns the paths that have rested, which stay in the set, and when the
-// next of the others will have; zero if there are none.
+// due returns the paths that have settled, which stay in the set, and when the next of the others will have;
+// zero if there are none.
 func (q *settling) due(now time.Time) (due []changing, next time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -96,8 +94,7 @@ func (q *settling) due(now time.Time) (due []changing, next time.Time) {
 	return due, next
 }
 
-// wait keeps a path in the set for longer because it is empty. It reports
-// false if the path has been kept for long enough.
+// wait keeps an empty file in the set for longer. It reports false if it has been kept for long enough.
 func (q *settling) wait(c changing, now time.Time) bool {
 	c.empty = true
 	if !q.rested(c).After(now) {
@@ -111,8 +108,8 @@ func (q *settling) wait(c changing, now time.Time) bool {
 	return true
 }
 
-// done takes a path out of the set. It reports false, and leaves it there, if
-// the path has changed again meanwhile.
+// done removes a path from the set. It reports false, and leaves it there, if the path has changed again
+// meanwhile and its settleLimit is not over.
 func (q *settling) done(c changing, now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -139,7 +136,7 @@ func (q *settling) has(t *tree, real string) bool {
 	return ok
 }
 
-// hasPath is has for a path of its own.
+// hasPath is has for an absolute path.
 func (q *settling) hasPath(path string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

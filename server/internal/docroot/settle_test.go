@@ -7,7 +7,7 @@ import (
 	"github.com/parleyweb/parley/server/internal/docroot"
 )
 
-// How long after its last event a path is looked at.
+// The debounce time of a path after its last event.
 func TestSettle(t *testing.T) {
 	const ms = time.Millisecond
 	every := func(gap, until time.Duration) (list []time.Duration) {

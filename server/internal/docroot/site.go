@@ -1,7 +1,6 @@
-// Package docroot looks at the files of a site: it walks them in the order of
-// their URLs, reads them, sets their times, and watches where they change. A
-// [Site] is an inventory.Inventory and an inventory.Healer; who may be told of
-// what is public's matter and that of robots.txt, which is read here.
+// Package docroot scans the files of a site: it walks them in the order of their URLs, reads them, sets their
+// mtimes, and watches for changes. A [Site] is an inventory.Inventory and an inventory.Healer. Which files
+// may be published is decided by package public, and by robots.txt, which is read here.
 package docroot
 
 import (
@@ -20,36 +19,36 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A Site is what is in a docroot, seen as the pages of a site.
+// A Site is the files of a docroot, seen as the pages of a site.
 type Site struct {
 	Settings Settings
 
 	once  sync.Once
-	bad   error // what is wrong with the settings
+	bad   error // result of Check
 	urls  urlMap
 	names public.Names
 
 	version []byte // of FeaturesVersion: see versioned
 
-	settling settling // what is being changed, as far as Watch knows
+	settling settling // files that are being changed, as far as Watch knows
 
 	robots robots.Keeper
 
-	trees   trees     // the docroot, open for who looks at it or reads
+	trees   trees     // the open docroot, for scans and readers
 	noIndex noIndexed // pages that said noindex
 
 	mu  sync.Mutex
-	own map[string]bool // places of own outputs; guarded by mu
+	own map[string]bool // places of our own outputs; guarded by mu
 }
 
-// Settings are as the fields of a server.Site.
+// Settings are the fields of a server.Site.
 type Settings struct {
 	Docroot, Base            string
 	Include, Exclude         []string
 	CleanURLs                bool
 	Robots                   string
 	RobotsWait, RobotsRemind time.Duration
-	Notes                    robots.Notes // where what robots.txt forbade is stored; nil means nowhere
+	Notes                    robots.Notes // stores what robots.txt forbade; nil means nowhere
 	Hurry                    time.Duration
 	MaxFile                  int64
 	Own                      []string
@@ -58,11 +57,11 @@ type Settings struct {
 	Log                      *slog.Logger
 }
 
-// Why a file is left out, beside its name. Commands group by these words.
+// Why a file is left out, apart from its name. Commands group by these strings.
 const (
 	leftRobots    = "robots.txt"            // forbidden to everybody
-	leftRules     = "robots.txt itself"     // of the host: rules that each crawler asks for when it needs them, and no page
-	leftNoIndex   = "noindex"               // the page itself asks for it
+	leftRules     = "robots.txt itself"     // of the host: crawlers fetch it by themselves, and it is no page
+	leftNoIndex   = "noindex"               // requested by the page itself
 	leftTooLarge  = "too large"             // more bytes than MaxFile
 	leftOutside   = "leads out of the root" // a symbolic link
 	leftDangling  = "dangling link"         // a symbolic link to nothing, or to itself
@@ -70,13 +69,13 @@ const (
 	leftNested    = "links nested too deep"
 	leftIrregular = "not a regular file"    // a pipe, a socket, a device
 	leftLongURL   = "URL too long"          // more than protocol.MaxURL bytes
-	leftSameURL   = "same URL as another: " // and the name of the one that is offered
+	leftSameURL   = "same URL as another: " // followed by the name of the one that is offered
 )
 
-// MaxFile is how large a file may be to be published, in bytes, unless the settings say otherwise.
+// MaxFile is the largest file that is published, in bytes, unless the settings say otherwise.
 const MaxFile = 100_000_000
 
-// Check reports what is wrong with the settings, if anything. The other methods do the same first.
+// Check returns an error if the settings are invalid. The other methods call it first.
 func (s *Site) Check() error {
 	s.once.Do(func() { s.bad = s.prepare() })
 	return s.bad
@@ -108,13 +107,12 @@ func (s *Site) maxFile() int64 {
 	return MaxFile
 }
 
-// Public reports whether url is that of a file which the present rules allow to be published.
+// Public reports whether url is that of a file that the present rules allow to be published.
 func (s *Site) Public(url string) bool {
 	return len(s.publicPlaces(url)) > 0
 }
 
-// publicPlaces returns the files that may stand behind a URL and may be
-// published, the likeliest first.
+// publicPlaces returns the publishable files that a URL may stand for, the likeliest first.
 func (s *Site) publicPlaces(url string) []string {
 	if s.Check() != nil {
 		return nil
@@ -130,7 +128,7 @@ func (s *Site) publicPlaces(url string) []string {
 	return slices.DeleteFunc(places, func(place string) bool { return s.left(rules, place, url) != "" })
 }
 
-// left returns why rules forbid what stands at place, or the empty string.
+// left returns why rules forbid the file at place, or the empty string.
 func (s *Site) left(rules *robots.Rules, place, url string) string {
 	if left := s.names.Place(place); left != "" {
 		return left
@@ -151,12 +149,11 @@ func (s *Site) left(rules *robots.Rules, place, url string) string {
 	return ""
 }
 
-// everybody is the agent that no robots.txt names.
+// everybody is the user agent that no robots.txt names.
 const everybody = "*"
 
-// allowed asks robots.txt about the URL of a file, and about the one that its
-// name gives where that is another: "/private/index.html" is written for what
-// is published as "/private/", and a web server answers at both.
+// allowed checks a file's URL against robots.txt, and also the URL that its name gives if that differs:
+// "/private/index.html" is written for what is published as "/private/", and a web server answers at both.
 func (s *Site) allowed(rules *robots.Rules, place, url string) bool {
 	return s.allowedTo(everybody, rules, place, url)
 }
@@ -181,7 +178,7 @@ func ownOutput(own map[string]bool, place string) bool {
 	return false
 }
 
-// findOwn finds out which places are our own outputs.
+// findOwn determines which places are our own outputs.
 func (s *Site) findOwn(t *tree) {
 	own := make(map[string]bool)
 	for _, name := range s.Settings.Own {

@@ -62,7 +62,7 @@ func (d *disk) link(target, place string) {
 	d.must(os.Symlink(target, d.path(place)))
 }
 
-// age makes a file look old enough for its stamp to be kept.
+// age makes a file look old enough for its stamp to be trusted.
 func (d *disk) age(places ...string) {
 	d.Helper()
 	for _, p := range places {
@@ -70,7 +70,7 @@ func (d *disk) age(places ...string) {
 	}
 }
 
-// look returns everything that a look yields, checking order on the way.
+// look returns everything that a scan yields, and checks the order.
 func (d *disk) look(scopes ...inventory.Scope) (list []inventory.Offer) {
 	d.Helper()
 	last := ""
@@ -162,7 +162,7 @@ func TestSiteRead(t *testing.T) {
 	}
 }
 
-// What stood there when it was offered may be something else when it is read.
+// A file that was offered may be replaced before it is read.
 func TestSiteReadAfterASwap(t *testing.T) {
 	d := newDisk(t, "a.html", "sub/b.html")
 	outside := filepath.Join(filepath.Dir(d.dir), "secret.html")
@@ -188,7 +188,7 @@ func TestSiteReadAfterASwap(t *testing.T) {
 	}
 }
 
-// A meddling context does something whenever it is asked whether it has ended.
+// A meddling context calls a function whenever its Err is checked.
 type meddling struct {
 	context.Context
 	meddle func()
@@ -221,7 +221,7 @@ func TestSiteReadWhileWritten(t *testing.T) {
 	}
 }
 
-// A stamp that is kept must tell of every later write, whatever times it sets.
+// A stamp that is trusted must reveal every later write, whatever times it sets.
 func TestSiteStamp(t *testing.T) {
 	d := newDisk(t, "a.html", "b.html")
 	if o := d.offer("a.html"); len(o.Stamp) != 0 {

@@ -12,13 +12,13 @@ import (
 	"github.com/parleyweb/parley/server/internal/stat"
 )
 
-// A tree is a docroot, opened: the directory that it is at this moment,
-// whatever happens to the symbolic links on the way to it.
+// A tree is an opened docroot: the directory that it is at this moment, whatever happens to the symbolic
+// links that lead to it.
 type tree struct {
-	path  string // without symbolic links, absolute
+	path  string // absolute, without symbolic links
 	root  *os.Root
-	top   *os.File // the same, open as a directory
-	links []string // the symbolic links on the way, each without symbolic links before it
+	top   *os.File // root, open as a directory
+	links []string // the symbolic links in the docroot's path, each as a path without other links
 	users int      // guarded by trees.mu
 }
 
@@ -48,15 +48,14 @@ func (t *tree) close() {
 	t.root.Close()
 }
 
-// openDir opens a directory below the root, so that no symbolic link leads out of it.
+// openDir opens a directory below the root. No symbolic link can lead out of it.
 func (t *tree) openDir(real string) (*os.File, error) { return t.openAs(real, stat.Directory) }
 
-// openFile opens a file in the same way, without waiting if it is a pipe.
+// openFile opens a file in the same way, without blocking on a pipe.
 func (t *tree) openFile(name string) (*os.File, error) { return t.openAs(name, stat.Quietly) }
 
-// openAs is os.Root's way where the system cannot do it by one call, or says
-// that it cannot be done: os.Root goes from directory to directory, and looks
-// for links.
+// openAs falls back to os.Root where one system call cannot do it, or reports that it cannot be done: os.Root
+// goes from directory to directory, and checks for links.
 func (t *tree) openAs(name string, flags int) (*os.File, error) {
 	if f := t.openBeneath(name, flags); f != nil {
 		return f, nil
@@ -64,8 +63,7 @@ func (t *tree) openAs(name string, flags int) (*os.File, error) {
 	return t.root.OpenFile(name, flags, 0)
 }
 
-// inside returns a path without symbolic links as a path below the root, and
-// false if it is none.
+// inside returns a path without symbolic links as a path below the root, and false if it is not below.
 func (t *tree) inside(path string) (real string, ok bool) {
 	if path == t.path {
 		return ".", true
@@ -77,7 +75,7 @@ func (t *tree) inside(path string) (real string, ok bool) {
 // abs is the reverse of inside.
 func (t *tree) abs(real string) string { return filepath.Join(t.path, real) }
 
-// placeOf returns the place of a file that need not exist, if it is inside.
+// placeOf returns the place of a file that need not exist, if it is below the root.
 func (t *tree) placeOf(name string) (string, bool) {
 	abs, err := filepath.Abs(name)
 	if err != nil {
@@ -91,14 +89,13 @@ func (t *tree) placeOf(name string) (string, bool) {
 	return filepath.ToSlash(real), ok
 }
 
-// maxFollow is how many symbolic links one path may have, as in most systems.
+// maxFollow bounds the symbolic links of one path, as in most systems.
 const maxFollow = 255
 
 var errTooManyLinks = errors.New("too many symbolic links")
 
-// follow returns where path leads, without symbolic links, and the links that
-// were followed. path is relative to dir, which has no symbolic links. If
-// there is an error it returns how far it came.
+// follow resolves path, and returns the result without symbolic links, and the links that it followed. path
+// is relative to dir, which has no symbolic links. With an error it returns the path at which that occurred.
 func follow(dir, path string) (real string, links []string, err error) {
 	const sep = string(filepath.Separator)
 	root := func(p string) (string, string) {
@@ -144,24 +141,24 @@ func follow(dir, path string) (real string, links []string, err error) {
 	return real, links, nil
 }
 
-// isGone reports whether an error says that there is nothing at a path.
+// isGone reports whether an error means that nothing exists at a path.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// maxLinkedDirs is how many symbolic links to directories may stand in one place.
+// maxLinkedDirs bounds the symbolic links to directories in one place.
 const maxLinkedDirs = 4
 
-// A walkDir is a directory of a tree as a walk comes to it.
+// A walkDir is a directory as a walk reaches it.
 type walkDir struct {
 	parent *walkDir
 	place  string // "" for the root
 	prefix string // its URL
-	real   string // below the root of the tree, without symbolic links; "." for the root
-	links  int    // symbolic links to directories in place
+	real   string // path below the root of the tree, without symbolic links; "." for the root
+	links  int    // number of symbolic links to directories in place
 	left   string // why all files below are left out; empty if they are not
-	deep   bool   // what lies below is walked too
-	plain  bool   // prefix is the base and place, since no name had to be escaped
+	deep   bool   // the directories below are walked too
+	plain  bool   // prefix is base + place, since no name had to be escaped
 	own    ownKind
 }
 
@@ -171,7 +168,7 @@ func (s *Site) child(d *walkDir, name string) *walkDir {
 	c := &walkDir{parent: d, place: joinPlace(d.place, name), prefix: d.prefix + escaped + "/",
 		links: d.links, deep: d.deep, plain: d.plain && escaped == name}
 	if filepath.Separator == '/' && d.real == d.place || d.parent == nil {
-		c.real = c.place // one string for both, where nothing is linked
+		c.real = c.place // shared string, where nothing is linked
 	} else {
 		c.real = filepath.Join(d.real, name)
 	}
@@ -179,16 +176,16 @@ func (s *Site) child(d *walkDir, name string) *walkDir {
 	return c
 }
 
-// A linked is what a symbolic link leads to: a directory to be walked or, with dir nil, a file.
+// A linked is the target of a symbolic link: a directory to be walked or, with dir nil, a file.
 type linked struct {
 	dir   *walkDir
 	real  string   // below the root, without symbolic links
-	links []string // that were followed, the first is the link itself
-	left  string   // why it is left out; then there is nothing else
+	links []string // those that were followed; the first is the link itself
+	left  string   // why it is left out; then dir is nil
 }
 
-// link follows the symbolic link of the given name in d, which is open as f. An error
-// says that nothing could be found out.
+// link follows the symbolic link of the given name in d, which is open as f. An error means that the target
+// is unknown.
 func (s *Site) link(t *tree, d *walkDir, f *os.File, name string) (l linked, err error) {
 	path, links, err := follow(t.abs(d.real), name)
 	l.links = links

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// trees lends the docroot, open, to those who look at it and those who read.
+// trees lends the open docroot to scans and readers.
 type trees struct {
 	docroot string
 
 	mu      sync.Mutex // guards what follows
-	present *tree      // of the look that is going on
-	brief   *tree      // of those who read pages between looks; nil if there is none
-	looks   int        // that have begun
+	present *tree      // of the current scan
+	brief   *tree      // of readers of pages between scans; nil if there is none
+	looks   int        // number of scans begun
 }
 
-// share lets Read use the tree of a look; release ends the look's own use.
+// share lets Read use the tree of a scan; release ends the scan's own use.
 func (ts *trees) share(t *tree) {
 	ts.mu.Lock()
 	t.users, ts.present, ts.brief = 1, t, nil
@@ -24,7 +24,7 @@ func (ts *trees) share(t *tree) {
 	ts.mu.Unlock()
 }
 
-// lend returns the tree of the present look, or the docroot as it is now.
+// lend returns the tree of the current scan, or else opens the docroot.
 func (ts *trees) lend() (*tree, error) {
 	ts.mu.Lock()
 	t := ts.present.used()
@@ -35,7 +35,7 @@ func (ts *trees) lend() (*tree, error) {
 	return ts.open()
 }
 
-// used counts one more user, unless there is no tree.
+// used counts one more user of a tree that is not nil.
 func (t *tree) used() *tree {
 	if t != nil {
 		t.users++
@@ -43,7 +43,7 @@ func (t *tree) used() *tree {
 	return t
 }
 
-// open returns the docroot as it is now, for one user.
+// open opens the docroot for one user.
 func (ts *trees) open() (*tree, error) {
 	t, err := openTree(ts.docroot)
 	if err != nil {
@@ -53,14 +53,12 @@ func (ts *trees) open() (*tree, error) {
 	return t, nil
 }
 
-// briefly is how long a docroot stays open for those who read many pages of it.
+// briefly is how long a docroot stays open for readers of many pages.
 const briefly = 100 * time.Millisecond
 
-// lendBriefly is lend for those who open one page each: between looks they
-// share the docroot as it was briefly before, and never as it was before the
-// last look, which what the journal says is from. The timer that ends it is
-// owned by nobody, and need not be: it runs once, briefly after, and does
-// no more than close the docroot.
+// lendBriefly is lend for callers that open one page each: between scans they share a docroot opened at most
+// briefly ago, and never one from before the last scan, which the journal reflects. No goroutine owns its
+// timer, and none need: it fires once, briefly after, and only closes the docroot.
 func (ts *trees) lendBriefly() (*tree, error) {
 	ts.mu.Lock()
 	t, looks := cmp.Or(ts.present, ts.brief).used(), ts.looks
@@ -82,7 +80,7 @@ func (ts *trees) lendBriefly() (*tree, error) {
 	return t, nil
 }
 
-// forget ends what lendBriefly has begun.
+// forget ends the sharing that lendBriefly began.
 func (ts *trees) forget(t *tree) {
 	ts.mu.Lock()
 	if ts.brief == t {
@@ -92,8 +90,8 @@ func (ts *trees) forget(t *tree) {
 	ts.release(t)
 }
 
-// release gives a tree back; the last one closes it. A docroot is kept open
-// no more than briefly between looks, so that its file system can be unmounted.
+// release gives a tree back; the last user closes it. Between scans a docroot is kept open no longer than
+// briefly, so that its file system can be unmounted.
 func (ts *trees) release(t *tree) {
 	ts.mu.Lock()
 	t.users--

@@ -8,22 +8,21 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A urlMap maps places to URLs and back. A place is a path below the docroot,
-// with "/" between names, which are bytes of any kind.
+// A urlMap maps places to URLs and back. A place is a path below the docroot, with "/" between names, which
+// are arbitrary bytes.
 //
-// A name is written as RFC 3986 writes a path segment: unreserved characters,
-// sub-delims, ":" and "@" stand for themselves, every other byte is
-// percent-encoded, in upper case. Browsers and crawlers leave all of these
-// alone ("&" and "'" too), and encode most of the others alike; "[", "]", "|"
-// and "^", which they differ in, are encoded, as the RFC wants it. So each
-// place has one URL, which is canonical in the sense of protocol.CanonicalURL.
+// Names are encoded as RFC 3986 path segments: unreserved characters, sub-delims, ":" and "@" stand for
+// themselves, every other byte is percent-encoded, in upper case. Browsers and crawlers leave all of these
+// alone ("&" and "'" too), and encode most of the others alike; "[", "]", "|" and "^", in which they differ,
+// are encoded, as the RFC wants it. So each place has one URL, which is canonical in the sense of
+// protocol.CanonicalURL.
 type urlMap struct {
 	base  string // ends in "/"
-	clean bool   // ".html" is not part of a URL
+	clean bool   // ".html" is left out of URLs
 }
 
-// indexName is the file that a web server answers with for its directory. It
-// is the only one that nginx knows unless told otherwise.
+// indexName is the file that a web server sends for its directory. It is the only one that nginx knows unless
+// configured otherwise.
 const indexName = "index.html"
 
 func newURLMap(base string, clean bool) (urlMap, error) {
@@ -43,10 +42,10 @@ func newURLMap(base string, clean bool) (urlMap, error) {
 	return urlMap{base: u, clean: clean}, nil
 }
 
-// path returns what robots.txt speaks of.
+// path returns the part of a URL that robots.txt rules match.
 func (m urlMap) path(url string) string { return url[len(protocol.Origin(m.base)):] }
 
-// tail returns what stands for a file after the URL of its directory.
+// tail returns a file's URL after that of its directory.
 func (m urlMap) tail(name string) string {
 	if name == indexName {
 		return ""
@@ -79,8 +78,7 @@ func (m urlMap) prefix(place string) string {
 	return b.String()
 }
 
-// dir returns the place of the directory with the given URL, and false for
-// what is the URL of none.
+// dir returns the place of the directory with the given URL, and false if the URL is not a directory's.
 func (m urlMap) dir(prefix string) (place string, ok bool) {
 	rest, ok := strings.CutPrefix(prefix, m.base)
 	if !ok || rest != "" && !strings.HasSuffix(rest, "/") {
@@ -101,7 +99,7 @@ func (m urlMap) dir(prefix string) (place string, ok bool) {
 	return strings.Join(names, "/"), true
 }
 
-// places returns the files that may stand behind a URL, the likeliest first.
+// places returns the files that a URL may stand for, the likeliest first.
 func (m urlMap) places(url string) []string {
 	slash := strings.LastIndexByte(url, '/') + 1
 	dir, ok := m.dir(url[:slash])
@@ -125,7 +123,7 @@ func (m urlMap) places(url string) []string {
 	return list
 }
 
-// nameByte says of every byte whether it may stand in a path segment as it is.
+// nameByte tells for every byte whether it stands for itself in a path segment.
 var nameByte = func() (t [256]bool) {
 	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:@") {
 		t[c] = true
@@ -133,7 +131,7 @@ var nameByte = func() (t [256]bool) {
 	return t
 }()
 
-// escapeName writes a file name as a path segment. A name that needs nothing is returned as it is.
+// escapeName encodes a file name as a path segment. A name that needs no escaping is returned as it is.
 func escapeName(name string) string {
 	const digits = "0123456789ABCDEF"
 	n := 0
@@ -156,9 +154,8 @@ func escapeName(name string) string {
 	return string(b)
 }
 
-// unescapeName reverses escapeName. It returns false for what escapeName does
-// not write, and for what is no file name. A segment with nothing to reverse is
-// returned as it is.
+// unescapeName reverses escapeName. It returns false for a segment that escapeName does not write, and for
+// one that is no file name. A segment without escapes is returned as it is.
 func unescapeName(segment string) (name string, ok bool) {
 	if escapeName(segment) == segment {
 		return segment, segment != "" && segment != "." && segment != ".."

@@ -15,21 +15,21 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// How a Watch begins anew: after a while that grows if it comes to that again and again.
+// Restarts of a watcher are delayed, by more each time if they come in quick succession.
 const (
 	watchAgainLeast = 50 * time.Millisecond
 	watchAgainMost  = 5 * time.Second
-	watchPoll       = time.Second      // how often the root is looked at: mounts give no event
-	watchLinked     = time.Second      // how long a file of several names waits for everything to be dirty
-	watchLinkedMost = 5 * time.Second  // and how often that happens at most
-	watchBatch      = time.Millisecond // paths that settle so close together are told together
+	watchPoll       = time.Second      // how often the root is checked: mounts cause no event
+	watchLinked     = time.Second      // delay after a change of a hard-linked file until everything is dirty
+	watchLinkedMost = 5 * time.Second  // the least time between two of these
+	watchBatch      = time.Millisecond // paths that settle this close together are reported together
 )
 
-// errAgain ends a watcher whose picture of the tree cannot be trusted any more.
+// errAgain ends a watcher that may have lost track of the tree.
 var errAgain = errors.New("watch anew")
 
-// Watch tells of changes below the docroot until ctx ends, once they have
-// settled. Everything is dirty at the beginning, and whenever events may be missing.
+// Watch reports changes below the docroot until ctx ends, after their debounce. Everything is dirty at the
+// beginning, and whenever events may be missing.
 func (s *Site) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 	if err := s.Check(); err != nil {
 		return err
@@ -60,43 +60,42 @@ func (s *Site) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 	}
 }
 
-// A watcher watches one tree, until it is another.
+// A watcher watches one tree, until the docroot is another directory.
 //
-// Three goroutines share it. One drains the events into memory at once: were
-// it to wait for the disk, the system's queue would overflow, and tell so much
-// too late. One follows the directories as they come and go. One tells of what
-// has settled.
+// Three goroutines share it. One drains the events into memory at once: if it waited for the disk, the
+// system's queue would overflow, and report so much too late. One tracks the directories as they come and go.
+// One reports settled paths.
 type watcher struct {
 	site *Site
 	tell func([]inventory.Scope) // may be called by all three
 	fs   *fsnotify.Watcher
 	root rootID
 
-	moved chan struct{} // something happened to directories, or to the root
-	noted chan struct{} // something settles
-	lost  chan struct{} // errAgain
+	moved chan struct{} // wakes run: a directory or the root has changed
+	noted chan struct{} // wakes settle: a path is settling
+	lost  chan struct{} // makes run return errAgain
 
 	mu      sync.Mutex                   // guards what follows
-	changed map[string]bool              // paths; whether something else may stand there now
-	left    map[string]bool              // those of them at which something stood that has gone, or moved away
+	changed map[string]bool              // paths; true if another file may stand there now
+	left    map[string]bool              // those of changed whose file was removed or renamed
 	dirs    map[string]*watched          // by absolute path without symbolic links
-	byID    map[dirID]string             // the same
-	aliases map[string][]*walkDir        // of a file: where symbolic links to it stand
-	links   map[string]bool              // symbolic links that directories were reached by, or other links
-	guards  map[string]bool              // paths that decide which directory the root is
-	fresh   map[string]bool              // directories that are new
-	gone    map[string][]inventory.Scope // by path of what stood there
-	robots  string                       // its path, if it is a file
+	byID    map[dirID]string             // the paths of dirs by dirID
+	aliases map[string][]*walkDir        // by file: the directories with symbolic links to it
+	links   map[string]bool              // symbolic links that lead to directories or to other links
+	guards  map[string]bool              // paths that determine which directory the root is
+	fresh   map[string]bool              // new directories
+	gone    map[string][]inventory.Scope // scopes to scan for directories that are gone, by their path
+	robots  string                       // path of robots.txt, if it is a file
 	full    bool                         // the system allows no more watches
 }
 
 // watched is a directory that is watched.
 type watched struct {
 	id dirID
-	at []*walkDir // where it is in the site: more than one place if symbolic links lead to it
+	at []*walkDir // its places in the site: several if symbolic links lead to it
 }
 
-// A dirID identifies a directory whatever its path. It is zero where the system has no such thing.
+// A dirID identifies a directory whatever its path. It is zero where the system has no such id.
 type dirID struct{ dev, ino uint64 }
 
 // A rootID identifies the directory that a docroot is at some moment.
@@ -115,7 +114,7 @@ func newWatcher(s *Site, tell func([]inventory.Scope)) *watcher {
 	}
 }
 
-// run watches until ctx ends; it returns errAgain if it must be done anew.
+// run watches until ctx ends; it returns errAgain if a new watcher is needed.
 func (w *watcher) run(ctx context.Context) (err error) {
 	if w.fs, err = fsnotify.NewWatcher(); err != nil {
 		return err
@@ -155,14 +154,14 @@ func (w *watcher) run(ctx context.Context) (err error) {
 	}
 }
 
-// watchRules makes everything dirty when robots.txt says something else and no
-// event tells of that, and when what it allows newly may count, until ctx ends.
+// watchRules makes everything dirty when a robots.txt without file events has changed, and when a candidate
+// robots.txt is due to be accepted, until ctx ends.
 func (w *watcher) watchRules(ctx context.Context) {
 	keeper := &w.site.robots
 	every := pause.AtMost(robotsEvery, w.site.Settings.Hurry)
 	poll := time.NewTicker(min(pause.AtMost(watchPoll, w.site.Settings.Hurry), every))
 	defer poll.Stop()
-	var tried, triedFor time.Time // when the candidate was to be accepted that was due then
+	var tried, triedFor time.Time // when the scan for the candidate due at triedFor was requested
 	for asked := time.Now(); ; {
 		select {
 		case <-ctx.Done():
@@ -182,7 +181,7 @@ func (w *watcher) watchRules(ctx context.Context) {
 	}
 }
 
-// drain takes events in until both channels are closed.
+// drain records events until both channels are closed.
 func (w *watcher) drain(events <-chan fsnotify.Event, errs <-chan error) {
 	for events != nil || errs != nil {
 		select {
@@ -202,8 +201,8 @@ func (w *watcher) drain(events <-chan fsnotify.Event, errs <-chan error) {
 	}
 }
 
-// fail takes in that events may have been lost: everything is dirty now, and
-// again once everything is watched again.
+// fail handles events that may have been lost: everything is dirty now, and again once everything is watched
+// again.
 func (w *watcher) fail(err error) {
 	w.site.log().Warn("events of the docroot were lost: looking at everything", "err", err)
 	w.tell(nil)
@@ -212,7 +211,7 @@ func (w *watcher) fail(err error) {
 
 var errTooMuch = errors.New("too many paths change at once")
 
-// note takes in an event. It does nothing that could take long.
+// note records an event. It does nothing that could take long.
 func (w *watcher) note(ev fsnotify.Event, now time.Time) {
 	w.mu.Lock()
 	isDir := w.dirs[ev.Name] != nil
@@ -222,7 +221,7 @@ func (w *watcher) note(ev fsnotify.Event, now time.Time) {
 		return // beside the root, or no longer in it
 	}
 	other := ev.Has(fsnotify.Create) || ev.Has(fsnotify.Remove) || ev.Has(fsnotify.Rename)
-	structure := other || ev.Has(fsnotify.Chmod) && !isDir // perhaps a directory that could not be read before
+	structure := other || ev.Has(fsnotify.Chmod) && !isDir // perhaps a directory that was unreadable before
 	if structure {
 		w.changed[ev.Name] = w.changed[ev.Name] || other
 	}
@@ -240,9 +239,9 @@ func (w *watcher) note(ev fsnotify.Event, now time.Time) {
 	pause.Wake(w.noted)
 }
 
-// settle tells of what has settled, until ctx ends.
+// settle reports settled paths, until ctx ends.
 func (w *watcher) settle(ctx context.Context) {
-	var all, lastAll time.Time // when everything becomes dirty because of files with several names
+	var all, lastAll time.Time // when everything becomes dirty because of hard-linked files
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -261,8 +260,7 @@ func (w *watcher) settle(ctx context.Context) {
 			all, lastAll = time.Time{}, now
 			w.tell(nil)
 		}
-		// What comes now needs settleQuiet at least, so that nothing comes
-		// late if it is not waited for more than that.
+		// A new event needs settleQuiet at least, so that a wait of at most that makes none late.
 		wait := time.Duration(-1)
 		if !next.IsZero() {
 			wait = min(max(next.Sub(now), watchBatch), settleQuiet)

@@ -8,8 +8,8 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// OverflowedWatch returns what happens to a watcher whose events were lost:
-// what it told of, and whether it wants to be begun anew.
+// OverflowedWatch returns how a watcher reacts when its events were lost: which scopes it reported, and
+// whether it wants to be restarted.
 func OverflowedWatch(s *Site) (told [][]inventory.Scope, again bool) {
 	if err := s.Check(); err != nil {
 		panic(err)
@@ -28,8 +28,8 @@ func OverflowedWatch(s *Site) (told [][]inventory.Scope, again bool) {
 	}
 }
 
-// SettleTimes returns when a path with the given events is due, by the
-// millisecond and since the first. If it is empty it is always found so.
+// SettleTimes returns when a path with the given events is due, in milliseconds since the first event. With
+// empty, the file is empty at every check.
 func SettleTimes(events []time.Duration, empty bool) (due []time.Duration) {
 	var q settling
 	epoch := time.Now()
@@ -49,7 +49,7 @@ func SettleTimes(events []time.Duration, empty bool) (due []time.Duration) {
 	return due
 }
 
-// SettleMany returns how many of n paths that change at once are followed.
+// SettleMany returns how many of n paths that change at once are tracked.
 func SettleMany(n int) (followed int) {
 	var q settling
 	for i := range n {

@@ -19,18 +19,18 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A watched docroot collects what Watch calls dirty.
+// A watchedRoot collects the scopes that Watch reports as dirty.
 type watchedRoot struct {
 	*disk
 	mu    sync.Mutex
-	all   int // how often everything was
+	all   int // how often everything was dirty
 	dirty []inventory.Scope
 	wake  chan struct{}
 }
 
 const patience = 20 * time.Second
 
-// watch begins to watch, and returns when it does so.
+// watch starts Watch and returns once it is watching.
 func (d *disk) watch() *watchedRoot {
 	d.Helper()
 	w := &watchedRoot{disk: d, wake: make(chan struct{}, 1)}
@@ -88,12 +88,12 @@ func (w *watchedRoot) until(what string, ok func() bool) {
 	}
 }
 
-// covered reports whether a URL below the base lies in what is dirty. w.mu must be held.
+// covered reports whether a URL below the base lies in a dirty scope. w.mu must be held.
 func (w *watchedRoot) covered(url string) bool {
 	return w.all > 0 || w.told(url)
 }
 
-// told is covered but for everything being dirty.
+// told is covered, except when everything is dirty.
 func (w *watchedRoot) told(url string) bool {
 	url = base + url
 	dir := url[:strings.LastIndexByte(url, '/')+1]
@@ -102,7 +102,7 @@ func (w *watchedRoot) told(url string) bool {
 	})
 }
 
-// expect does something and waits until all the URLs are dirty, by name.
+// expect does something and waits until all the given URLs are reported as dirty.
 func (w *watchedRoot) expect(what string, do func(), urls ...string) {
 	w.Helper()
 	w.reset()
@@ -190,12 +190,12 @@ func TestWatchEdits(t *testing.T) {
 	}
 }
 
-// What is never published wakes nobody.
+// Changes of files that are never published cause no scan.
 func TestWatchIgnores(t *testing.T) {
 	d := newDisk(t, "a.html", "out/b.html", ".git/c.html")
 	d.site.Settings.Own = []string{d.path("own.html")}
 	w := d.watch()
-	d.look() // finds out what its own outputs are
+	d.look() // learns its own outputs
 	w.reset()
 	for i := range 20 {
 		for _, f := range []string{"robots.rdf", "own.html", "x.png", ".a.html.swp", "a.html~", "#a.html#", ".git/c.html", ".git/new/d.html"} {
@@ -219,7 +219,7 @@ func TestWatchNewDirectories(t *testing.T) {
 		d.write(place, "x")
 		want = append(want, place)
 	}
-	// Whoever looks where it is told to finds them all.
+	// Scanning the dirty scopes finds them all.
 	found := make(map[string]bool)
 	w.until("100 files", func() bool {
 		for _, s := range w.dirty {
@@ -255,7 +255,7 @@ func TestWatchRootSwap(t *testing.T) {
 		w.reset()
 		d.must(os.Symlink(fmt.Sprintf("root-releases/%d", i), d.dir+"-tmp"))
 		d.must(os.Rename(d.dir+"-tmp", d.dir))
-		w.until("everything after a swap", func() bool { return w.all > 1 }) // at once, and when all is watched
+		w.until("everything after a swap", func() bool { return w.all > 1 }) // at once, and again when all is watched
 		w.expect("a write in the new tree", func() { d.write("sub/a.html", "x") }, "sub/a.html")
 	}
 	w.reset()
@@ -288,7 +288,7 @@ func TestWatchRobots(t *testing.T) {
 	w.until("everything", func() bool { return w.all > 0 })
 }
 
-// An emptied robots.txt is about to be written: until then the old one counts.
+// An emptied robots.txt is about to be rewritten: until then the old one counts.
 func TestWatchRobotsHalfWritten(t *testing.T) {
 	d := newDisk(t, "a.html", "private/b.html")
 	d.write("robots.txt", "User-agent: *\nDisallow: /private/")
@@ -307,8 +307,8 @@ func TestWatchRobotsHalfWritten(t *testing.T) {
 	d.wantOffered("a.html")
 }
 
-// What a robots.txt allows newly is looked at when its time has come, without
-// an event; so is one that is fetched.
+// Pages that a robots.txt newly allows are scanned when the wait is over, without an event; also if
+// robots.txt is fetched.
 func TestWatchRobotsAccepted(t *testing.T) {
 	d := newDisk(t, "a.html", "b.html")
 	d.site.Settings.RobotsWait, d.site.Settings.Hurry = 50*time.Millisecond, 20*time.Millisecond
@@ -343,7 +343,7 @@ func TestWatchRobotsElsewhere(t *testing.T) {
 	w.until("everything", func() bool { return w.all > 0 })
 }
 
-// What a link of the way leads to may be swapped, as some container mounts do.
+// The target of a link on the path may be swapped, as some container mounts do.
 func TestWatchLinkSwap(t *testing.T) {
 	d := newDisk(t, "..v1/a.html", "..v1/sub/b.html", "..v2/a.html", "..v2/sub/b.html")
 	d.link("..v1", "..data")
@@ -359,7 +359,7 @@ func TestWatchLinkSwap(t *testing.T) {
 	w.expect("a write below the new one", func() { d.write("..v2/sub/b.html", "x") }, "sub/b.html")
 }
 
-// A file with two names: the event tells of one, and everything is dirty after.
+// A file with two names: the event names one of them, and everything is dirty afterwards.
 func TestWatchHardLink(t *testing.T) {
 	d := newDisk(t, "a.html", "sub/keep.html")
 	d.must(os.Link(d.path("a.html"), d.path("sub/b.html")))
@@ -368,7 +368,7 @@ func TestWatchHardLink(t *testing.T) {
 	w.until("everything", func() bool { return w.all > 0 })
 }
 
-// While a page is being written, a look that its neighbour caused leaves it alone.
+// While a page is being written, a scan caused by its neighbour skips it.
 func TestWatchUnsettled(t *testing.T) {
 	d := newDisk(t, "a.html", "b.html")
 	w := d.watch()
@@ -423,8 +423,8 @@ func TestWatchStorm(t *testing.T) {
 	})
 }
 
-// A directory that is built anew at once may have the number of the one that
-// was there, and is another: what is written there afterwards is not missed.
+// A directory that is deleted and recreated may get the same inode number: later writes in the new one are
+// noticed.
 func TestWatchRebuilt(t *testing.T) {
 	d := newDisk(t, "a.html", "other/deep/d.html")
 	w := d.watch()

@@ -17,7 +17,7 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// begin watches everything that leads to the root, and all that lies below it.
+// begin watches the paths that lead to the root, and all directories below it.
 func (w *watcher) begin(ctx context.Context) error {
 	t, err := openTree(w.site.Settings.Docroot)
 	if t == nil {
@@ -32,7 +32,7 @@ func (w *watcher) begin(ctx context.Context) error {
 	for _, l := range t.links {
 		w.guard(l)
 	}
-	w.guard(t.path) // or how far the way to it exists
+	w.guard(t.path) // or the existing part of it
 	if err != nil {
 		w.site.log().Warn("docroot cannot be watched until it is there", "err", err)
 		return nil
@@ -44,7 +44,7 @@ func (w *watcher) begin(ctx context.Context) error {
 	return w.add(ctx, t, w.site.root())
 }
 
-// guard watches what happens to one path, beside all that is watched for itself.
+// guard watches a path that leads to the root, or to robots.txt.
 func (w *watcher) guard(path string) {
 	w.mu.Lock()
 	w.guards[path] = true
@@ -52,7 +52,7 @@ func (w *watcher) guard(path string) {
 	w.watch(filepath.Dir(path))
 }
 
-// rootOf returns which directory a tree is.
+// rootOf returns the rootID of a tree.
 func rootOf(t *tree) (rootID, error) {
 	f, err := t.root.OpenFile(".", stat.Directory, 0)
 	if err != nil {
@@ -81,7 +81,7 @@ func (w *watcher) checkRoot() error {
 	return errAgain
 }
 
-// watch adds a watch, and reports whether it is there.
+// watch adds a watch, and reports whether it succeeded.
 func (w *watcher) watch(dir string) bool {
 	w.mu.Lock()
 	full := w.full
@@ -106,9 +106,8 @@ func (w *watcher) watch(dir string) bool {
 	return false
 }
 
-// restructure takes in what happened to directories. First what has gone is
-// forgotten, then what is there is watched: so it does not matter in which
-// order the events came.
+// restructure handles changes of directories. First it forgets those that are gone, then it watches those
+// that are there: so the order of the events does not matter.
 func (w *watcher) restructure(ctx context.Context) error {
 	w.mu.Lock()
 	changed, left := w.changed, w.left
@@ -116,8 +115,7 @@ func (w *watcher) restructure(ctx context.Context) error {
 	guarded, again := false, false
 	for p, other := range changed {
 		guarded = guarded || w.guards[p]
-		// A link that others depend on leads elsewhere, or the system has
-		// ended the watch of the root.
+		// A link that others depend on leads elsewhere, or the system has ended the watch of the root.
 		again = again || other && (w.links[p] || p == w.root.path)
 	}
 	w.mu.Unlock()
@@ -137,9 +135,9 @@ func (w *watcher) restructure(ctx context.Context) error {
 	for _, p := range slices.Sorted(maps.Keys(changed)) {
 		st, err := stat.Path(p)
 		isDir := err == nil && st.Mode.IsDir()
-		// One that is built anew may have the number of the one that has gone.
+		// A directory created anew may have the inode number of the one that has gone.
 		if isDir && !left[p] && w.isWatched(p, dirID{st.Dev, st.Ino}) {
-			continue // its parent was listed after it had come to be
+			continue // it existed before its parent was listed
 		}
 		w.forget(p)
 		if isDir || err == nil && st.Mode&fs.ModeSymlink != 0 {
@@ -164,7 +162,7 @@ func (w *watcher) restructure(ctx context.Context) error {
 	return nil
 }
 
-// isWatched reports whether the very directory is watched under this path.
+// isWatched reports whether the directory with this id is watched under this path.
 func (w *watcher) isWatched(path string, id dirID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,8 +170,8 @@ func (w *watcher) isWatched(path string, id dirID) bool {
 	return x != nil && x.id == id && id != dirID{}
 }
 
-// forget ends the watching of a directory, and of all below it, whose watches
-// would go on under their old names if it has been renamed.
+// forget ends the watches of a directory and of all below it. After a rename those would go on under their
+// old names.
 func (w *watcher) forget(path string) {
 	w.mu.Lock()
 	top := w.dirs[path]
@@ -211,7 +209,7 @@ func below(prefix string, dirs []*walkDir) bool {
 	return slices.ContainsFunc(dirs, func(d *walkDir) bool { return strings.HasPrefix(prefix, d.prefix) })
 }
 
-// appear takes in that a directory or a symbolic link stands at path.
+// appear handles a directory or a symbolic link that now stands at path.
 func (w *watcher) appear(ctx context.Context, t *tree, path string) error {
 	dir, name := filepath.Split(path)
 	dir = filepath.Clean(dir)
@@ -247,8 +245,7 @@ func (w *watcher) appear(ctx context.Context, t *tree, path string) error {
 	return nil
 }
 
-// entry returns the directory to be watched that stands in d under the given
-// name, if there is one, and remembers symbolic links.
+// entry returns the directory of the given name in d if it is to be watched, and remembers symbolic links.
 func (w *watcher) entry(t *tree, d *walkDir, f *os.File, name string, mode fs.FileMode) *walkDir {
 	s := w.site
 	switch {
@@ -284,8 +281,8 @@ func (w *watcher) entry(t *tree, d *walkDir, f *os.File, name string, mode fs.Fi
 	return nil
 }
 
-// alias notes that a symbolic link to a file stands in d. Its target may lie
-// in a directory that is not watched for itself.
+// alias records that a symbolic link to a file stands in d. Its target may lie in a directory that is not
+// watched otherwise.
 func (w *watcher) alias(target string, d *walkDir) {
 	dir := filepath.Dir(target)
 	w.mu.Lock()
@@ -302,8 +299,8 @@ func (w *watcher) alias(target string, d *walkDir) {
 	}
 }
 
-// add watches a directory and all below it. Each is watched before it is
-// listed, so that nothing can come to be in between.
+// add watches a directory and all below it. Each is watched before it is listed, so that no entry can appear
+// unseen in between.
 func (w *watcher) add(ctx context.Context, t *tree, top *walkDir) error {
 	for stack := []*walkDir{top}; len(stack) > 0; {
 		if ctx.Err() != nil {
@@ -321,7 +318,7 @@ func (w *watcher) add(ctx context.Context, t *tree, top *walkDir) error {
 	return nil
 }
 
-// addOne watches the directory d, which is open as f, and returns those in it.
+// addOne watches the directory d, which is open as f, and returns its subdirectories.
 func (w *watcher) addOne(t *tree, d *walkDir, f *os.File) []*walkDir {
 	st, err := stat.Of(f)
 	if err != nil {
@@ -332,7 +329,7 @@ func (w *watcher) addOne(t *tree, d *walkDir, f *os.File) []*walkDir {
 	old := w.byID[id]
 	w.mu.Unlock()
 	if id != (dirID{}) && old != "" && old != path {
-		w.forget(old) // renamed: the system would give its events their old names
+		w.forget(old) // renamed: the system would report its events under the old names
 	}
 	w.mu.Lock()
 	x := w.dirs[path]
@@ -350,7 +347,7 @@ func (w *watcher) addOne(t *tree, d *walkDir, f *os.File) []*walkDir {
 	w.mu.Unlock()
 	w.watch(path)
 	var list []*walkDir
-	_ = stat.ReadDir(f, func(entries []fs.DirEntry) error { // what cannot be read, Look tells of
+	_ = stat.ReadDir(f, func(entries []fs.DirEntry) error { // Look reports unreadable directories
 		for _, e := range entries {
 			if c := w.entry(t, d, f, e.Name(), e.Type()); c != nil {
 				list = append(list, c)
@@ -361,8 +358,8 @@ func (w *watcher) addOne(t *tree, d *walkDir, f *os.File) []*walkDir {
 	return list
 }
 
-// settled tells of paths that have rested. It reports whether one is a file
-// with several names, of which only one is known.
+// settled reports paths that have settled. It returns true if one is a hard-linked file, whose other names
+// are unknown.
 func (w *watcher) settled(due []changing, now time.Time) (linked bool) {
 	w.mu.Lock()
 	robots := w.robots
@@ -396,8 +393,8 @@ func (w *watcher) settled(due []changing, now time.Time) (linked bool) {
 	return linked
 }
 
-// scopes returns where to look because of what stood or stands at path. With
-// told, it will not return again what was to be told of once.
+// scopes returns the scopes to scan because of a change at path. With told, it forgets those that are to be
+// reported only once.
 func (w *watcher) scopes(path string, told bool) (list []inventory.Scope) {
 	dir, name := filepath.Split(path)
 	w.mu.Lock()

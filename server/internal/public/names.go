@@ -1,5 +1,5 @@
-// Package public says what of a site may be published: by the names of its files or pages, and where
-// robots.txt is read from.
+// Package public decides what of a site may be published: by the names of its files or pages. It also reads
+// robots.txt.
 package public
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Why a name is left out. Commands group by these words.
+// Why a name is left out. Commands group by these strings.
 const (
 	Hidden          = "hidden"       // its name begins with a dot, or it lies below one that does
 	Own             = "own output"   // Parley wrote it
@@ -21,22 +21,21 @@ const (
 	leftNotIncluded = "not included" // neither a page nor matched by Include
 )
 
-// Names is what can be said of a file by its place alone.
+// Names decides about files by their place alone.
 type Names struct {
 	include, exclude []glob
 	wellKnown        bool
 }
 
-// A glob is a pattern of doublestar: "**" stands for any number of
-// directories. One without a slash is matched against names, wherever they
-// stand; one with a slash against the whole path below the docroot. One that
-// ends in a slash means everything below that directory.
+// A glob is a doublestar pattern: "**" stands for any number of directories. A pattern without a slash is
+// matched against names, in any directory; one with a slash against the whole path below the docroot. One
+// that ends in a slash matches everything below that directory.
 type glob struct {
 	pattern string
 	name    bool
 }
 
-// ParseNames returns what may be published, by patterns as those of server.Site.
+// ParseNames returns the rules for patterns as those of server.Site.
 func ParseNames(include, exclude []string) (r Names, err error) {
 	if r.include, err = globs(include); err != nil {
 		return r, fmt.Errorf("include: %w", err)
@@ -79,8 +78,8 @@ func matchAny(list []glob, place, name string) bool {
 	return false
 }
 
-// wellKnownDir is the one dot directory that can be published, if a pattern of
-// Include names it: what stands there is meant for strangers.
+// wellKnownDir is the only dot directory that can be published, if a pattern of Include names it: its files
+// are meant for strangers.
 const wellKnownDir = ".well-known"
 
 // Dir returns why everything below a directory is left out, or the empty
@@ -123,7 +122,7 @@ func (r *Names) File(above, place, name string) string {
 	return ""
 }
 
-// Place returns why what stands at a place is left out, by its name and those of the directories above it.
+// Place returns why the file at a place is left out, by its name and those of the directories above it.
 func (r *Names) Place(place string) string {
 	left := ""
 	for i := 0; i < len(place); i++ {
@@ -137,12 +136,11 @@ func (r *Names) Place(place string) string {
 // lastName returns the last name of a place.
 func lastName(place string) string { return place[strings.LastIndexByte(place, '/')+1:] }
 
-// manifestName is what a manifest is called at the root of a site.
+// manifestName is the name of a manifest at the root of a site.
 const manifestName = "robots.rdf"
 
-// isPage reports whether a file is published unless something forbids it: the
-// kinds that people read. (C20 asks for names that contain ".htm"; that would
-// publish page.html.gz and page.htm.inc.)
+// isPage reports whether a file is published unless something forbids it: the kinds that people read. (C20
+// asks for names that contain ".htm"; that would publish page.html.gz and page.htm.inc.)
 func isPage(name string) bool {
 	switch ext := path.Ext(name); len(ext) {
 	case 4:
@@ -155,14 +153,14 @@ func isPage(name string) bool {
 	return false
 }
 
-// isBackup reports whether a name is that of an older copy, or of what an
-// editor keeps beside a file while it works. Dot files are hidden anyway.
+// isBackup reports whether a name is that of an older copy, or of an editor's working file. Dot files are
+// hidden anyway.
 func isBackup(name string) bool {
 	n := len(name)
 	switch {
 	case name[n-1] == '~', name[0] == '#' && name[n-1] == '#':
 		return true
-	case name == "4913" || name == "5036" || name == "5159": // Vim tries with these whether it may write
+	case name == "4913" || name == "5036" || name == "5159": // Vim tests write access with these names
 		return true
 	}
 	return extensionIn(path.Ext(name), ".bak", ".swp", ".swo", ".swx", ".orig", ".old", ".tmp")
@@ -180,27 +178,27 @@ func isDump(name string) bool {
 	return extensionIn(ext, ".sql", ".dump", ".dmp", ".core")
 }
 
-// named reports whether a pattern of Include is the very place or name of a file: somebody means it.
+// named reports whether a pattern of Include is exactly the place or name of a file: it is meant explicitly.
 func (r *Names) named(place, name string) bool {
 	return slices.ContainsFunc(r.include, func(g glob) bool { return g.pattern == place || g.name && g.pattern == name })
 }
 
-// dressed returns why a page is left out that is a backup or a dump with the name of a page, as
-// a.bak.html, "a copy.html" and dump.sql.html are, so that a web server or an editor shows it.
+// dressed returns why a page is left out that is a backup or a dump with a page's extension, such as
+// a.bak.html, "a copy.html" or dump.sql.html, which web servers and editors then display.
 func dressed(page string) string {
 	name := page[:len(page)-len(path.Ext(page))]
 	switch ext := path.Ext(name); {
 	case name == "":
 	case name[len(name)-1] == '~', isCopy(name), extensionIn(strings.TrimRight(ext, "0123456789"), ".bak", ".swp", ".orig", ".old", ".tmp"):
 		return leftBackup
-	case extensionIn(ext, ".sql", ".dmp"): // .core and .dump are ends of names in the documents of programming languages
+	case extensionIn(ext, ".sql", ".dmp"): // .core and .dump end names in documentation of programming languages
 		return leftDump
 	}
 	return ""
 }
 
-// isCopy reports whether a name without its extension is what file managers call a
-// copy: "a copy", "a copy 2", "a - Copy", "a - Copy (2)", "a (copy)", "a (3rd copy)", "Copy of a".
+// isCopy reports whether a name without its extension is one that file managers give a copy: "a copy", "a
+// copy 2", "a - Copy", "a - Copy (2)", "a (copy)", "a (3rd copy)", "Copy of a".
 func isCopy(name string) bool {
 	name = strings.ToLower(name)
 	if strings.HasPrefix(name, "copy of ") || strings.HasPrefix(name, "copy (") {

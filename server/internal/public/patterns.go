@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Patterns are patterns as in Site.Exclude, for an inventory without files.
-// The zero value matches nothing. Any number of goroutines may use one at once.
+// Patterns are patterns as in Site.Exclude, for an inventory without files. The zero value matches nothing.
+// It is safe for concurrent use.
 type Patterns struct{ globs []glob }
 
-// ParsePatterns returns the patterns, or what is wrong with one of them.
+// ParsePatterns returns the patterns, or an error if one is malformed.
 func ParsePatterns(list []string) (Patterns, error) {
 	g, err := globs(list)
 	if err != nil {
@@ -37,11 +37,10 @@ func (p Patterns) Match(place string) bool {
 	return name != "" && matchAny(p.globs, place, name)
 }
 
-// LeftOutName returns why a place is not to be published whatever anybody asks
-// for, or the empty string: it is hidden, as it would be for a Site, or an
-// older copy, or a dump. The place is a path below the base URL as URLs write
-// it, without "/" before it and without a query. Names that only a file system
-// gives a meaning, such as "core", may be those of pages here.
+// LeftOutName returns why a place must not be published whatever the settings, or the empty string: it is
+// hidden, as it would be for a Site, or an older copy, or a dump. The place is a path below the base URL,
+// percent-encoded, without a leading "/" and without a query. Names that mean something only to a file
+// system, such as "core", may be those of pages here.
 func LeftOutName(place string) string {
 	segments := strings.Split(place, "/")
 	for i, s := range segments {
@@ -52,7 +51,7 @@ func LeftOutName(place string) string {
 			return Hidden
 		case isBackup(name) && strings.Trim(name, "0123456789") != "":
 			return leftBackup
-		case i == len(segments)-1 && isDump("a "+name) && !extensionIn(path.Ext(name), ".core"): // so that "core" is no name
+		case i == len(segments)-1 && isDump("a "+name) && !extensionIn(path.Ext(name), ".core"): // the prefix keeps "core" from matching
 			return leftDump
 		}
 	}

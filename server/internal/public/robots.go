@@ -13,17 +13,16 @@ import (
 	"github.com/parleyweb/parley/server/internal/stat"
 )
 
-// robotsTimeout is how long fetching robots.txt may take.
+// robotsTimeout bounds the time for fetching robots.txt.
 const robotsTimeout = 15 * time.Second
 
-// IsURL reports whether a name is that of something on the Web, and not of a file.
+// IsURL reports whether a name is an http(s) URL, and not a file.
 func IsURL(name string) bool {
 	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://")
 }
 
-// ReadRobots returns what a robots.txt says, a byte more than robots.MaxBytes
-// at most. Name is a file, which must be there, or an http(s) URL: one that
-// answers 404 or 410 says nothing, which is nil.
+// ReadRobots returns the content of a robots.txt, at most a byte more than robots.MaxBytes. Name is a file,
+// which must exist, or an http(s) URL: for one that answers 404 or 410 it returns nil.
 func ReadRobots(ctx context.Context, name string) ([]byte, error) {
 	if IsURL(name) {
 		return fetchRobots(ctx, name)
@@ -52,8 +51,8 @@ func fetchRobots(ctx context.Context, url string) ([]byte, error) {
 	return nil, fmt.Errorf("GET %s: %s", url, a.Says())
 }
 
-// readRules reads one byte more than counts, so that robots.Parse knows that
-// there is more. It returns nil with an error only.
+// readRules reads one byte more than counts, so that robots.Parse sees that there is more. It returns nil
+// only with an error.
 func readRules(r io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, robots.MaxBytes+1))
 	if err != nil {

@@ -6,11 +6,10 @@ import (
 	"os"
 )
 
-// errIrregular is what is wrong with anything but a file.
+// errIrregular reports that a path is not a regular file.
 var errIrregular = errors.New("not a regular file")
 
-// Open opens a file, and nothing else: a pipe would be waited for, a
-// device has no end.
+// Open opens a regular file, and nothing else: opening a pipe would block, a device has no end.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, Quietly, 0)
 	if err != nil {

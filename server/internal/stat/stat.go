@@ -1,5 +1,5 @@
-// Package stat says what the file system knows of a file, without following a link or waiting for a
-// pipe where that could do harm, and makes stamps of it: equal stamps, equal bytes.
+// Package stat reads the metadata of files, without following a link or blocking on a pipe where that could
+// do harm, and makes stamps of it: equal stamps, equal bytes.
 package stat
 
 import (
@@ -10,26 +10,25 @@ import (
 	"time"
 )
 
-// A File is what the file system says of a file. What it does not know is zero.
+// A File is the metadata of a file. Unknown fields are zero.
 type File struct {
-	Mode              fs.FileMode // the type alone
+	Mode              fs.FileMode // the type bits only
 	Size              int64
-	Links             uint64 // names that the file has
+	Links             uint64 // number of hard links
 	Dev, Ino          uint64
-	Modified, Changed time.Time // mtime and ctime. Changed is when content or inode last changed; nobody can set it
+	Modified, Changed time.Time // mtime and ctime. ctime is when content or inode last changed; nobody can set it
 }
 
-// Two writes so close together can leave the same times behind.
+// Two writes this close together can leave the same times.
 const (
 	Tick   = 50 * time.Millisecond // kernels count time in ticks of up to 10 ms
 	Coarse = 2 * time.Second       // FAT and others keep no fractions
 )
 
-// Stamp encodes what must be equal for a file not to be read again: device,
-// inode, size, mtime and ctime. It is equality that counts, never "newer
-// than": times go backwards when a file is replaced by an older one. It is
-// empty for a file whose times are so close to now, when they were read, that
-// a later write could leave the same ones: it must be read again next time.
+// Stamp encodes what must be equal for a file not to be read again: device, inode, size, mtime and ctime.
+// Only equality counts, never "newer than": times go backwards when a file is replaced by an older one. The
+// stamp is empty if the times are so close to now, when they were read, that a later write could leave the
+// same ones: the file must be read again next time.
 func (s *File) Stamp(now time.Time) []byte {
 	if s.Young(now) {
 		return nil
@@ -49,9 +48,8 @@ func (s *File) Stamp(now time.Time) []byte {
 	return b
 }
 
-// Young reports whether the file may change after now without its times
-// telling. That is a matter of ctime, where there is one: mtime can be set to
-// anything. A ctime in the future means that a clock was set back.
+// Young reports whether the file may change after now without a change of its times. That depends on ctime,
+// where there is one: mtime can be set to anything. A ctime in the future means that a clock was set back.
 func (s *File) Young(now time.Time) bool {
 	window := Tick
 	if s.Modified.Nanosecond() == 0 && (s.Changed.IsZero() || s.Changed.Nanosecond() == 0) {
@@ -69,10 +67,10 @@ func (s *File) Same(o *File) bool {
 	return s.Dev == o.Dev && s.Ino == o.Ino && s.Size == o.Size && s.Modified.Equal(o.Modified) && s.Changed.Equal(o.Changed)
 }
 
-// Settled is the stamp that a file has once its times are not young any
-// more, if nobody writes to it. For one whose time was just set it may be kept
-// at once: whoever writes later leaves the time of then, and the second that
-// was set is over. For the same reason it was read after that, not before.
+// Settled returns the stamp that a file will have once its times are no longer young, if nobody writes to it.
+// For a file whose mtime was just set the stamp may be stored at once: a later write leaves the time of that
+// write, and the second that was set is over. For the same reason the file must be read after the setting,
+// not before.
 func (s *File) Settled() []byte {
 	latest := s.Modified
 	if s.Changed.After(latest) {
@@ -81,7 +79,7 @@ func (s *File) Settled() []byte {
 	return s.Stamp(latest.Add(time.Hour))
 }
 
-// readSome calls f with what is in an open directory, some at a time.
+// readSome calls f with the entries of an open directory, some at a time.
 func readSome(dir *os.File, f func([]fs.DirEntry) error) error {
 	for {
 		entries, err := dir.ReadDir(1024)

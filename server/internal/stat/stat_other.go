@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 )
 
-// Quietly and Directory are how to open what may be anything, and a directory.
+// Quietly and Directory are flags for opening a path of unknown type, and a directory.
 const (
 	Quietly   = os.O_RDONLY
 	Directory = os.O_RDONLY
 )
 
-// ReadDir calls f with the names in an open directory, with their types, some at a time.
+// ReadDir calls f with the entries of an open directory, some at a time.
 func ReadDir(dir *os.File, f func([]fs.DirEntry) error) error { return readSome(dir, f) }
 
-// At describes what has the given name in an open directory. There is
-// neither an inode nor a ctime here: size and mtime must do.
+// At describes the given name in an open directory. There is neither an inode nor a ctime here: size and
+// mtime must suffice.
 func At(dir *os.File, name string, follow bool) (File, error) {
 	stat := os.Lstat
 	if follow {
@@ -31,7 +31,7 @@ func At(dir *os.File, name string, follow bool) (File, error) {
 	return statOf(fi), nil
 }
 
-// Path describes what stands at a path.
+// Path describes the file at a path.
 func Path(path string) (File, error) {
 	fi, err := os.Lstat(path)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Quietly and Directory are how to open what may be anything, and a directory. Quietly keeps an
-// open from waiting for the other end of a pipe.
+// Quietly and Directory are flags for opening a path of unknown type, and a directory. Quietly does not block
+// on a pipe.
 const (
 	Quietly   = os.O_RDONLY | unix.O_NONBLOCK
 	Directory = os.O_RDONLY | unix.O_NONBLOCK | unix.O_DIRECTORY
 )
 
-// ReadDir calls f with the names in an open directory, with their types, some
-// at a time. The os.File of an os.Root would ask for more, file by file.
+// ReadDir calls f with the entries of an open directory, some at a time. The os.File of an os.Root would stat
+// each of them.
 func ReadDir(dir *os.File, f func([]fs.DirEntry) error) error {
 	fd, err := unix.FcntlInt(dir.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -29,8 +29,8 @@ func ReadDir(dir *os.File, f func([]fs.DirEntry) error) error {
 	return readSome(d, f)
 }
 
-// At describes what has the given name in an open directory. Following a
-// link it may leave the docroot: whoever asks for that knows where it leads.
+// At describes the given name in an open directory. Following a link it may leave the docroot: the caller
+// must know where the link leads.
 func At(dir *os.File, name string, follow bool) (s File, err error) {
 	flags := unix.AT_SYMLINK_NOFOLLOW
 	if follow {
@@ -49,7 +49,7 @@ func At(dir *os.File, name string, follow bool) (s File, err error) {
 	return statOf(&st), nil
 }
 
-// Path describes what stands at a path.
+// Path describes the file at a path.
 func Path(path string) (s File, err error) {
 	var st unix.Stat_t
 	for {
